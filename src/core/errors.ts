@@ -1,0 +1,250 @@
+/**
+ * Every code Pegboard can answer with. Codes are stable: clients and operators may match on them.
+ * `model` codes travel to the client as a tool result with `isError`; `operator` codes appear in logs and on the terminal.
+ */
+export const errorCatalogue = {
+  E_VALIDATION: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The arguments do not fit the tool.',
+    next: 'Correct the named argument; get_tool shows the schema.',
+  },
+  E_INT_PRECISION: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'An integer is too large to be carried exactly.',
+    next: 'Send it as a string.',
+  },
+  E_NOT_FOUND: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'No such tool, category, resource or prompt.',
+    next: 'Use one of the suggested names, or search_tools.',
+  },
+  E_TOOL_HIDDEN: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The tool exists but cannot be used now.',
+    next: 'The message says what is missing.',
+  },
+  E_TOOL_DISABLED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The operator switched the tool off.',
+    next: 'Set tools.<name>.enabled to true.',
+  },
+  E_TOOL_FAILED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The tool ran and reported a failure.',
+    next: 'Read the message; change the arguments or the plan.',
+  },
+  E_DENIED_BY_POLICY: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The operator does not allow this.',
+    next: 'Use another tool, or ask the operator.',
+  },
+  E_LOOP_DETECTED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'A call would call itself, or calls are nested too deep.',
+    next: 'Name the real tool.',
+  },
+  E_CANNOT_ASK: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The tool has a question and this client cannot show it.',
+    next: 'Give the answer as an argument, or use a client with elicitation.',
+  },
+  E_OVERLOADED: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'Too much is running already.',
+    next: 'Try again later.',
+  },
+  E_SHUTTING_DOWN: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'The server is stopping.',
+    next: 'Try again when it is back.',
+  },
+  E_TIMEOUT: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'The call took longer than its limit.',
+    next: 'Ask for less, or raise execution.timeoutMs.',
+  },
+  E_CANCELLED: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'The call was cancelled.',
+    next: 'Call again if it is still wanted.',
+  },
+  E_TOO_LARGE: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The arguments or the result pass a size limit.',
+    next: 'Ask for a part.',
+  },
+  E_INTERNAL: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The tool broke; the details are in the server log.',
+    next: 'Give the operator the correlation id.',
+  },
+  E_UPSTREAM_UNAVAILABLE: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'The server behind this tool is not connected.',
+    next: 'Try again shortly; pegboard list shows its state.',
+  },
+  E_UPSTREAM_PROTOCOL: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The server behind this tool answered with something that is not MCP.',
+    next: 'Report it to the operator.',
+  },
+  E_PATH_OUTSIDE_ROOT: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The path leaves the allowed folders.',
+    next: 'Use a path inside modules.filesystem.config.roots.',
+  },
+  E_PATH_DENIED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The path is protected.',
+    next: 'Use another path; modules.filesystem.config.denied_paths decides.',
+  },
+  E_NOT_REGULAR_FILE: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The path is not an ordinary file.',
+    next: 'Name a regular file.',
+  },
+  E_READ_ONLY: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'Writing is switched off.',
+    next: 'Set modules.filesystem.config.readonly to false.',
+  },
+  E_SECRET_BLOCKED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The result held a field that looks like a credential.',
+    next: 'The tool must not return it.',
+  },
+  E_MODULE_LOAD: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'A module file could not be loaded; the others were.',
+    next: 'Mend the file; it is read again when it changes.',
+  },
+  E_MODULE_SHAPE: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'A module file does not export a module.',
+    next: 'Export defineModule({...}), a tool, or call registerTool.',
+  },
+  E_MODULE_CONFIG: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'The config of a module does not fit its schema.',
+    next: 'Correct the named key.',
+  },
+  E_CONFIG_SYNTAX: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'The configuration is not valid JSON.',
+    next: 'Correct it at the named line.',
+  },
+  E_CONFIG_INVALID: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'The configuration has an unknown key or a wrong value.',
+    next: 'Correct the named key.',
+  },
+  E_CONFIG_MISSING: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'The configuration file does not exist.',
+    next: 'Check the path given with --config.',
+  },
+  E_CONFIG_AUTH: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'The server would listen without authentication beyond this machine.',
+    next: 'Remove server.http.auth: "none", or bind 127.0.0.1.',
+  },
+  E_NAME_TAKEN: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'Two tools or modules want the same name.',
+    next: 'Rename one, or set a prefix.',
+  },
+  E_NAME_INVALID: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'A module or tool name has illegal characters.',
+    next: 'Use lower-case letters, digits, _ and -.',
+  },
+} as const satisfies Record<
+  string,
+  { audience: 'model' | 'operator'; retryable: boolean; meaning: string; next: string }
+>
+
+export type ErrorCode = keyof typeof errorCatalogue
+
+export interface ErrorOptions {
+  /** What to do next; default is the catalogue's. */
+  readonly hint?: string
+  readonly retryable?: boolean
+  readonly retryAfterMs?: number
+  readonly cause?: unknown
+  /** More for the model: what the tool returned beside its error. */
+  readonly data?: unknown
+}
+
+// A drop-in may carry its own copy of this package, so errors are known by this symbol and never by instanceof.
+const BRAND = Symbol.for('pegboard.error')
+
+/** A failure with a stable code. `message` is safe to show a client: no stack, address, absolute path or secret. */
+export class PegboardError extends Error {
+  readonly [BRAND] = true
+  readonly code: ErrorCode
+  readonly hint: string
+  readonly retryable: boolean
+  readonly retryAfterMs: number | null
+  readonly data: unknown
+  /** The call it belongs to, as in the log. Set where the call is run. */
+  correlationId?: string
+
+  constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'PegboardError'
+    this.code = code
+    this.hint = options.hint ?? errorCatalogue[code].next
+    this.retryable = options.retryable ?? errorCatalogue[code].retryable
+    this.retryAfterMs = options.retryAfterMs ?? null
+    this.data = options.data
+  }
+}
+
+/** What a tool throws when the model can do something about it: `throw new ToolError('No such city.', { hint: 'Try "City, Country".' })`. */
+export class ToolError extends PegboardError {
+  constructor(message: string, options: ErrorOptions & { readonly code?: ErrorCode } = {}) {
+    super(options.code ?? 'E_TOOL_FAILED', message, options)
+    this.name = 'ToolError'
+  }
+}
+
+/** True for errors of any loaded copy of Pegboard. */
+export function isPegboardError(error: unknown): error is PegboardError {
+  return typeof error === 'object' && error !== null && (error as { [BRAND]?: unknown })[BRAND] === true
+}
+
+/** The sentence an operator reads for anything thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

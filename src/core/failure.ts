@@ -1,0 +1,19 @@
+const BRAND = Symbol.for('pegboard.protocol-failure')
+
+/** A JSON-RPC error an upstream answered with. Not a refusal of ours: the server layer decides how much of it travels on. */
+export class ProtocolFailure extends Error {
+  readonly [BRAND] = true
+  readonly code: number
+  readonly data: unknown
+
+  constructor(code: number, message: string, data?: unknown) {
+    super(message)
+    this.name = 'ProtocolFailure'
+    this.code = code
+    this.data = data
+  }
+}
+
+export function isProtocolFailure(error: unknown): error is ProtocolFailure {
+  return typeof error === 'object' && error !== null && (error as { [BRAND]?: unknown })[BRAND] === true
+}

@@ -1,0 +1,59 @@
+import { PegboardError } from './errors.ts'
+
+/** Limits on arguments from outside. Defaults: 64 deep, 10,000 keys and items, 1 MiB of text. */
+export interface ArgumentLimits {
+  readonly maxDepth: number
+  readonly maxKeys: number
+  readonly maxBytes: number
+}
+
+export const argumentLimits: ArgumentLimits = { maxDepth: 64, maxKeys: 10_000, maxBytes: 4 * 1024 * 1024 }
+
+const FORBIDDEN = new Set(['__proto__', 'constructor', 'prototype'])
+
+/**
+ * Refuses arguments that no schema should have to survive: prototype keys, rounded integers, bottomless or huge values.
+ * Does not recurse on the call stack.
+ * @throws PegboardError E_VALIDATION, E_INT_PRECISION
+ */
+export function checkArguments(value: unknown, limits: ArgumentLimits = argumentLimits): void {
+  let keys = 0
+  let bytes = 0
+  let level: Array<{ readonly value: object; readonly path: string }> = []
+  const visit = (item: unknown, path: string, next: typeof level): void => {
+    if (typeof item === 'string') bytes += item.length
+    else if (typeof item === 'number') {
+      if (Number.isInteger(item) && !Number.isSafeInteger(item))
+        throw new PegboardError(
+          'E_INT_PRECISION',
+          `${path || 'The value'} is an integer beyond 2^53 and would be rounded.`,
+        )
+    } else if (typeof item === 'object' && item !== null) next.push({ value: item, path })
+  }
+  visit(value, '', level)
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth >= limits.maxDepth)
+      throw new PegboardError('E_VALIDATION', `The arguments are nested more than ${limits.maxDepth} deep.`)
+    const next: typeof level = []
+    for (const { value: container, path } of level) {
+      const names = Object.keys(container)
+      keys += names.length
+      if (keys > limits.maxKeys)
+        throw new PegboardError(
+          'E_VALIDATION',
+          `The arguments hold more than ${limits.maxKeys} keys and items (size limit).`,
+        )
+      for (const name of names) {
+        if (FORBIDDEN.has(name) && !Array.isArray(container))
+          throw new PegboardError('E_VALIDATION', `forbidden key "${name}"${path ? ` in ${path}` : ''}.`)
+        visit((container as Record<string, unknown>)[name], path ? `${path}.${name}` : name, next)
+      }
+    }
+    if (bytes > limits.maxBytes)
+      throw new PegboardError(
+        'E_VALIDATION',
+        `The arguments hold more than ${limits.maxBytes} bytes of text (size limit).`,
+      )
+    level = next
+  }
+}

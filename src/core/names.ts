@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto'
+
+/** Cursor allows 60 characters for server and tool together, VS Code 64 with its prefix; 46 fits both. */
+export const WIRE_NAME_MAX = 46
+
+const MODULE_ID = /^[a-z][a-z0-9_-]*$/
+const TOOL_NAME = /^[A-Za-z0-9_.-]{1,64}$/
+
+export const isModuleId = (id: string): boolean => id.length <= 64 && MODULE_ID.test(id)
+export const isToolName = (name: string): boolean => TOOL_NAME.test(name)
+
+/**
+ * The name a client sees for an id: dots become `__`, other illegal characters `_`, and a long name is cut and given
+ * eight characters of its hash, so the same id always gets the same name. Matches `^[A-Za-z0-9_-]{1,46}$`.
+ */
+export function wireName(id: string, max: number = WIRE_NAME_MAX): string {
+  const legal = id.replaceAll('.', '__').replaceAll(/[^A-Za-z0-9_-]/g, '_')
+  if (legal.length <= max && legal.length > 0) return legal
+  const hash = createHash('sha256').update(id).digest('hex').slice(0, 8)
+  return `${legal.slice(0, max - 9)}_${hash}`
+}
+
+/** Damerau-Levenshtein (adjacent swaps count one), giving up at `max + 1`. */
+export function editDistance(a: string, b: string, max: number): number {
+  if (Math.abs(a.length - b.length) > max) return max + 1
+  let older: number[] = []
+  let previous = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const cost = a[i - 1] === b[j - 1] ? 0 : 1
+      let best = Math.min((previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (previous[j - 1] ?? 0) + cost)
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        best = Math.min(best, (older[j - 2] ?? 0) + 1)
+      row.push(best)
+    }
+    older = previous
+    previous = row
+  }
+  return previous[b.length] ?? max + 1
+}
+
+/** Up to `limit` candidates within `max` edits of `name`, nearest first. */
+export function nearest(name: string, candidates: Iterable<string>, max = 3, limit = 3): string[] {
+  const wanted = name.toLowerCase()
+  const scored: Array<readonly [number, string]> = []
+  for (const candidate of candidates) {
+    const distance = editDistance(wanted, candidate.toLowerCase(), max)
+    if (distance <= max) scored.push([distance, candidate])
+  }
+  return scored
+    .sort((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : 1))
+    .slice(0, limit)
+    .map(([, candidate]) => candidate)
+}

@@ -1,0 +1,120 @@
+import { Validator } from '@cfworker/json-schema'
+
+export type JsonSchema = Readonly<Record<string, unknown>>
+
+/** One thing wrong with a value. `path` is dotted, empty for the value itself. */
+export interface Issue {
+  readonly path: string
+  readonly message: string
+}
+
+export type Parsed =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly issues: readonly Issue[] }
+
+/** What a tool accepts: the JSON Schema a client sees and the check its arguments pass. */
+export interface Schema {
+  /** Draft 2020-12, root `type: object` for tool inputs. Computed once; do not modify. */
+  readonly json: JsonSchema
+  parse(value: unknown): Parsed
+}
+
+/** The part of Standard Schema (https://standardschema.dev) that is used here; zod 4, valibot and arktype have it. */
+export interface StandardSchema<Input = unknown, Output = Input> {
+  readonly '~standard': {
+    readonly version: 1
+    readonly vendor: string
+    readonly validate: (value: unknown) => StandardResult<Output> | Promise<StandardResult<Output>>
+    readonly jsonSchema?: { readonly input: (options: { target: string }) => Record<string, unknown> }
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined
+  }
+}
+
+type StandardResult<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | {
+      readonly issues: ReadonlyArray<{
+        readonly message: string
+        readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined
+      }>
+    }
+
+export function isStandardSchema(value: unknown): value is StandardSchema {
+  return (typeof value === 'object' || typeof value === 'function') && value !== null && '~standard' in value
+}
+
+/**
+ * Makes one Schema of whatever a module author wrote: a Standard Schema (zod and the like) or a raw JSON Schema object.
+ * The JSON form is computed on first use and kept.
+ * @throws TypeError when the value is neither, or a Standard Schema cannot express itself as JSON Schema
+ */
+export function toSchema(source: unknown): Schema {
+  if (isStandardSchema(source)) return fromStandard(source)
+  if (typeof source === 'object' && source !== null && !Array.isArray(source)) return fromJson(source as JsonSchema)
+  throw new TypeError('expected a zod (Standard Schema) object or a JSON Schema object')
+}
+
+function fromStandard(source: StandardSchema): Schema {
+  let json: JsonSchema | undefined
+  return {
+    get json() {
+      if (json === undefined) {
+        const convert = source['~standard'].jsonSchema
+        if (!convert)
+          throw new TypeError(
+            `${source['~standard'].vendor} cannot give a JSON Schema; use zod 4.2 or later, or a raw JSON Schema`,
+          )
+        const { $schema: _dialect, ...rest } = convert.input({ target: 'draft-2020-12' })
+        json = rest
+      }
+      return json
+    },
+    parse(value) {
+      const result = source['~standard'].validate(value)
+      if (result instanceof Promise) throw new TypeError('schemas with asynchronous checks are not supported')
+      if (!result.issues) return { ok: true, value: result.value }
+      return { ok: false, issues: result.issues.map(({ message, path }) => ({ path: dotted(path), message })) }
+    },
+  }
+}
+
+function dotted(path: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined): string {
+  return (path ?? []).map((part) => String(typeof part === 'object' ? part.key : part)).join('.')
+}
+
+function fromJson(json: JsonSchema): Schema {
+  let validator: Validator | undefined
+  return {
+    json,
+    parse(value) {
+      // An interpreter, not a compiler: modules may bring hundreds of schemas and most are never called.
+      validator ??= new Validator(json as object, '2020-12', false)
+      const result = validator.validate(value)
+      if (result.valid) return { ok: true, value }
+      const issues = result.errors
+        .filter((error) => !WRAPPERS.has(error.keyword))
+        .map((error) => ({
+          path: error.instanceLocation.replace(/^#\/?/, '').replaceAll('/', '.'),
+          message: error.error,
+        }))
+      return { ok: false, issues: issues.slice(0, 10) }
+    },
+  }
+}
+
+// Keywords whose own message only says that something below failed.
+const WRAPPERS = new Set(['properties', 'items', 'allOf', '$ref', 'prefixItems'])
+
+/** Accepts any object; what tools without an input get. */
+export const emptyObject: Schema = {
+  json: { type: 'object', properties: {} },
+  parse: (value) =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? { ok: true, value }
+      : { ok: false, issues: [{ path: '', message: 'must be an object' }] },
+}
+
+/** A schema that publishes `json` and checks nothing: upstream servers check their own arguments. */
+export function unchecked(json: JsonSchema): Schema {
+  return { json, parse: (value) => ({ ok: true, value }) }
+}

@@ -1,0 +1,75 @@
+import type { CallContext, Caller } from './context.ts'
+import type { ToolResult } from './result.ts'
+import type { JsonSchema, Schema } from './schema.ts'
+
+/** The worst a tool does. MCP hints are derived from it at the edge. */
+export type Effect = 'read' | 'write' | 'destructive'
+
+export interface Example {
+  readonly input: Readonly<Record<string, unknown>>
+  readonly note?: string
+}
+
+/** Gives the wire name of another tool, for descriptions that mention it; `undefined` when this caller cannot see it. */
+export type NameOf = (id: string) => string | undefined
+
+/** What one caller is shown of a tool. */
+export interface Draft {
+  readonly description: string
+  readonly input: Schema
+}
+
+/** One callable tool, whoever owns it. Immutable. Everything but `run` is safe to show a model. */
+export interface Tool {
+  /** `weather.forecast`: what people, configuration and logs use. */
+  readonly id: string
+  /** `weather__forecast`: what clients see. */
+  readonly name: string
+  /** `weather`: the category, and the owner in the catalogue. */
+  readonly module: string
+  readonly origin: 'module' | 'upstream'
+  readonly title: string
+  readonly description: string
+  /** The schema a client is shown. Upstream tools keep theirs as text until it is asked for. */
+  readonly input: Schema
+  readonly output?: JsonSchema
+  readonly effect: Effect
+  readonly idempotent: boolean
+  readonly openWorld: boolean
+  readonly sideEffects: readonly string[]
+  readonly aliases: readonly string[]
+  readonly tags: readonly string[]
+  readonly examples: readonly Example[]
+  /** For set-up steps and other modules only: to clients it does not exist. */
+  readonly internal?: boolean
+  /** Upstream `_meta`, annotations, icons: relayed when the tool is listed. */
+  readonly extra: Readonly<Record<string, unknown>>
+  /** A string is the reason the tool is hidden. Pure and synchronous. */
+  available(caller: Caller): true | string
+  /** `null` hides the tool from this caller. May narrow what is shown, never widen it. */
+  assemble(caller: Caller, nameOf: NameOf): Draft | null
+  /** Checks arguments with everything the tool knows, hidden parameters included. */
+  parse(input: unknown): ReturnType<Schema['parse']>
+  run(input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
+}
+
+/**
+ * What a relayed call needs beyond arguments: the request's own `_meta` and the way back to the client that asked.
+ * Module tools ignore it.
+ */
+export interface Relay {
+  readonly meta: Readonly<Record<string, unknown>>
+  readonly inputResponses?: unknown
+  readonly requestState?: unknown
+  /** Capabilities the client declared, as it sent them. */
+  readonly clientCapabilities: Readonly<Record<string, unknown>>
+  /** Sends a request (elicitation, sampling, roots) to the client; absent where the era has no such channel. */
+  readonly request?: (method: string, params: unknown, signal?: AbortSignal) => Promise<unknown>
+  /** Sends a notification tied to this call (log messages of the upstream). */
+  readonly notify?: (method: string, params: unknown) => void
+}
+
+export const noRelay: Relay = { meta: {}, clientCapabilities: {} }
+
+export const riskOf = (effect: Effect): 'low' | 'medium' | 'high' =>
+  effect === 'read' ? 'low' : effect === 'write' ? 'medium' : 'high'

@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest'
+import { checkArguments } from '../../src/core/guard.ts'
+
+const codeOf = (value: unknown): string => {
+  try {
+    checkArguments(value)
+    return 'accepted'
+  } catch (error) {
+    return (error as { code: string }).code
+  }
+}
+
+describe('arguments from outside', () => {
+  it('with a prototype key are refused and pollute nothing', () => {
+    expect(codeOf(JSON.parse('{"__proto__":{"isAdmin":true}}'))).toBe('E_VALIDATION')
+    expect(codeOf({ deep: [{ constructor: 1 }] })).toBe('E_VALIDATION')
+    expect(({} as { isAdmin?: boolean }).isAdmin).toBeUndefined()
+  })
+
+  it('with an integer that would be rounded are refused, exact strings are not', () => {
+    expect(codeOf(JSON.parse('{"n":1234567890123456789}'))).toBe('E_INT_PRECISION')
+    expect(codeOf({ n: '1234567890123456789', f: 1.5e300 + 0.5 })).toBe('E_INT_PRECISION')
+    expect(codeOf({ n: '1234567890123456789', f: 0.5 })).toBe('accepted')
+  })
+
+  it('nested without end, or with a million keys, are refused quickly', () => {
+    const deep = JSON.parse(`${'['.repeat(5_000)}${']'.repeat(5_000)}`)
+    expect(codeOf(deep)).toBe('E_VALIDATION')
+    expect(codeOf(Object.fromEntries(Array.from({ length: 10_001 }, (_, n) => [`k${n}`, n])))).toBe('E_VALIDATION')
+    expect(codeOf({ text: 'x'.repeat(5 * 1024 * 1024) })).toBe('E_VALIDATION')
+  })
+
+  it('of ordinary size pass', () => {
+    expect(codeOf({ path: 'a.txt', list: [1, 2, { x: null }] })).toBe('accepted')
+    expect(codeOf({ text: 'x'.repeat(1024 * 1024) })).toBe('accepted')
+  })
+})

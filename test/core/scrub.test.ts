@@ -1,0 +1,12 @@
+import { expect, it } from 'vitest'
+import { scrub } from '../../src/core/scrub.ts'
+
+it('takes credentials, addresses, paths and stacks out of a message and leaves the sentence', () => {
+  expect(scrub('connect http://user:hunter2@db.example/x failed at 10.0.0.7:5432')).toBe(
+    'connect http://db.example/x failed at <address>',
+  )
+  expect(scrub("ENOENT: no such file '/home/ann/secret/key.pem'")).toBe("ENOENT: no such file '<path>'")
+  expect(scrub('boom\n    at run (/srv/app/index.js:3:1)')).toBe('boom')
+  expect(scrub('City "Ulm/Donau" is unknown.')).toBe('City "Ulm/Donau" is unknown.')
+  expect(scrub('x'.repeat(600))).toHaveLength(501)
+})
