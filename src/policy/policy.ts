@@ -1,0 +1,102 @@
+import { z } from 'zod'
+import type { Effect, Tool } from '../core/tool.ts'
+import { matcher } from './rules.ts'
+
+/** What the operator allows of one module or upstream. Blocked beats allowed. */
+export const constraintsOptions = z.strictObject({
+  allowed_actions: z
+    .array(z.string())
+    .optional()
+    .describe('Only these tools of the module exist for clients; `*` matches any characters.'),
+  blocked_actions: z
+    .array(z.string())
+    .optional()
+    .describe('These tools of the module do not exist for clients. Beats allowed_actions.'),
+})
+
+export const policyOptions = z.strictObject({
+  maxEffect: z
+    .enum(['read', 'write', 'destructive'])
+    .default('destructive')
+    .describe('Tools that do worse than this do not exist for clients.'),
+  deny: z.array(z.string()).default([]).describe('Tool ids that do not exist for clients, such as "*.delete_*".'),
+})
+
+export type Constraints = z.infer<typeof constraintsOptions>
+
+/** Hidden means: answer exactly as if it did not exist. Disabled may be told. */
+export type Decision =
+  | { readonly allow: true }
+  | { readonly allow: false; readonly kind: 'denied' | 'disabled'; readonly reason: string }
+
+export interface Policy {
+  /** Asked for every listing, search and call. Pure; a policy that throws denies. */
+  decide(tool: Tool): Decision
+  /** Constraint entries that name no tool of their module: probably typos. */
+  unknownActions(tools: readonly Tool[]): Array<{ readonly owner: string; readonly action: string }>
+}
+
+export interface PolicySettings {
+  readonly maxEffect?: Effect
+  readonly deny?: readonly string[]
+  /** By catalogue owner: module id, or `mcp_<server>`. */
+  readonly constraints?: Readonly<Record<string, Constraints>>
+  /** Tool names or ids with `enabled: false`. */
+  readonly disabled?: readonly string[]
+}
+
+const RANK: Readonly<Record<Effect, number>> = { read: 0, write: 1, destructive: 2 }
+const ALLOWED: Decision = { allow: true }
+
+export function createPolicy(settings: PolicySettings = {}): Policy {
+  const denied = matcher(settings.deny ?? [])
+  const disabled = new Set(settings.disabled ?? [])
+  const max = RANK[settings.maxEffect ?? 'destructive']
+  const rules = new Map(
+    Object.entries(settings.constraints ?? {}).map(([owner, rule]) => [
+      owner,
+      {
+        allowed: rule.allowed_actions && matcher(rule.allowed_actions),
+        blocked: matcher(rule.blocked_actions ?? []),
+      },
+    ]),
+  )
+  // A tool answers to its action name and its aliases: an allow list may use either, and so may a block list.
+  const spellings = (tool: Tool): string[] => [actionOf(tool), ...tool.aliases]
+
+  return {
+    decide(tool) {
+      const rule = rules.get(tool.module)
+      if (rule) {
+        const names = spellings(tool)
+        if (names.some(rule.blocked))
+          return {
+            allow: false,
+            kind: 'denied',
+            reason: `blocked by modules.${tool.module}.constraints.blocked_actions`,
+          }
+        if (rule.allowed && !names.some(rule.allowed))
+          return { allow: false, kind: 'denied', reason: `not in modules.${tool.module}.constraints.allowed_actions` }
+      }
+      if (denied(tool.id)) return { allow: false, kind: 'denied', reason: 'matched by policy.deny' }
+      if (RANK[tool.effect] > max)
+        return { allow: false, kind: 'denied', reason: `its effect is "${tool.effect}" and policy.maxEffect is lower` }
+      if (disabled.has(tool.id) || disabled.has(tool.name) || disabled.has(actionOf(tool)))
+        return { allow: false, kind: 'disabled', reason: `${tool.id} tool is disabled` }
+      return ALLOWED
+    },
+    unknownActions(tools) {
+      const known = new Map<string, string[]>()
+      for (const tool of tools) known.set(tool.module, [...(known.get(tool.module) ?? []), ...spellings(tool)])
+      return Object.entries(settings.constraints ?? {}).flatMap(([owner, rule]) => {
+        const names = known.get(owner)
+        if (!names) return []
+        return [...(rule.allowed_actions ?? []), ...(rule.blocked_actions ?? [])]
+          .filter((action) => !names.some(matcher([action])))
+          .map((action) => ({ owner, action }))
+      })
+    },
+  }
+}
+
+const actionOf = (tool: Tool): string => tool.id.slice(tool.module.length + 1)

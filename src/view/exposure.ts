@@ -1,0 +1,66 @@
+import { z } from 'zod'
+import { tokensOf } from './listing.ts'
+import type { View, ViewTool } from './view.ts'
+
+export const exposureOptions = z.strictObject({
+  mode: z
+    .enum(['auto', 'direct', 'compact', 'discovery'])
+    .default('auto')
+    .describe(
+      'direct lists every tool, compact their names and one-liners, discovery the five meta-tools; auto measures.',
+    ),
+  contextWindow: z.int().min(1).default(131_072).describe('Context window of the model behind the client, in tokens.'),
+  share: z.number().gt(0).max(1).default(0.2).describe('Share of the context window that tool definitions may fill.'),
+  estimator: z
+    .enum(['measured', 'flat'])
+    .default('measured')
+    .describe('measured counts the serialised definitions; flat takes tokensPerTool for each.'),
+  tokensPerTool: z.int().min(1).default(200).describe('What one tool costs for the flat estimator.'),
+  primitives: z
+    .boolean()
+    .default(true)
+    .describe('List the parallel and background tools; they stay callable when false.'),
+  pinned: z.array(z.string()).default([]).describe('Tool ids that are listed in discovery mode too.'),
+})
+
+export type ExposureSettings = z.infer<typeof exposureOptions>
+export type Mode = 'direct' | 'compact' | 'discovery'
+
+/** How much of a view is listed, and why. */
+export interface Exposure {
+  readonly mode: Mode
+  /** For people: the sentence behind the choice. */
+  readonly why: string
+  readonly tools: number
+  /** Estimated tokens of all visible definitions by the chosen estimator, unseen upstreams included. */
+  readonly tokens: number
+  readonly budgetTokens: number
+  readonly estimator: 'measured' | 'flat'
+}
+
+/** An upstream that was never seen counts as this many tools of `tokensPerTool`. */
+export const UNSEEN_TOOLS = 20
+
+/** Decides once how tools are shown to a caller. Equality counts as fitting. */
+export function decideExposure(view: View, settings: ExposureSettings): Exposure {
+  const budgetTokens = Math.floor(settings.contextWindow * settings.share)
+  const unseen = view.owners.filter(
+    (owner) => owner.origin === 'upstream' && owner.tools.length === 0 && isUnseen(owner.state),
+  ).length
+  const tools = view.tools.length + unseen * UNSEEN_TOOLS
+  const tokens = estimate(view.tools, settings) + unseen * UNSEEN_TOOLS * settings.tokensPerTool
+  const fits = tokens <= budgetTokens
+  const mode: Mode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode
+  const parts = `${tools} tools, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
+  const cold =
+    unseen > 0 ? `; ${unseen} upstream${unseen > 1 ? 's' : ''} never seen count as ${UNSEEN_TOOLS} tools each` : ''
+  const why = settings.mode === 'auto' ? `${parts}${cold}` : `exposure.mode is "${settings.mode}"; ${parts}${cold}`
+  return { mode, why, tools, tokens, budgetTokens, estimator: settings.estimator }
+}
+
+const isUnseen = (state: string): boolean => state === 'configured' || state === 'connecting' || state === 'failing'
+
+function estimate(tools: readonly ViewTool[], settings: ExposureSettings): number {
+  if (settings.estimator === 'flat') return tools.length * settings.tokensPerTool
+  return tools.reduce((sum, entry) => sum + tokensOf(entry), 0)
+}

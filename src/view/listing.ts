@@ -1,0 +1,82 @@
+import type { JsonSchema } from '../core/schema.ts'
+import { estimateTokens } from '../core/tokens.ts'
+import type { Effect } from '../core/tool.ts'
+import type { ViewTool } from './view.ts'
+
+/** A tool as `tools/list` sends it. */
+export interface ListedTool {
+  readonly name: string
+  readonly title?: string
+  readonly description: string
+  readonly inputSchema: JsonSchema
+  readonly outputSchema?: JsonSchema
+  readonly annotations?: Readonly<Record<string, unknown>>
+  readonly [key: string]: unknown
+}
+
+/** MCP's four hints, from the one word an author wrote. */
+export function hintsOf(effect: Effect, idempotent: boolean, openWorld: boolean): Readonly<Record<string, boolean>> {
+  return {
+    readOnlyHint: effect === 'read',
+    destructiveHint: effect === 'destructive',
+    idempotentHint: idempotent,
+    openWorldHint: openWorld,
+  }
+}
+
+const listed = new WeakMap<ViewTool, ListedTool>()
+
+/** What a client is sent for a tool. Computed once a view. An upstream's own annotations, icons and `_meta` go along unchanged. */
+export function listTool(entry: ViewTool): ListedTool {
+  let made = listed.get(entry)
+  if (!made) {
+    const { tool } = entry
+    const output = tool.output && portable(tool.output)
+    made = {
+      name: tool.name,
+      ...(tool.title ? { title: tool.title } : {}),
+      description: entry.description || tool.title || tool.id,
+      inputSchema: portable(entry.input.json),
+      ...(output ? { outputSchema: output } : {}),
+      annotations: tool.origin === 'module' ? hintsOf(tool.effect, tool.idempotent, tool.openWorld) : {},
+      ...tool.extra,
+    }
+    if (tool.origin === 'upstream' && !('annotations' in tool.extra)) {
+      const { annotations: _none, ...rest } = made
+      made = rest as ListedTool
+    }
+    listed.set(entry, made)
+  }
+  return made
+}
+
+/** Names and one-liners with open schemas: what compact mode lists. */
+export function listCompact(entry: ViewTool): ListedTool {
+  return { name: entry.tool.name, description: firstSentence(entry.description, 100), inputSchema: { type: 'object' } }
+}
+
+/**
+ * Newer clients refuse a draft-07 `$schema` although hardly any schema needs that dialect, so the mark is dropped.
+ */
+function portable(json: JsonSchema): JsonSchema {
+  const dialect = json.$schema
+  if (typeof dialect !== 'string' || dialect.includes('2020-12')) return json
+  const { $schema: _dialect, ...rest } = json
+  return rest
+}
+
+/** Estimated tokens of what a client would be sent. */
+export function tokensOf(entry: ViewTool): number {
+  return estimateTokens(JSON.stringify(listTool(entry)))
+}
+
+/** The first sentence, cut at `max` characters on a word. */
+export function firstSentence(text: string, max: number): string {
+  const line = text.replaceAll(/\s+/g, ' ').trim()
+  const end = line.search(/[.!?。！？](\s|$)|。|！|？/)
+  const sentence = end >= 0 ? line.slice(0, end + 1) : line
+  if (sentence.length <= max) return sentence
+  const cut = sentence.slice(0, max - 1)
+  const space = cut.lastIndexOf(' ')
+  return `${space > max / 2 ? cut.slice(0, space) : cut}…`
+}

@@ -1,0 +1,106 @@
+import type { Snapshot } from '../catalog/catalog.ts'
+import { nearest } from '../core/names.ts'
+import type { ViewTool } from './view.ts'
+import type { Hidden } from './visible.ts'
+
+/** What a name a model wrote means for one caller. Suggestions come from visible tools only. */
+export type Resolution =
+  | { readonly kind: 'found'; readonly tool: ViewTool }
+  | { readonly kind: 'ambiguous'; readonly candidates: readonly string[] }
+  /** It exists and may be told why it cannot be used. */
+  | { readonly kind: 'hidden'; readonly id: string; readonly hidden: Hidden }
+  | { readonly kind: 'unknown'; readonly suggestions: readonly string[]; readonly sameModule: readonly string[] }
+
+/**
+ * Resolution order, first that yields wins: id, wire name, other separators (`__`, `::`, `:`, `/`, and an upstream's
+ * name without `mcp_`), a unique alias, one `_` as the separator, a unique action name, and last all of it with case
+ * and punctuation ignored.
+ */
+export function createResolver(
+  tools: readonly ViewTool[],
+  hidden: ReadonlyMap<string, Hidden>,
+  snapshot: Snapshot,
+): (name: string) => Resolution {
+  const exact = new Map<string, ViewTool>()
+  const aliases = new Map<string, Set<ViewTool>>()
+  const actions = new Map<string, Set<ViewTool>>()
+  const flat = new Map<string, Set<ViewTool>>()
+
+  for (const entry of tools) {
+    const { id, module } = entry.tool
+    exact.set(id, entry)
+    const action = id.slice(module.length + 1)
+    add(actions, action.toLowerCase(), entry)
+    add(flat, flatten(id), entry)
+    for (const alias of entry.tool.aliases) {
+      add(aliases, alias.toLowerCase(), entry)
+      add(aliases, `${module}.${alias}`.toLowerCase(), entry)
+    }
+    if (module.startsWith('mcp_')) {
+      add(aliases, `${module.slice(4)}.${action}`.toLowerCase(), entry)
+      add(flat, flatten(`${module.slice(4)}.${action}`), entry)
+    }
+  }
+  // A wire name always beats a derived spelling, and an id beats a wire name.
+  for (const entry of tools) if (!exact.has(entry.tool.name)) exact.set(entry.tool.name, entry)
+
+  const unique = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined => {
+    if (!found || found.size === 0) return undefined
+    const [only] = found
+    if (found.size === 1 && only) return { kind: 'found', tool: only }
+    return { kind: 'ambiguous', candidates: [...found].map((entry) => entry.tool.id).slice(0, 10) }
+  }
+
+  return (raw) => {
+    const name = raw.trim()
+    const direct = exact.get(name)
+    if (direct) return { kind: 'found', tool: direct }
+    for (const separator of ['__', '::', ':', '/']) {
+      const at = name.indexOf(separator)
+      if (at <= 0) continue
+      const dotted = `${name.slice(0, at)}.${name.slice(at + separator.length)}`
+      const found = exact.get(dotted)
+      if (found) return { kind: 'found', tool: found }
+      const aliased = unique(aliases.get(dotted.toLowerCase()))
+      if (aliased) return aliased
+    }
+    const aliased = unique(aliases.get(name.toLowerCase()))
+    if (aliased) return aliased
+    for (let at = name.indexOf('_'); at > 0; at = name.indexOf('_', at + 1)) {
+      const found = exact.get(`${name.slice(0, at)}.${name.slice(at + 1)}`)
+      if (found) return { kind: 'found', tool: found }
+    }
+    const told = tellable(name, hidden, snapshot)
+    if (told) return told
+    const action = unique(actions.get(name.toLowerCase()))
+    if (action) return action
+    const flattened = unique(flat.get(flatten(name)))
+    if (flattened) return flattened
+    return { kind: 'unknown', ...suggest(name, tools) }
+  }
+}
+
+function tellable(name: string, hidden: ReadonlyMap<string, Hidden>, snapshot: Snapshot): Resolution | undefined {
+  const tool = snapshot.byId.get(name) ?? snapshot.byName.get(name) ?? snapshot.byId.get(name.replace(/__|::|:/, '.'))
+  const reason = tool && hidden.get(tool.id)
+  return tool && reason && reason.kind !== 'denied' ? { kind: 'hidden', id: tool.id, hidden: reason } : undefined
+}
+
+function suggest(name: string, tools: readonly ViewTool[]): { suggestions: string[]; sameModule: string[] } {
+  const dotted = name.replace(/__|::|:/, '.')
+  const ids = tools.map((entry) => entry.tool.id)
+  const suggestions = nearest(dotted, ids)
+  if (suggestions.length === 0)
+    suggestions.push(...nearest(dotted, [...new Set(tools.map((entry) => entry.tool.name))]))
+  const module = dotted.split('.')[0] ?? ''
+  const owned = tools.filter((entry) => entry.tool.module === module || entry.tool.module === `mcp_${module}`)
+  return { suggestions, sameModule: owned.slice(0, 5).map((entry) => entry.tool.id) }
+}
+
+const flatten = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
+
+function add(index: Map<string, Set<ViewTool>>, key: string, entry: ViewTool): void {
+  const found = index.get(key)
+  if (found) found.add(entry)
+  else index.set(key, new Set([entry]))
+}

@@ -1,0 +1,133 @@
+import type { Catalog, Owner, Snapshot } from '../catalog/catalog.ts'
+import type { Caller } from '../core/context.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Schema } from '../core/schema.ts'
+import type { Tool } from '../core/tool.ts'
+import type { Policy } from '../policy/policy.ts'
+import { createResolver, type Resolution } from './resolve.ts'
+import { type Hidden, hiddenFrom } from './visible.ts'
+
+/** A tool as one caller sees it. */
+export interface ViewTool {
+  readonly tool: Tool
+  readonly description: string
+  readonly input: Schema
+}
+
+/** The catalogue as one caller may see it now. Visible is callable; what is not here does not run for this caller. */
+export interface View {
+  readonly version: number
+  readonly caller: Caller
+  /** By module id, then in the module's own order: stable, so that prompt caches hold. */
+  readonly tools: readonly ViewTool[]
+  readonly byId: ReadonlyMap<string, ViewTool>
+  /** Owners with at least one visible tool, resource or prompt, and upstreams that are not ready. */
+  readonly owners: readonly Owner[]
+  readonly hidden: ReadonlyMap<string, Hidden>
+  /** Accepts `weather.forecast`, `weather__forecast`, `weather:forecast`, aliases and near spellings. */
+  resolve(name: string): Resolution
+  count(owner: string): number
+}
+
+export interface Views {
+  viewFor(caller: Caller): View
+}
+
+/**
+ * Builds views and remembers them while nothing changes: one per catalogue version and caller.
+ * @param keyOf everything a view may depend on, as a string; callers with the same key share a view
+ */
+export function createViews(options: { readonly catalog: Catalog; readonly policy: Policy; readonly log: Log }): Views {
+  const { catalog, log } = options
+  let version = -1
+  const views = new Map<string, View>()
+  // A broken check would otherwise be logged for every request.
+  const warned = new Set<string>()
+
+  return {
+    viewFor(caller) {
+      const snapshot = catalog.snapshot()
+      if (snapshot.version !== version) {
+        views.clear()
+        version = snapshot.version
+      }
+      const key = keyOf(caller)
+      const known = views.get(key)
+      if (known) return known
+      const view = build(snapshot, caller, options.policy, (tool, message) => {
+        if (warned.has(`${tool}\n${message}`)) return
+        warned.add(`${tool}\n${message}`)
+        log.warn('a tool was hidden because its check failed', { tool, error: message })
+      })
+      if (views.size >= 256) views.clear()
+      views.set(key, view)
+      return view
+    },
+  }
+}
+
+const keyOf = (caller: Caller): string =>
+  JSON.stringify([
+    caller.principal,
+    caller.profile,
+    caller.roles,
+    caller.client?.name ?? '',
+    caller.era,
+    caller.supports,
+  ])
+
+function build(
+  snapshot: Snapshot,
+  caller: Caller,
+  policy: Policy,
+  warn: (tool: string, message: string) => void,
+): View {
+  const hidden = new Map<string, Hidden>()
+  const allowed: Tool[] = []
+  for (const tool of snapshot.tools) {
+    const reason = hiddenFrom(tool, caller, policy)
+    if (!reason) allowed.push(tool)
+    else {
+      hidden.set(tool.id, reason)
+      if (reason.reason.includes('check failed')) warn(tool.id, reason.reason)
+    }
+  }
+  const names = new Map(allowed.map((tool) => [tool.id, tool.name]))
+  const nameOf = (id: string): string | undefined => names.get(id)
+
+  const tools: ViewTool[] = []
+  for (const tool of allowed) {
+    try {
+      const draft = tool.assemble(caller, nameOf)
+      if (draft) tools.push({ tool, ...draft })
+      else hidden.set(tool.id, { kind: 'unavailable', reason: 'nothing it needs is configured for this caller' })
+    } catch (error) {
+      hidden.set(tool.id, { kind: 'unavailable', reason: `its assembly check failed: ${messageOf(error)}` })
+      warn(tool.id, messageOf(error))
+    }
+  }
+  tools.sort((a, b) => (a.tool.module < b.tool.module ? -1 : a.tool.module > b.tool.module ? 1 : 0))
+
+  const byId = new Map(tools.map((entry) => [entry.tool.id, entry]))
+  const counts = new Map<string, number>()
+  for (const { tool } of tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
+  let resolver: ReturnType<typeof createResolver> | undefined
+  return {
+    version: snapshot.version,
+    caller,
+    tools,
+    byId,
+    hidden,
+    owners: [...snapshot.owners.values()].filter((owner) => counts.has(owner.id) || hasMore(owner)),
+    count: (owner) => counts.get(owner) ?? 0,
+    resolve(name) {
+      resolver ??= createResolver(tools, hidden, snapshot)
+      return resolver(name)
+    },
+  }
+}
+
+const hasMore = (owner: Owner): boolean =>
+  owner.resources.length + owner.templates.length + owner.prompts.length > 0 ||
+  (owner.origin === 'upstream' && owner.state !== 'ready')

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest'
+import { createCatalog } from '../../src/catalog/catalog.ts'
+import { localCaller } from '../../src/core/context.ts'
+import { silentLog } from '../../src/core/log.ts'
+import { createPolicy } from '../../src/policy/policy.ts'
+import { decideExposure, exposureOptions } from '../../src/view/exposure.ts'
+import { createViews } from '../../src/view/view.ts'
+import { makeTool } from '../tools.ts'
+
+const viewWith = (count: number, coldUpstreams = 0) => {
+  const catalog = createCatalog()
+  catalog.set(
+    { id: 'm', summary: 'm', origin: 'module', state: 'ready' },
+    { tools: Array.from({ length: count }, (_, n) => makeTool(`m.tool_${n}`)) },
+  )
+  for (let n = 0; n < coldUpstreams; n++)
+    catalog.set({ id: `mcp_${n}x`, summary: '', origin: 'upstream', state: 'configured' }, { tools: [] })
+  return createViews({ catalog, policy: createPolicy(), log: silentLog }).viewFor(localCaller)
+}
+const decide = (count: number, settings: Parameters<typeof exposureOptions.parse>[0], cold = 0) =>
+  decideExposure(viewWith(count, cold), exposureOptions.parse(settings))
+
+describe('the flat estimator', () => {
+  it('takes 200 tokens a tool, and equality fits [DIG-03]', () => {
+    expect(decide(8, { estimator: 'flat', contextWindow: 8_000 })).toMatchObject({
+      mode: 'direct',
+      tokens: 1_600,
+      budgetTokens: 1_600,
+    })
+    expect(decide(9, { estimator: 'flat', contextWindow: 8_000 })).toMatchObject({ mode: 'discovery', tokens: 1_800 })
+  })
+})
+
+describe('the measured estimator', () => {
+  it('counts what would really be sent', () => {
+    const { tokens, mode } = decide(9, { contextWindow: 8_000 })
+    expect(mode).toBe('direct')
+    expect(tokens).toBeGreaterThan(9 * 40)
+    expect(tokens).toBeLessThan(9 * 110)
+  })
+
+  it('counts an upstream nobody has seen as 20 tools', () => {
+    expect(decide(0, { contextWindow: 131_072 }, 3).tokens).toBe(3 * 20 * 200)
+  })
+})
+
+describe('a forced mode', () => {
+  it('wins over the estimate and says so [DIG-05]', () => {
+    expect(decide(60, { mode: 'direct', contextWindow: 1_000 }).mode).toBe('direct')
+    expect(decide(1, { mode: 'compact' }).mode).toBe('compact')
+    expect(decide(1, { mode: 'discovery' }).why).toMatch(/^exposure\.mode is "discovery"; 1 tools/)
+  })
+})

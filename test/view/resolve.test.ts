@@ -1,0 +1,151 @@
+import { describe, expect, it } from 'vitest'
+import { createCatalog } from '../../src/catalog/catalog.ts'
+import { localCaller } from '../../src/core/context.ts'
+import { silentLog } from '../../src/core/log.ts'
+import type { Tool } from '../../src/core/tool.ts'
+import { createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
+import { createViews, type View } from '../../src/view/view.ts'
+import { makeTool } from '../tools.ts'
+
+function viewOf(owners: Record<string, Tool[]>, policy: PolicySettings = {}): View {
+  const catalog = createCatalog()
+  for (const [id, tools] of Object.entries(owners))
+    catalog.set({ id, summary: id, origin: 'module', state: 'ready' }, { tools })
+  return createViews({ catalog, policy: createPolicy(policy), log: silentLog }).viewFor(localCaller)
+}
+
+const found = (view: View, name: string): string | undefined => {
+  const answer = view.resolve(name)
+  return answer.kind === 'found' ? answer.tool.tool.id : undefined
+}
+
+const view = viewOf({
+  filesystem: [
+    makeTool('filesystem.read', { aliases: ['lire'] }),
+    makeTool('filesystem.find'),
+    makeTool('filesystem.status'),
+  ],
+  hello: [makeTool('hello.say_hello', { aliases: ['greet'] }), makeTool('hello.status')],
+  my__mod: [makeTool('my__mod.do__it')],
+  mcp_github: [makeTool('mcp_github.list_issues', { origin: 'upstream' })],
+})
+
+describe('a name a model wrote', () => {
+  it('finds its tool in every common spelling', () => {
+    for (const name of [
+      'filesystem.read',
+      'filesystem__read',
+      'filesystem::read',
+      'filesystem:read',
+      'filesystem/read',
+      'filesystem_read',
+      'FileSystem.Read',
+      'filesystem-read',
+      ' filesystem.read ',
+      'read',
+      'lire',
+    ])
+      expect(found(view, name), name).toBe('filesystem.read')
+  })
+
+  it('with underscores of its own survives the way out and back [DIG-32]', () => {
+    expect(view.byId.get('my__mod.do__it')?.tool.name).toBe('my__mod__do__it')
+    expect(found(view, 'my__mod__do__it')).toBe('my__mod.do__it')
+  })
+
+  it('may leave out the mcp_ of an upstream', () => {
+    for (const name of [
+      'mcp_github.list_issues',
+      'github.list_issues',
+      'github__list_issues',
+      'github:list_issues',
+      'list_issues',
+    ])
+      expect(found(view, name), name).toBe('mcp_github.list_issues')
+  })
+
+  it('that is an alias works with and without its module', () => {
+    expect(found(view, 'greet')).toBe('hello.say_hello')
+    expect(found(view, 'hello__greet')).toBe('hello.say_hello')
+  })
+
+  it('that fits two tools resolves to neither and names both', () => {
+    expect(view.resolve('status')).toEqual({ kind: 'ambiguous', candidates: ['filesystem.status', 'hello.status'] })
+  })
+
+  it('that is nearly right gets the nearest ones', () => {
+    expect(view.resolve('filesystem.raed')).toMatchObject({
+      kind: 'unknown',
+      suggestions: ['filesystem.read', 'filesystem.find'],
+    })
+    expect(view.resolve('filesystem.zzzzzzzz')).toMatchObject({
+      kind: 'unknown',
+      suggestions: [],
+      sameModule: ['filesystem.read', 'filesystem.find', 'filesystem.status'],
+    })
+  })
+
+  it('of an object prototype is unknown', () => {
+    for (const name of ['constructor', '__proto__.toString', 'hasOwnProperty'])
+      expect(view.resolve(name).kind).toBe('unknown')
+  })
+})
+
+describe('names that become the same on the wire', () => {
+  it('are told apart and both stay callable [DIG-33]', () => {
+    const twins = viewOf({ a: [makeTool('a.b__c')], a__b: [makeTool('a__b.c')] })
+    expect(twins.tools.map((entry) => entry.tool.name)).toEqual(['a__b__c', 'a__b__c_2'])
+    expect(found(twins, 'a__b__c')).toBe('a.b__c')
+    expect(found(twins, 'a__b__c_2')).toBe('a__b.c')
+    expect(found(twins, 'a__b.c')).toBe('a__b.c')
+  })
+})
+
+describe('what policy denies', () => {
+  const denied = viewOf(
+    { db: [makeTool('db.query'), makeTool('db.drop_table', { effect: 'destructive' })] },
+    { constraints: { db: { blocked_actions: ['drop_table'] } } },
+  )
+
+  it('is answered exactly like a name that never existed', () => {
+    const { suggestions: _a, ...blocked } = denied.resolve('db.drop_table') as { suggestions: string[] }
+    const { suggestions: _b, ...missing } = denied.resolve('db.dXXXXtable') as { suggestions: string[] }
+    expect(blocked).toEqual(missing)
+    expect(JSON.stringify(denied.resolve('db.drop_tabl'))).not.toContain('drop_table')
+    expect(denied.count('db')).toBe(1)
+  })
+})
+
+describe('what is switched off or unavailable', () => {
+  it('says why', () => {
+    const off = viewOf(
+      { m: [makeTool('m.a'), makeTool('m.b', { available: () => 'set modules.m.config.key' })] },
+      { disabled: ['m.a'] },
+    )
+    expect(off.resolve('m.a')).toEqual({
+      kind: 'hidden',
+      id: 'm.a',
+      hidden: { kind: 'disabled', reason: 'm.a tool is disabled' },
+    })
+    expect(off.resolve('m__b')).toEqual({
+      kind: 'hidden',
+      id: 'm.b',
+      hidden: { kind: 'unavailable', reason: 'set modules.m.config.key' },
+    })
+  })
+
+  it('hides only the tool whose check throws', () => {
+    const broken = viewOf({
+      m: [
+        makeTool('m.a'),
+        makeTool('m.b', {
+          available: () => {
+            throw new Error('boom')
+          },
+        }),
+      ],
+    })
+    expect(broken.tools.map((entry) => entry.tool.id)).toEqual(['m.a'])
+    expect(broken.hidden.get('m.b')).toEqual({ kind: 'unavailable', reason: 'its availability check failed: boom' })
+  })
+})
