@@ -1,0 +1,287 @@
+import { randomUUID } from 'node:crypto'
+import type { CallContext, Caller, SentFile } from '../core/context.ts'
+import { noOrigin } from '../core/context.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { isProtocolFailure } from '../core/failure.ts'
+import { checkArguments } from '../core/guard.ts'
+import type { Log } from '../core/log.ts'
+import type { ToolResult } from '../core/result.ts'
+import type { Issue } from '../core/schema.ts'
+import { scrub } from '../core/scrub.ts'
+import { signatureOf } from '../core/signature.ts'
+import { noRelay, type Relay, type Tool } from '../core/tool.ts'
+import type { Views, ViewTool } from '../view/view.ts'
+import { createSlots } from './limits.ts'
+import type { ExecutionSettings } from './options.ts'
+
+/** One wish to run a tool, whoever has it. */
+export interface CallRequest {
+  /** Any spelling a view resolves. */
+  readonly name: string
+  readonly input: unknown
+  readonly caller: Caller
+  /** Fires when the client no longer wants the answer. */
+  readonly signal?: AbortSignal
+  readonly relay?: Relay
+  readonly onProgress?: (done: number, total?: number, message?: string) => void
+  /** Calls made by tools inside calls; at most three deep. */
+  readonly depth?: number
+  /** `setup` steps of the operator's own configuration pass policy and availability. */
+  readonly origin?: 'client' | 'setup'
+  /** Names a model can call for help, in "not found" answers. Empty when no meta-tool is listed. */
+  readonly finders?: readonly string[]
+}
+
+export interface Calls {
+  /** Runs a tool. @throws PegboardError for every refusal and failure; nothing else ever leaves */
+  call(request: CallRequest): Promise<ToolResult>
+  /** How often each tool ran successfully; ranking uses it. */
+  usage(id: string): number
+  /** Refuses new calls, aborts what runs. */
+  stop(): void
+}
+
+export interface CallsOptions {
+  readonly views: Views
+  /** All tools, visible or not: what `setup` steps may reach. */
+  readonly anyTool: (id: string) => Tool | undefined
+  readonly settings: ExecutionSettings
+  readonly log: Log
+  readonly shared?: () => Readonly<Record<string, unknown>>
+}
+
+const MAX_DEPTH = 3
+
+/** The one way to run a tool: resolve, decide, check, run, normalise, record. */
+export function createCalls(options: CallsOptions): Calls {
+  const { views, settings, log } = options
+  const slots = createSlots(settings.maxConcurrent, settings.maxQueued)
+  const counts = new Map<string, number>()
+  const running = new Set<AbortController>()
+  let stopped = false
+
+  async function call(request: CallRequest): Promise<ToolResult> {
+    if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
+    const depth = request.depth ?? 0
+    if (depth > MAX_DEPTH)
+      throw new PegboardError('E_LOOP_DETECTED', `Tools called each other more than ${MAX_DEPTH} deep.`)
+    const entry = request.origin === 'setup' ? setupTool(request.name) : visibleTool(request)
+    const input = request.input ?? {}
+    checkArguments(input)
+    const parsed = parse(entry, input)
+
+    const callId = randomUUID()
+    const startedAt = performance.now()
+    const wait = slots.take()
+    if (wait) await wait
+    const abort = new AbortController()
+    const cancel = (): void => abort.abort(new PegboardError('E_CANCELLED', 'The call was cancelled by the client.'))
+    if (request.signal?.aborted) cancel()
+    else request.signal?.addEventListener('abort', cancel, { once: true })
+    const timer = setTimeout(
+      () => abort.abort(new PegboardError('E_TIMEOUT', `${entry.tool.id} took longer than ${settings.timeoutMs} ms.`)),
+      settings.timeoutMs,
+    )
+    running.add(abort)
+    try {
+      const result = await run(entry.tool, parsed, request, callId, abort.signal, depth)
+      counts.set(entry.tool.id, (counts.get(entry.tool.id) ?? 0) + 1)
+      log.debug('call', {
+        callId,
+        tool: entry.tool.id,
+        principal: request.caller.principal,
+        ms: Math.round(performance.now() - startedAt),
+        outcome: 'ok',
+      })
+      return result
+    } catch (error) {
+      const failure = refusal(error, callId, entry.tool.id)
+      log[failure.code === 'E_INTERNAL' ? 'error' : 'debug']('call', {
+        callId,
+        tool: entry.tool.id,
+        principal: request.caller.principal,
+        ms: Math.round(performance.now() - startedAt),
+        outcome: failure.code,
+        ...(failure.code === 'E_INTERNAL' ? { error } : {}),
+      })
+      throw failure
+    } finally {
+      clearTimeout(timer)
+      running.delete(abort)
+      request.signal?.removeEventListener('abort', cancel)
+      slots.release()
+    }
+  }
+
+  function visibleTool(request: CallRequest): ViewTool {
+    const view = views.viewFor(request.caller)
+    const found = view.resolve(request.name)
+    if (found.kind === 'found') return found.tool
+    if (found.kind === 'ambiguous')
+      throw new PegboardError('E_NOT_FOUND', `'${request.name}' could be ${found.candidates.join(' or ')}.`, {
+        hint: 'Use one of these full names.',
+      })
+    if (found.kind === 'hidden') {
+      if (found.hidden.kind === 'disabled') throw new PegboardError('E_TOOL_DISABLED', found.hidden.reason)
+      throw new PegboardError('E_TOOL_HIDDEN', `${found.id} is not available: ${found.hidden.reason}.`, {
+        hint: 'The reason names what is missing.',
+      })
+    }
+    throw notFound(
+      request.name,
+      found.suggestions,
+      found.sameModule,
+      request.finders ?? [],
+      view.tools.map((entry) => entry.tool.id),
+    )
+  }
+
+  function setupTool(name: string): ViewTool {
+    const tool = options.anyTool(name)
+    if (!tool) throw new PegboardError('E_NOT_FOUND', `Tool '${name}' not found.`)
+    return { tool, description: tool.description, input: tool.input }
+  }
+
+  async function run(
+    tool: Tool,
+    input: unknown,
+    request: CallRequest,
+    callId: string,
+    signal: AbortSignal,
+    depth: number,
+  ): Promise<ToolResult> {
+    const ctx = contextFor(tool, request, callId, signal, depth)
+    const work = tool.run(input, ctx.ctx, request.relay ?? noRelay)
+    const result = await raceAbort(work, signal)
+    if (result.kind !== 'value' || (ctx.files.length === 0 && ctx.warnings.length === 0)) return result
+    return { ...result, files: [...result.files, ...ctx.files], warnings: [...result.warnings, ...ctx.warnings] }
+  }
+
+  function contextFor(tool: Tool, request: CallRequest, callId: string, signal: AbortSignal, depth: number) {
+    const files: SentFile[] = []
+    const warnings: string[] = []
+    const ctx: CallContext = {
+      config: undefined,
+      caller: request.caller,
+      callId,
+      origin: noOrigin,
+      signal,
+      // A module's own log is made once by the loader; this one only serves tools that have none.
+      log,
+      shared: options.shared?.() ?? {},
+      progress: (done, total, message) => request.onProgress?.(done, total, message),
+      sendFile: (file) => files.push(file),
+      warn: (message) => warnings.push(message),
+      ask: async (question) => {
+        const send = request.relay?.request
+        if (!send || !request.caller.supports.elicitation)
+          throw new PegboardError('E_CANNOT_ASK', `${tool.id} has a question: ${question.message}`)
+        return (await send(
+          'elicitation/create',
+          { mode: 'form', message: question.message, requestedSchema: question.schema },
+          signal,
+        )) as Awaited<ReturnType<CallContext['ask']>>
+      },
+      call: (id, inner) =>
+        call({
+          name: id,
+          input: inner,
+          caller: request.caller,
+          signal,
+          depth: depth + 1,
+          ...(request.relay ? { relay: request.relay } : {}),
+        }),
+    }
+    return { ctx, files, warnings }
+  }
+
+  return {
+    call,
+    usage: (id) => counts.get(id) ?? 0,
+    stop() {
+      stopped = true
+      for (const abort of running) abort.abort(new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.'))
+    },
+  }
+}
+
+/** Arguments pass what the caller was shown, then what the tool really accepts: a stale client is refused, `run`'s types stay true. */
+function parse(entry: ViewTool, input: unknown): unknown {
+  const { tool } = entry
+  if (entry.input !== tool.input) {
+    const shown = entry.input.parse(input)
+    if (!shown.ok) throw invalid(entry, shown.issues)
+  }
+  const parsed = tool.parse(input)
+  if (!parsed.ok) throw invalid(entry, parsed.issues)
+  return parsed.value
+}
+
+function invalid(entry: ViewTool, issues: readonly Issue[]): PegboardError {
+  const lines = issues.slice(0, 5).map(({ path, message }) => (path ? `${path}: ${message}` : message))
+  return new PegboardError('E_VALIDATION', `Invalid params for ${entry.tool.id}: ${lines.join('; ')}`, {
+    hint: `Call ${entry.tool.id}(${signatureOf(entry.input.json)}).`,
+  })
+}
+
+function notFound(
+  name: string,
+  suggestions: readonly string[],
+  sameModule: readonly string[],
+  finders: readonly string[],
+  all: readonly string[],
+): PegboardError {
+  const shown = name.length > 80 ? `${name.slice(0, 80)}…` : name
+  const message = `Tool '${shown}' not found.`
+  const [first, ...others] = suggestions
+  if (first) {
+    const also = others.length > 0 ? ` Or ${others.map((id) => `'${id}'`).join(', ')}.` : ''
+    return new PegboardError('E_NOT_FOUND', `${message} Did you mean '${first}'?${also}`, {
+      hint: `Call it again as '${first}'.`,
+    })
+  }
+  if (sameModule.length > 0)
+    return new PegboardError('E_NOT_FOUND', `${message} Near it: ${sameModule.join(', ')}.`, {
+      hint: 'Use one of these names.',
+    })
+  if (finders.length > 0)
+    return new PegboardError('E_NOT_FOUND', message, { hint: `Find the right name with ${finders.join(' or ')}.` })
+  return new PegboardError('E_NOT_FOUND', `${message} There is: ${all.slice(0, 15).join(', ')}.`, {
+    hint: 'Use one of these names.',
+  })
+}
+
+/** Whatever was thrown, as what a client may read. */
+function refusal(error: unknown, callId: string, tool: string): PegboardError {
+  const failure = isPegboardError(error) ? error : translated(error, callId, tool)
+  failure.correlationId ??= callId
+  return failure
+}
+
+/** What the author said with a plain Error is told; a bug is not; an upstream's own error stays the cause for whoever relays it. */
+function translated(error: unknown, callId: string, tool: string): PegboardError {
+  if (isProtocolFailure(error)) {
+    const code = error.code === -32602 ? 'E_VALIDATION' : 'E_TOOL_FAILED'
+    return new PegboardError(code, `Tool '${tool}' failed: ${scrub(error.message)}`, { cause: error })
+  }
+  if (isPlain(error))
+    return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message)}`, { cause: error })
+  const hint = `The operator finds the details in the log under ${callId}.`
+  return new PegboardError('E_INTERNAL', `Tool '${tool}' failed: internal error.`, { cause: error, hint })
+}
+
+// System errors (ENOENT and the like) carry paths and addresses; subclasses are mostly bugs.
+const isPlain = (error: unknown): error is Error =>
+  error instanceof Error && error.name === 'Error' && !('code' in error)
+
+function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  if (signal.aborted) {
+    work.catch(() => undefined)
+    return Promise.reject(signal.reason)
+  }
+  return new Promise((resolve, reject) => {
+    const give = (): void => reject(signal.reason)
+    signal.addEventListener('abort', give, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', give))
+  })
+}

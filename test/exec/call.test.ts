@@ -1,0 +1,227 @@
+import { describe, expect, it } from 'vitest'
+import { createCatalog } from '../../src/catalog/catalog.ts'
+import { localCaller } from '../../src/core/context.ts'
+import { type PegboardError, ToolError } from '../../src/core/errors.ts'
+import { ProtocolFailure } from '../../src/core/failure.ts'
+import { silentLog } from '../../src/core/log.ts'
+import { valueResult } from '../../src/core/result.ts'
+import { toSchema } from '../../src/core/schema.ts'
+import type { Tool } from '../../src/core/tool.ts'
+import { createCalls } from '../../src/exec/call.ts'
+import { executionOptions } from '../../src/exec/options.ts'
+import { createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
+import { createViews } from '../../src/view/view.ts'
+import { makeTool } from '../tools.ts'
+
+function callsOf(
+  tools: Tool[],
+  policy: PolicySettings = {},
+  settings: Parameters<typeof executionOptions.parse>[0] = {},
+) {
+  const catalog = createCatalog()
+  catalog.set({ id: 'm', summary: 'm', origin: 'module', state: 'ready' }, { tools })
+  const views = createViews({ catalog, policy: createPolicy(policy), log: silentLog })
+  const calls = createCalls({
+    views,
+    anyTool: (id) => catalog.snapshot().byId.get(id),
+    settings: executionOptions.parse(settings),
+    log: silentLog,
+  })
+  const run = (name: string, input: unknown = {}, more: object = {}) =>
+    calls.call({ name, input, caller: localCaller, ...more })
+  const refused = async (name: string, input: unknown = {}, more: object = {}): Promise<PegboardError> => {
+    try {
+      await run(name, input, more)
+    } catch (error) {
+      return error as PegboardError
+    }
+    throw new Error(`${name} was not refused`)
+  }
+  return { calls, run, refused }
+}
+
+const pathSchema = {
+  type: 'object',
+  properties: { path: { type: 'string' }, limit: { type: 'integer', maximum: 10 } },
+  required: ['path'],
+  additionalProperties: false,
+}
+
+describe('a call', () => {
+  it('runs the tool and counts the success', async () => {
+    const { calls, run } = callsOf([makeTool('m.a', { run: async () => valueResult({ ok: 1 }) })])
+    expect(await run('m__a')).toEqual({ kind: 'value', value: { ok: 1 }, files: [], warnings: [] })
+    expect(calls.usage('m.a')).toBe(1)
+  })
+
+  it('with wrong arguments names them and shows the signature', async () => {
+    const { refused } = callsOf([makeTool('m.a', { schema: pathSchema })])
+    const error = await refused('m.a', { limit: 11 })
+    expect(error.code).toBe('E_VALIDATION')
+    expect(error.message).toMatch(/^Invalid params for m\.a: .*path/)
+    expect(error.hint).toBe('Call m.a(path: str, limit?: int).')
+  })
+
+  it('of an unknown name suggests the nearest visible one', async () => {
+    const { refused } = callsOf([makeTool('m.alpha')])
+    expect((await refused('m.alhpa')).message).toBe("Tool 'm.alhpa' not found. Did you mean 'm.alpha'?")
+    expect((await refused('nothing_like_it')).message).toBe("Tool 'nothing_like_it' not found. There is: m.alpha.")
+    expect((await refused('nothing_like_it', {}, { finders: ['search_tools'] })).hint).toBe(
+      'Find the right name with search_tools.',
+    )
+  })
+
+  it('of a denied tool looks like a call of nothing, on every spelling', async () => {
+    let ran = 0
+    const tool = makeTool('m.drop', { run: async () => valueResult(++ran) })
+    const { refused } = callsOf([makeTool('m.query'), tool], { constraints: { m: { blocked_actions: ['drop'] } } })
+    for (const name of ['m.drop', 'm__drop', 'm:drop', 'drop'])
+      expect((await refused(name)).code, name).toBe('E_NOT_FOUND')
+    expect(ran).toBe(0)
+  })
+
+  it('of a disabled tool uses the words operators look for', async () => {
+    const { refused } = callsOf([makeTool('m.a')], { disabled: ['m.a'] })
+    const error = await refused('m.a')
+    expect([error.code, error.message]).toEqual(['E_TOOL_DISABLED', 'm.a tool is disabled'])
+  })
+
+  it('by a client that still has an older, wider schema is refused by the assembled one', async () => {
+    const base = toSchema({
+      type: 'object',
+      properties: { category: { enum: ['news', 'video'] } },
+      additionalProperties: false,
+    })
+    const narrow = toSchema({
+      type: 'object',
+      properties: { category: { enum: ['news'] } },
+      additionalProperties: false,
+    })
+    const { refused, run } = callsOf([
+      makeTool('m.search', {
+        input: base,
+        assemble: () => ({ description: 'x', input: narrow }),
+        parse: (value) => base.parse(value),
+      }),
+    ])
+    expect((await refused('m.search', { category: 'video' })).code).toBe('E_VALIDATION')
+    expect((await run('m.search', { category: 'news' })).kind).toBe('value')
+  })
+
+  it('that takes too long ends with E_TIMEOUT and the tool is told', async () => {
+    let aborted = false
+    const slow = makeTool('m.slow', {
+      run: (_input, ctx) =>
+        new Promise((_resolve, reject) => {
+          ctx.signal.addEventListener('abort', () => {
+            aborted = true
+            reject(ctx.signal.reason)
+          })
+        }),
+    })
+    const { refused } = callsOf([slow], {}, { timeoutMs: 20 })
+    expect((await refused('m.slow')).code).toBe('E_TIMEOUT')
+    expect(aborted).toBe(true)
+  })
+
+  it('that the client cancels ends with E_CANCELLED even when the tool does not listen', async () => {
+    const { refused } = callsOf([makeTool('m.deaf', { run: () => new Promise(() => undefined) })])
+    const abort = new AbortController()
+    setTimeout(() => abort.abort(), 5)
+    expect((await refused('m.deaf', {}, { signal: abort.signal })).code).toBe('E_CANCELLED')
+  })
+
+  it('beyond the limit waits in line, and beyond the line is refused', async () => {
+    let release: () => void = () => undefined
+    const gate = new Promise<void>((resolve) => (release = resolve))
+    const { run, refused } = callsOf(
+      [makeTool('m.wait', { run: () => gate.then(() => valueResult('done')) })],
+      {},
+      { maxConcurrent: 1, maxQueued: 1 },
+    )
+    const first = run('m.wait')
+    const second = run('m.wait')
+    const error = await refused('m.wait')
+    expect([error.code, error.retryAfterMs]).toEqual(['E_OVERLOADED', 1_000])
+    release()
+    expect([(await first).kind, (await second).kind]).toEqual(['value', 'value'])
+  })
+
+  it('after stop is refused', async () => {
+    const { calls, refused } = callsOf([makeTool('m.a')])
+    calls.stop()
+    expect((await refused('m.a')).code).toBe('E_SHUTTING_DOWN')
+  })
+})
+
+describe('what a tool throws', () => {
+  const thrown = (error: unknown) => callsOf([makeTool('m.a', { run: () => Promise.reject(error) })]).refused('m.a')
+
+  it('reaches the model when the author meant it', async () => {
+    expect(await thrown(new ToolError('No city called "X".', { hint: 'Try "City, Country".' }))).toMatchObject({
+      code: 'E_TOOL_FAILED',
+      message: 'No city called "X".',
+      hint: 'Try "City, Country".',
+    })
+    expect(await thrown(new Error('no such city'))).toMatchObject({
+      code: 'E_TOOL_FAILED',
+      message: "Tool 'm.a' failed: no such city",
+    })
+  })
+
+  it('stays in the log when it is a bug or comes from the system', async () => {
+    for (const error of [
+      new TypeError('x is undefined at /srv/secret'),
+      Object.assign(new Error("ENOENT '/etc/x'"), { code: 'ENOENT' }),
+      'a string',
+    ]) {
+      const shown = await thrown(error)
+      expect(shown).toMatchObject({ code: 'E_INTERNAL', message: "Tool 'm.a' failed: internal error." })
+      expect(shown.hint).toContain(shown.correlationId)
+    }
+  })
+
+  it('by an upstream keeps its JSON-RPC failure as the cause', async () => {
+    const shown = await thrown(new ProtocolFailure(-32602, 'bad arguments'))
+    expect(shown).toMatchObject({
+      code: 'E_VALIDATION',
+      message: "Tool 'm.a' failed: bad arguments",
+      cause: { code: -32602 },
+    })
+  })
+})
+
+describe('a tool that calls tools', () => {
+  it('is stopped at the fourth level', async () => {
+    const { refused } = callsOf([makeTool('m.loop', { run: (_input, ctx) => ctx.call('m.loop', {}) })])
+    expect((await refused('m.loop')).code).toBe('E_LOOP_DETECTED')
+  })
+
+  it('passes the same policy as its caller', async () => {
+    const { refused } = callsOf(
+      [makeTool('m.outer', { run: (_input, ctx) => ctx.call('m.inner', {}) }), makeTool('m.inner')],
+      { deny: ['m.inner'] },
+    )
+    expect((await refused('m.outer')).code).toBe('E_NOT_FOUND')
+  })
+})
+
+describe('files and warnings a tool adds', () => {
+  it('come with its result', async () => {
+    const { run } = callsOf([
+      makeTool('m.a', {
+        run: async (_input, ctx) => {
+          ctx.sendFile({ data: 'x', filename: 'a.txt', mimetype: 'text/plain' })
+          ctx.warn('half of it')
+          return valueResult('v')
+        },
+      }),
+    ])
+    expect(await run('m.a')).toEqual({
+      kind: 'value',
+      value: 'v',
+      files: [{ data: 'x', filename: 'a.txt', mimetype: 'text/plain' }],
+      warnings: ['half of it'],
+    })
+  })
+})
