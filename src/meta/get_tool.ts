@@ -1,0 +1,57 @@
+import { PegboardError } from '../core/errors.ts'
+import { valueResult } from '../core/result.ts'
+import { riskOf } from '../core/tool.ts'
+import type { View, ViewTool } from '../view/view.ts'
+import type { Host, MetaTool } from './host.ts'
+import { onlyKeys, text } from './input.ts'
+
+export const getTool = (host: Host): MetaTool => ({
+  name: 'get_tool',
+  title: 'Get tool',
+  description: () => 'Full schema, examples and side effects of one tool.',
+  inputSchema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+  hints: { readOnlyHint: true, openWorldHint: false },
+  run(input, request) {
+    onlyKeys(input, ['name', 'tool_name'], 'get_tool')
+    const name = text(
+      input,
+      input.name === undefined && input.tool_name !== undefined ? 'tool_name' : 'name',
+      'get_tool',
+      200,
+    )
+    const entry = lookUp(host.view(request.caller), name)
+    const { tool } = entry
+    return valueResult({
+      name: tool.id,
+      description: entry.description,
+      module: tool.module,
+      risk_level: riskOf(tool.effect),
+      tags: tool.tags,
+      parameters: entry.input.json,
+      ...(tool.output ? { returns: tool.output } : {}),
+      examples: tool.examples.map(({ input: params, note }) => ({ name: tool.id, params, ...(note ? { note } : {}) })),
+      side_effects: tool.sideEffects,
+      irreversible: tool.effect === 'destructive',
+      policy: 'auto',
+      aliases: tool.aliases,
+    })
+  },
+})
+
+/** A visible tool by any spelling. @throws PegboardError as a call would */
+function lookUp(view: View, name: string): ViewTool {
+  const found = view.resolve(name)
+  if (found.kind === 'found') return found.tool
+  if (found.kind === 'hidden')
+    throw new PegboardError('E_TOOL_HIDDEN', `${found.id} is not available: ${found.hidden.reason}.`)
+  if (found.kind === 'ambiguous')
+    throw new PegboardError('E_NOT_FOUND', `'${name}' could be ${found.candidates.join(' or ')}.`, {
+      hint: 'Use one of these full names.',
+    })
+  const near = found.suggestions[0] ?? found.sameModule[0]
+  throw new PegboardError(
+    'E_NOT_FOUND',
+    `Tool '${name.slice(0, 80)}' not found.${near ? ` Did you mean '${near}'?` : ''}`,
+    { hint: near ? `Ask for '${near}'.` : 'Find it with search_tools.' },
+  )
+}

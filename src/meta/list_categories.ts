@@ -1,0 +1,31 @@
+import { valueResult } from '../core/result.ts'
+import type { Host, MetaTool } from './host.ts'
+import { onlyKeys } from './input.ts'
+
+export const listCategories = (host: Host): MetaTool => ({
+  name: 'list_categories',
+  title: 'List categories',
+  description: () => 'All categories of tools with counts.',
+  inputSchema: { type: 'object', properties: {} },
+  hints: { readOnlyHint: true, openWorldHint: false },
+  run(input, request) {
+    onlyKeys(input, [], 'list_categories')
+    const view = host.view(request.caller)
+    const categories = view.owners
+      .filter((owner) => view.count(owner.id) > 0 || owner.origin === 'upstream')
+      .map((owner) => ({
+        id: owner.id,
+        summary: owner.summary,
+        tool_count: view.count(owner.id),
+        ...(owner.state === 'ready' ? {} : { state: owner.state, ...(owner.reason ? { reason: owner.reason } : {}) }),
+      }))
+    const { mode, why } = host.exposure(request.caller)
+    return valueResult({
+      categories,
+      total_categories: categories.length,
+      total_tools: view.tools.length,
+      tool_injection: mode,
+      why,
+    })
+  },
+})

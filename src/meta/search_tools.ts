@@ -1,0 +1,69 @@
+import { valueResult } from '../core/result.ts'
+import { signatureOf } from '../core/signature.ts'
+import { riskOf } from '../core/tool.ts'
+import { firstSentence } from '../view/listing.ts'
+import type { View, ViewTool } from '../view/view.ts'
+import type { Host, MetaTool } from './host.ts'
+import { onlyKeys, text, whole } from './input.ts'
+
+const DESCRIPTION_CHARS = 90
+const SUMMARY_CHARS = 72
+const SHOWN_CATEGORIES = 8
+
+export const searchTools = (host: Host): MetaTool => ({
+  name: 'search_tools',
+  title: 'Search tools',
+  description: (view) => `Find tools by what they do, in any words. ${behind(view)} Then execute_tool.`,
+  inputSchema: {
+    type: 'object',
+    properties: {
+      query: { type: 'string', maxLength: 500 },
+      max_results: { type: 'integer', minimum: 1, maximum: 20, default: 5 },
+      detail: { enum: ['full'], description: 'full: with schemas' },
+    },
+    required: ['query'],
+  },
+  hints: { readOnlyHint: true, openWorldHint: false },
+  run(input, request) {
+    onlyKeys(input, ['query', 'max_results', 'limit', 'detail'], 'search_tools')
+    const query = text(input, 'query', 'search_tools', 500)
+    const limit = whole(input, input.max_results === undefined ? 'limit' : 'max_results', 'search_tools', 1, 20, 5)
+    const view = host.view(request.caller)
+    const { hits } = host.search(query, request.caller, limit)
+    const best = hits[0]?.score ?? 1
+    const tools = hits.flatMap(({ id, score }) => {
+      const entry = view.byId.get(id)
+      return entry ? [row(entry, score / best, input.detail === 'full')] : []
+    })
+    const hint = tools.length === 0 ? { hint: 'Nothing matches. Try other words, or list_categories.' } : {}
+    return valueResult({ tools, count: tools.length, query, ...hint })
+  },
+})
+
+function row(entry: ViewTool, relevance: number, full: boolean) {
+  const { tool } = entry
+  return {
+    name: tool.id,
+    description: firstSentence(entry.description, DESCRIPTION_CHARS),
+    risk_level: riskOf(tool.effect),
+    params_summary: clip(signatureOf(entry.input.json), SUMMARY_CHARS),
+    relevance: Math.round(relevance * 100) / 100,
+    ...(full ? { tags: tool.tags, parameters: entry.input.json } : {}),
+  }
+}
+
+const clip = (line: string, max: number): string => {
+  if (line.length <= max) return line
+  const cut = line.lastIndexOf(', ', max - 2)
+  return `${line.slice(0, cut > 0 ? cut : max - 1)}, …`
+}
+
+/** What lies behind the doors, in a line. */
+function behind(view: View): string {
+  const owners = view.owners
+    .filter((owner) => view.count(owner.id) > 0)
+    .sort((a, b) => view.count(b.id) - view.count(a.id))
+  const shown = owners.slice(0, SHOWN_CATEGORIES).map((owner) => `${owner.id} ${view.count(owner.id)}`)
+  const more = owners.length > SHOWN_CATEGORIES ? ', …' : ''
+  return `${view.tools.length} tools: ${shown.join(', ')}${more}.`
+}
