@@ -1,0 +1,165 @@
+/**
+ * Runs the official conformance suite against a served endpoint, once for each revision we promise.
+ *
+ *   node test/conformance/run.mjs --url http://localhost:4000/mcp [--token T] [--requirements REVISION]
+ *
+ * Exits 0 when every scored scenario of every revision passes. The suite's own report goes to a temporary folder,
+ * which is kept, and named, only when something failed.
+ */
+
+import { spawn } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
+
+export const REVISIONS = ['2025-11-25', '2026-07-28']
+
+const SUITE = fileURLToPath(import.meta.resolve('@modelcontextprotocol/conformance/dist/index.js'))
+const NODE20_HOOK = new URL('./node20-hook.mjs', import.meta.url).href
+const BEARER_HOOK = new URL('./bearer-hook.mjs', import.meta.url).href
+const DEFAULT_TIMEOUT_MS = 180_000
+
+/**
+ * Runs the scenarios one revision requires and prints one summary line.
+ *
+ * @param {{url: string, requirements: string, token?: string, timeoutMs?: number}} options
+ *   `url` must name localhost (a scenario checks Host); `token` is sent as a bearer token with every request.
+ * @returns {Promise<{revision: string, passed: number, failed: number, failedUnscored: number,
+ *   failedScored: string[], failures: object[],
+ *   warnings: object[], output: string, exitCode: number, ok: boolean}>}
+ *   `passed` and `failed` count checks over all scenarios, `failedUnscored` those that failed in scenarios which do
+ *   not count (extensions, pending ones); `failedScored` names the scored scenarios that failed;
+ *   `failures` and `warnings` are `{scenario, check, scored, message}`. `ok`: the suite ran to its end and no scored
+ *   scenario failed. Warnings are unmet SHOULDs and never fail a run.
+ */
+export async function runSuite({ url, requirements, token, timeoutMs = DEFAULT_TIMEOUT_MS }) {
+  const folder = await mkdtemp(join(tmpdir(), 'pegboard-conformance-'))
+  const { output, exitCode } = await runCommand({ url, requirements, token, timeoutMs, folder })
+  const ran = summaryOf(output)
+  const unscored = unscoredOf(output)
+  const marks = await marksOf(folder, unscored)
+  const failedScored = ran.filter(({ failed, name }) => failed > 0 && !unscored.has(name)).map(({ name }) => name)
+  const scored = ran.filter(({ name }) => !unscored.has(name)).length
+  const result = {
+    revision: requirements,
+    passed: total(ran, 'passed'),
+    failed: total(ran, 'failed'),
+    failedUnscored: total(
+      ran.filter(({ name }) => unscored.has(name)),
+      'failed',
+    ),
+    failedScored,
+    failures: marks.filter(({ status }) => status === 'FAILURE'),
+    warnings: marks.filter(({ status }) => status === 'WARNING'),
+    output,
+    exitCode,
+    ok: exitCode === 0 && scored > 0 && failedScored.length === 0,
+  }
+  await report(result, scored, folder)
+  return result
+}
+
+function runCommand({ url, requirements, token, timeoutMs, folder }) {
+  const preloads = ['--import', NODE20_HOOK, ...(token ? ['--import', BEARER_HOOK] : [])]
+  const args = [...preloads, SUITE, 'server', '--url', url, '--requirements', requirements, '-o', folder]
+  const env = { ...process.env, ...(token && { CONFORMANCE_URL: url, CONFORMANCE_TOKEN: token }) }
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
+    let output = ''
+    const append = (chunk) => {
+      output += chunk
+    }
+    child.stdout.setEncoding('utf8').on('data', append)
+    child.stderr.setEncoding('utf8').on('data', append)
+    child.once('error', reject)
+    child.once('close', (code) => {
+      clearTimeout(timer)
+      resolve({ output, exitCode: code ?? 1 })
+    })
+  })
+}
+
+const total = (ran, field) => ran.reduce((sum, scenario) => sum + scenario[field], 0)
+
+/** The lines `✓ tools-list: 3 passed, 0 failed`, as `{name, passed, failed}`. */
+function summaryOf(output) {
+  const lines = output.matchAll(/^[✓✗] (\S+): (\d+) passed, (\d+) failed$/gm)
+  return [...lines].map(([, name, passed, failed]) => ({ name, passed: Number(passed), failed: Number(failed) }))
+}
+
+/** The names in the list that follows `Not scored for <revision>`. */
+function unscoredOf(output) {
+  const list = output.split(/^Not scored for .*$/m)[1] ?? ''
+  return new Set([...list.matchAll(/^ {2}[✓✗] (\S+) \(/gm)].map(([, name]) => name))
+}
+
+/** Failed and doubtful checks, from the reports the suite leaves as `server-<scenario>-<time>/checks.json`. */
+async function marksOf(folder, unscored) {
+  const marks = []
+  for (const entry of (await readdir(folder)).sort()) {
+    const scenario = /^server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$/.exec(entry)?.[1]
+    if (scenario === undefined) continue
+    for (const { id, status, errorMessage } of await checksIn(join(folder, entry))) {
+      if (status !== 'FAILURE' && status !== 'WARNING') continue
+      marks.push({ scenario, check: id, status, scored: !unscored.has(scenario), message: errorMessage ?? '' })
+    }
+  }
+  return marks
+}
+
+/** A scenario that broke off leaves a folder without a report; its failure still stands in the summary. */
+async function checksIn(folder) {
+  try {
+    return JSON.parse(await readFile(join(folder, 'checks.json'), 'utf8'))
+  } catch (error) {
+    if (error.code === 'ENOENT') return []
+    throw error
+  }
+}
+
+async function report(
+  { revision, ok, passed, failed, failedUnscored, failedScored, failures, warnings, output },
+  scored,
+  folder,
+) {
+  const verdict = ok ? 'ok' : 'FAILED'
+  print(
+    `conformance ${revision}: ${verdict}, scored scenarios ${scored - failedScored.length}/${scored}, ` +
+      `checks ${passed} passed, ${failed} failed (${failedUnscored} not scored), ${warnings.length} warnings`,
+  )
+  if (ok) return rm(folder, { recursive: true, force: true })
+  for (const name of failedScored) {
+    const reasons = failures.filter(({ scenario }) => scenario === name)
+    print(`  ${name}${reasons.length === 0 ? ': broke off, see the report' : ''}`)
+    for (const { check, message } of reasons) print(`    ${check}: ${message}`)
+  }
+  if (scored === 0) print(output)
+  await writeFile(join(folder, 'output.txt'), output)
+  print(`  full report: ${folder}`)
+}
+
+function print(line) {
+  process.stdout.write(`${line}\n`)
+}
+
+async function main() {
+  const { values } = parseArgs({
+    options: { url: { type: 'string' }, token: { type: 'string' }, requirements: { type: 'string', multiple: true } },
+  })
+  if (values.url === undefined) {
+    print('usage: run.mjs --url URL [--token TOKEN] [--requirements REVISION]...')
+    return 2
+  }
+  const results = []
+  for (const requirements of values.requirements ?? REVISIONS) {
+    results.push(await runSuite({ url: values.url, requirements, token: values.token }))
+  }
+  return results.every(({ ok }) => ok) ? 0 : 1
+}
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  process.exitCode = await main()
+}
