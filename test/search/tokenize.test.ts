@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest'
+import { stemOf, wordsOf } from '../../src/search/tokenize.ts'
+
+const texts = (text: string): string[] => wordsOf(text).map((word) => word.text)
+
+describe('wordsOf', () => {
+  it('splits snake_case, kebab-case and dots into words', () => {
+    expect(texts('list_issues delete-file github.get')).toEqual(['list', 'issues', 'delete', 'file', 'github', 'get'])
+  })
+
+  it('keeps a camelCase or digit-joined word whole and names its pieces', () => {
+    expect(wordsOf('listIssues HTTPServer base64 s3')).toEqual([
+      { text: 'listissues', parts: ['list', 'issues'] },
+      { text: 'httpserver', parts: ['http', 'server'] },
+      { text: 'base64', parts: ['base', '64'] },
+      { text: 's3', parts: [] },
+    ])
+  })
+
+  it('lowers case, strips accents and folds wide and joined letters', () => {
+    expect(texts('Données ÉCRIRE Straße cœur ＦＩＬＥ')).toEqual(['donnees', 'ecrire', 'strasse', 'coeur', 'file'])
+  })
+
+  it('drops single letters, but not single Han characters', () => {
+    expect(texts('a b 本 c')).toEqual(['本'])
+  })
+
+  it('cuts Han, kana, Hangul and Thai into overlapping pairs', () => {
+    expect(texts('读取文件')).toEqual(['读取', '取文', '文件'])
+    expect(texts('ファイルを')).toEqual(['ファ', 'ァイ', 'イル', 'ルを'])
+    expect(texts('파일을')).toEqual(['파일', '일을'])
+    expect(texts('PDF文件')).toEqual(['pdf', '文件'])
+  })
+
+  it('reads Cyrillic, Greek and Devanagari words whole', () => {
+    expect(texts('Прочитать файл αρχείο फ़ाइल')).toEqual(
+      ['прочитать', 'фаил', 'αρχειο', 'फ़ाइल'].map((w) => w.normalize('NFC')),
+    )
+  })
+
+  it('ignores words longer than any real one', () => {
+    expect(texts(`${'x'.repeat(500)} file`)).toEqual(['file'])
+  })
+})
+
+describe('stemOf', () => {
+  it.each([
+    ['files', 'file'],
+    ['repositories', 'repository'],
+    ['searches', 'search'],
+    ['listing', 'list'],
+    ['running', 'run'],
+    ['created', 'create'],
+    ['creation', 'create'],
+    ['generation', 'generate'],
+    ['generator', 'generate'],
+    ['deployments', 'deploy'],
+    ['supprimer', 'supprime'],
+    ['fichiers', 'fichier'],
+  ])('gives %s and %s one stem', (inflected, plain) => {
+    expect(stemOf(inflected)).toBe(stemOf(plain))
+  })
+
+  it.each(['status', 'address', 'this', 'news', '文件'])(
+    'does not take %s for an inflection of something shorter',
+    (word) => {
+      expect(stemOf(word).length).toBeGreaterThanOrEqual(word.length - 1)
+    },
+  )
+})
