@@ -1,0 +1,65 @@
+import { isPegboardError } from '../core/errors.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import type { McpResult } from '../core/result.ts'
+import type { CallRequest } from '../exec/call.ts'
+import type { ServerHost } from './host.ts'
+import { toErrorResult, toMcpResult } from './wire.ts'
+
+const INVALID_PARAMS = -32602
+const INTERNAL = -32603
+
+/**
+ * Calls a tool and answers in MCP terms: every refusal is a result the model can read.
+ * @throws ProtocolFailure only for what a client itself must act on
+ */
+export async function callTool(host: ServerHost, request: CallRequest): Promise<McpResult> {
+  try {
+    return toMcpResult(await host.surface.call(request))
+  } catch (error) {
+    if (!isPegboardError(error)) throw toFailure(error)
+    if (isProtocolFailure(error.cause) && (request.relay?.requestState !== undefined || forClient(error.cause.code)))
+      throw toFailure(error.cause)
+    return toErrorResult(error)
+  }
+}
+
+// A capability only the client can declare, a URL only it can open.
+const forClient = (code: number): boolean => code === -32021 || code === -32042
+
+/** An error of one hop as the next hop may see it. */
+export function toFailure(error: unknown): ProtocolFailure {
+  if (isPegboardError(error))
+    return new ProtocolFailure(
+      error.code === 'E_NOT_FOUND' || error.code === 'E_VALIDATION' ? INVALID_PARAMS : INTERNAL,
+      `${error.code}: ${error.message}`,
+    )
+  if (!isProtocolFailure(error)) return new ProtocolFailure(INTERNAL, 'Internal error')
+  const { code, message, data } = error
+  if (code === -32002) return new ProtocolFailure(INVALID_PARAMS, message, data)
+  if (code === -32020 || code === -32022)
+    return new ProtocolFailure(INTERNAL, `The server behind this could not be spoken to: ${message}`)
+  return error
+}
+
+export const noResource = (uri: string): ProtocolFailure =>
+  new ProtocolFailure(INVALID_PARAMS, `Resource ${uri.slice(0, 200)} not found`, { uri })
+export const noPrompt = (name: string): ProtocolFailure =>
+  new ProtocolFailure(INVALID_PARAMS, `Prompt ${name.slice(0, 100)} not found`)
+
+/** Strictly increasing, as the protocol demands of a sender, whatever the tool reports. */
+export function progressTo(
+  token: string | number,
+  send: (params: Readonly<Record<string, unknown>>) => void,
+): NonNullable<CallRequest['onProgress']> {
+  let last = Number.NEGATIVE_INFINITY
+  return (progress, total, message) => {
+    if (!(progress > last)) return
+    last = progress
+    send({
+      progressToken: token,
+      progress,
+      ...(total === undefined ? {} : { total }),
+      ...(message === undefined ? {} : { message }),
+    })
+  }
+}

@@ -1,0 +1,8 @@
+/** What the server says it can do, in both eras. Advertised even while empty: upstreams come and go. */
+export const serverCapabilities = {
+  tools: { listChanged: true },
+  prompts: { listChanged: true },
+  resources: { listChanged: true, subscribe: true },
+  completions: {},
+  logging: {},
+} as const

@@ -1,0 +1,216 @@
+import type { Caller } from '../core/context.ts'
+import type { McpResult } from '../core/result.ts'
+import type { Relay } from '../core/tool.ts'
+import { callerOf } from './caller.ts'
+import type { ServerHost } from './host.ts'
+import { instructionsFor } from './instructions.ts'
+import type { Message } from './message.ts'
+
+/** What 2025-era stdio clients ask all day, answered without the SDK: it costs 100 ms to load and 50 µs a call. */
+export interface Lane {
+  /** Takes the message, or leaves it to the SDK by answering false. */
+  take(message: Message): boolean
+  /** Everything a full server needs to carry on this session; undefined before `initialize`. */
+  opening(): readonly Message[] | undefined
+  caller(): Caller
+  /** Says that the listed tools may have changed. */
+  toolsChanged(): void
+  /** Aborts what runs. */
+  close(): void
+}
+
+export interface LaneOptions {
+  readonly host: ServerHost
+  readonly session: string
+  readonly capabilities: Readonly<Record<string, unknown>>
+  send(message: object): void
+  /** Runs a tool call. Loaded with the rest of the call path. */
+  call(params: {
+    readonly name: string
+    readonly input: unknown
+    readonly caller: Caller
+    readonly signal: AbortSignal
+    readonly relay: Relay
+    readonly progressToken?: string | number
+    readonly sendProgress: (params: Readonly<Record<string, unknown>>) => void
+  }): Promise<McpResult>
+  /** A first answer that needs the full server: it asks the client something, or must be reshaped for this era. */
+  handOver(message: Message, result: McpResult): void
+  /** After the first list was sent. */
+  onListed?: () => void
+}
+
+const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05', '2024-10-07']
+const LOG_LEVEL = 'io.modelcontextprotocol/logLevel'
+const MODERN_CLAIM = 'io.modelcontextprotocol/protocolVersion'
+
+export function createLane(options: LaneOptions): Lane {
+  const { host, send } = options
+  const connection = { era: 'legacy', principal: 'local', session: options.session } as const
+  const running = new Map<string | number, AbortController>()
+  const asked = new Map<string, { resolve(value: unknown): void; reject(error: Error): void }>()
+  let opening: Message[] | undefined
+  let caller = callerOf(connection, undefined, undefined)
+  let capabilities: Readonly<Record<string, unknown>> = {}
+  let logLevel: unknown
+  let asks = 0
+
+  const answer = (id: string | number, result: unknown): void => send({ jsonrpc: '2.0', id, result })
+
+  function initialize(message: Message, id: string | number): boolean {
+    const params = message.params ?? {}
+    const wanted = params.protocolVersion
+    if (
+      typeof wanted !== 'string' ||
+      typeof params.clientInfo !== 'object' ||
+      typeof params.capabilities !== 'object' ||
+      params.capabilities === null
+    )
+      return false
+    opening = [message]
+    capabilities = params.capabilities as Record<string, unknown>
+    caller = callerOf(connection, params.clientInfo, capabilities)
+    const instructions = instructionsFor(host.view(caller), host.exposure(caller), host.instructions)
+    answer(id, {
+      protocolVersion: VERSIONS.includes(wanted) ? wanted : VERSIONS[0],
+      capabilities: options.capabilities,
+      serverInfo: { name: host.name, version: host.version },
+      instructions,
+    })
+    return true
+  }
+
+  const ask = (method: string, params: unknown, signal?: AbortSignal): Promise<unknown> =>
+    new Promise((resolve, reject) => {
+      const id = `pegboard:${++asks}`
+      const cancel = (): void => {
+        asked.delete(id)
+        send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } })
+        reject(signal?.reason instanceof Error ? signal.reason : new Error('cancelled'))
+      }
+      if (signal?.aborted) return cancel()
+      signal?.addEventListener('abort', cancel, { once: true })
+      const settle =
+        <T>(then: (value: T) => void) =>
+        (value: T): void => {
+          signal?.removeEventListener('abort', cancel)
+          then(value)
+        }
+      asked.set(id, { resolve: settle(resolve), reject: settle(reject) })
+      send({ jsonrpc: '2.0', id, method, params })
+    })
+
+  function callTool(message: Message, id: string | number): boolean {
+    const params = message.params ?? {}
+    const name = params.name
+    if (typeof name !== 'string' || running.has(id)) return false
+    const abort = new AbortController()
+    running.set(id, abort)
+    let progressed = false
+    const { progressToken, ...meta } = (isRecord(params._meta) ? params._meta : {}) as Record<string, unknown>
+    const token = typeof progressToken === 'string' || typeof progressToken === 'number' ? progressToken : undefined
+    options
+      .call({
+        name,
+        input: params.arguments,
+        caller,
+        signal: abort.signal,
+        relay: {
+          meta: logLevel === undefined ? meta : { ...meta, [LOG_LEVEL]: logLevel },
+          clientCapabilities: capabilities,
+          request: ask,
+          notify: (method, notified) => send({ jsonrpc: '2.0', method, params: notified }),
+        },
+        ...(token === undefined ? {} : { progressToken: token }),
+        sendProgress(progress) {
+          progressed = true
+          send({ jsonrpc: '2.0', method: 'notifications/progress', params: progress })
+        },
+      })
+      .then(
+        (result) => {
+          // A cancelled request gets no answer.
+          if (!running.delete(id) || abort.signal.aborted) return
+          if (
+            result.resultType === 'input_required' ||
+            ('structuredContent' in result && !isRecord(result.structuredContent))
+          )
+            options.handOver(message, result)
+          // Clients drop progress that arrives in one piece with the result, so the result leaves a write later.
+          else if (progressed) setImmediate(() => answer(id, result))
+          else answer(id, result)
+        },
+        (error: { readonly code?: unknown; readonly message?: string; readonly data?: unknown }) => {
+          if (!running.delete(id) || abort.signal.aborted) return
+          send({
+            jsonrpc: '2.0',
+            id,
+            error: {
+              code: typeof error.code === 'number' ? error.code : -32603,
+              message: error.message ?? 'Internal error',
+              ...(error.data === undefined ? {} : { data: error.data }),
+            },
+          })
+        },
+      )
+    return true
+  }
+
+  function cancelled(params: Readonly<Record<string, unknown>> | undefined): boolean {
+    const id = params?.requestId
+    const abort = typeof id === 'string' || typeof id === 'number' ? running.get(id) : undefined
+    abort?.abort()
+    return abort !== undefined
+  }
+
+  function answered(message: Message): boolean {
+    const waiting = typeof message.id === 'string' ? asked.get(message.id) : undefined
+    if (!waiting) return false
+    asked.delete(message.id as string)
+    if (message.error !== undefined)
+      waiting.reject(
+        Object.assign(new Error(String((message.error as { message?: unknown }).message ?? 'refused')), {
+          code: (message.error as { code?: unknown }).code,
+        }),
+      )
+    else waiting.resolve(message.result)
+    return true
+  }
+
+  return {
+    take(message) {
+      const { id, method } = message
+      if (method === undefined) return answered(message)
+      if (isRecord(message.params?._meta) && MODERN_CLAIM in message.params._meta) return false
+      if (opening === undefined) return method === 'initialize' && id !== undefined && initialize(message, id)
+      if (id === undefined) {
+        if (method === 'notifications/initialized') {
+          opening.push(message)
+          return true
+        }
+        return method === 'notifications/cancelled' && cancelled(message.params)
+      }
+      if (method === 'tools/call') return callTool(message, id)
+      // The SDK answers it; calls of this lane carry it to upstreams that want it with every request.
+      if (method === 'logging/setLevel') logLevel = message.params?.level
+      if (method === 'ping') answer(id, {})
+      else if (method === 'tools/list') {
+        answer(id, { tools: host.surface.list(caller, host.exposure(caller)) })
+        options.onListed?.()
+      } else return false
+      return true
+    },
+    opening: () => opening,
+    caller: () => caller,
+    toolsChanged: () => send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }),
+    close() {
+      for (const abort of running.values()) abort.abort()
+      for (const waiting of asked.values()) waiting.reject(new Error('the client has gone'))
+      running.clear()
+      asked.clear()
+    },
+  }
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

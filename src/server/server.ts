@@ -1,0 +1,282 @@
+import {
+  CLIENT_CAPABILITIES_META_KEY,
+  CLIENT_INFO_META_KEY,
+  LOG_LEVEL_META_KEY,
+  McpServer,
+  ProtocolError,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import type { Owner } from '../catalog/catalog.ts'
+import type { Caller } from '../core/context.ts'
+import type { ProtocolFailure } from '../core/failure.ts'
+import type { McpResult } from '../core/result.ts'
+import type { Relay } from '../core/tool.ts'
+import { callTool, noPrompt, noResource, progressTo, toFailure } from './answer.ts'
+import { type Connection, callerOf } from './caller.ts'
+import { serverCapabilities } from './capabilities.ts'
+import type { ServerHost } from './host.ts'
+import { instructionsFor } from './instructions.ts'
+import { ownerOfPrompt, ownerOfReference, ownerOfResource } from './route.ts'
+import { relayed } from './wire.ts'
+
+/** One MCP server instance over the shared catalogue: cheap, made per connection (2025) or per request (2026). */
+export interface McpInstance {
+  readonly server: Instance
+  caller(): Caller
+  /** The fast lane hands over a first answer it got, so that the call is not made twice. */
+  answered(id: string | number, result: McpResult): void
+  dispose(): void
+}
+
+// Lists may change whenever an upstream comes or goes, and clients differ in whether they are told.
+const CACHE = { ttlMs: 5_000, cacheScope: 'private' } as const
+
+class Instance extends McpServer {
+  declare host: ServerHost
+  declare callerNow: () => Caller
+  // The HTTP entry checks Mcp-Param headers against this.
+  override toolInputSchemaJson(name: string): Record<string, unknown> | undefined {
+    const found = this.host.view(this.callerNow()).resolve(name)
+    return found.kind === 'found' ? (found.tool.input.json as Record<string, unknown>) : undefined
+  }
+}
+
+export function createMcpInstance(host: ServerHost, connection: Connection): McpInstance {
+  const first = callerOf(connection, undefined, undefined)
+  const mcp = new Instance(
+    { name: host.name, version: host.version },
+    {
+      capabilities: serverCapabilities,
+      instructions: instructionsFor(host.view(first), host.exposure(first), host.instructions),
+      cacheHints: {
+        'tools/list': CACHE,
+        'prompts/list': CACHE,
+        'resources/list': CACHE,
+        'resources/templates/list': CACHE,
+        'resources/read': { ttlMs: 0, cacheScope: 'private' },
+        'server/discover': CACHE,
+      },
+    },
+  )
+  const { server } = mcp
+  const subscribed = new Set<string>()
+  const early = new Map<string | number, McpResult>()
+  // 2025-era clients set it once for the session; upstreams of 2026 want it with every request.
+  let logLevel: string | undefined
+
+  // 2025-era clients take only objects as structured content; newer upstreams may send anything.
+  const project = (result: McpResult): McpResult =>
+    'structuredContent' in result ? (server.projectCallToolResult(result as never, undefined) as McpResult) : result
+
+  const callerNow = (ctx?: ServerContext): Caller => {
+    const envelope = envelopeOf(ctx)
+    return envelope
+      ? callerOf(connection, envelope[CLIENT_INFO_META_KEY], envelope[CLIENT_CAPABILITIES_META_KEY])
+      : callerOf(connection, server.getClientVersion(), server.getClientCapabilities())
+  }
+  mcp.host = host
+  mcp.callerNow = () => callerNow()
+
+  const relayFor = (ctx: ServerContext): Relay => {
+    const { progressToken: _ours, ...meta } = (ctx.mcpReq._meta ?? {}) as Record<string, unknown>
+    const level = envelopeOf(ctx)?.[LOG_LEVEL_META_KEY] ?? logLevel
+    const state = ctx.mcpReq.requestState()
+    return {
+      meta: level === undefined ? meta : { ...meta, [LOG_LEVEL_META_KEY]: level },
+      ...(ctx.mcpReq.inputResponses === undefined ? {} : { inputResponses: ctx.mcpReq.inputResponses }),
+      ...(state === undefined ? {} : { requestState: state }),
+      clientCapabilities: (envelopeOf(ctx)?.[CLIENT_CAPABILITIES_META_KEY] ??
+        server.getClientCapabilities() ??
+        {}) as Record<string, unknown>,
+      ...(connection.era === 'legacy'
+        ? {
+            request: (method: string, params: unknown, signal?: AbortSignal) =>
+              ctx.mcpReq.send(
+                { method, params } as never,
+                passThrough as never,
+                { timeout: HUMAN_MS, ...(signal ? { signal } : {}) } as never,
+              ),
+          }
+        : {}),
+      notify: (method, params) => {
+        // Log messages go only to who asked for them, whatever another caller's level made the upstream say.
+        if (method === 'notifications/message' && connection.era === 'modern' && level === undefined) return
+        // A client that has gone is noticed elsewhere.
+        void ctx.mcpReq.notify({ method, params } as never).catch(() => undefined)
+      },
+    }
+  }
+
+  server.setRequestHandler('tools/list', (_request, ctx) => {
+    const caller = callerNow(ctx)
+    return { tools: host.surface.list(caller, host.exposure(caller)) } as never
+  })
+
+  server.setRequestHandler('tools/call', async (request, ctx) => {
+    const done = early.get(ctx.mcpReq.id)
+    if (done) {
+      early.delete(ctx.mcpReq.id)
+      return project(done) as never
+    }
+    const token = ctx.mcpReq._meta?.progressToken
+    const result = await callTool(host, {
+      name: request.params.name,
+      input: request.params.arguments,
+      caller: callerNow(ctx),
+      signal: ctx.mcpReq.signal,
+      relay: relayFor(ctx),
+      ...(token === undefined
+        ? {}
+        : {
+            onProgress: progressTo(
+              token,
+              (params) =>
+                void ctx.mcpReq.notify({ method: 'notifications/progress', params } as never).catch(() => undefined),
+            ),
+          }),
+    }).catch((error) => {
+      throw asProtocolError(error)
+    })
+    return project(result) as never
+  })
+
+  const visible = (ctx: ServerContext): readonly Owner[] => host.view(callerNow(ctx)).owners
+
+  server.setRequestHandler(
+    'resources/list',
+    (_request, ctx) =>
+      ({
+        resources: unique(
+          visible(ctx).flatMap((owner) => owner.resources),
+          'uri',
+        ),
+      }) as never,
+  )
+  server.setRequestHandler(
+    'resources/templates/list',
+    (_request, ctx) =>
+      ({
+        resourceTemplates: unique(
+          visible(ctx).flatMap((owner) => owner.templates),
+          'uriTemplate',
+        ),
+      }) as never,
+  )
+  server.setRequestHandler(
+    'prompts/list',
+    (_request, ctx) =>
+      ({
+        prompts: unique(
+          visible(ctx).flatMap((owner) => owner.prompts),
+          'name',
+        ),
+      }) as never,
+  )
+
+  const forward = async (
+    owner: Owner | undefined,
+    missing: ProtocolFailure,
+    method: string,
+    params: object,
+    ctx: ServerContext,
+  ): Promise<never> => {
+    try {
+      if (!owner?.endpoints) throw missing
+      return relayed(
+        await owner.endpoints.request(method, params as Record<string, unknown>, relayFor(ctx), ctx.mcpReq.signal),
+      ) as never
+    } catch (error) {
+      throw asProtocolError(error)
+    }
+  }
+
+  server.setRequestHandler('resources/read', (request, ctx) => {
+    const { uri } = request.params
+    return forward(ownerOfResource(visible(ctx), uri), noResource(uri), 'resources/read', request.params, ctx)
+  })
+  server.setRequestHandler('prompts/get', (request, ctx) => {
+    const { name } = request.params
+    return forward(ownerOfPrompt(visible(ctx), name), noPrompt(name), 'prompts/get', request.params, ctx)
+  })
+  server.setRequestHandler('completion/complete', (request, ctx) =>
+    forward(
+      ownerOfReference(visible(ctx), request.params.ref as Record<string, unknown>),
+      noPrompt(
+        String((request.params.ref as { name?: unknown }).name ?? (request.params.ref as { uri?: unknown }).uri),
+      ),
+      'completion/complete',
+      request.params,
+      ctx,
+    ),
+  )
+
+  if (connection.era === 'legacy') {
+    server.setRequestHandler('resources/subscribe', async (request, ctx) => {
+      const { uri } = request.params
+      await forward(ownerOfResource(visible(ctx), uri), noResource(uri), 'resources/subscribe', request.params, ctx)
+      subscribed.add(uri)
+      return {}
+    })
+    server.setRequestHandler('resources/unsubscribe', async (request, ctx) => {
+      const { uri } = request.params
+      subscribed.delete(uri)
+      await forward(ownerOfResource(visible(ctx), uri), noResource(uri), 'resources/unsubscribe', request.params, ctx)
+      return {}
+    })
+    server.setRequestHandler('logging/setLevel', async (request, ctx) => {
+      logLevel = request.params.level
+      // Each upstream filters for itself; one that cannot is no reason to refuse.
+      await Promise.allSettled(
+        visible(ctx).map((owner) =>
+          owner.endpoints?.request('logging/setLevel', { level: logLevel as string }, relayFor(ctx), ctx.mcpReq.signal),
+        ),
+      )
+      return {}
+    })
+  }
+
+  const stopListening = connection.perRequest
+    ? undefined
+    : host.onUpstream({
+        log: (params) => {
+          if (logLevel !== undefined)
+            void server.notification({ method: 'notifications/message', params } as never).catch(() => undefined)
+        },
+        resourceUpdated: (uri) => {
+          if (connection.era === 'modern' || subscribed.has(uri))
+            void server.sendResourceUpdated({ uri }).catch(() => undefined)
+        },
+      })
+
+  return {
+    server: mcp,
+    caller: () => callerNow(),
+    answered: (id, result) => early.set(id, result),
+    dispose: () => stopListening?.(),
+  }
+}
+
+const envelopeOf = (ctx: ServerContext | undefined): Readonly<Record<string, unknown>> | undefined =>
+  ctx?.mcpReq.envelope as Record<string, unknown> | undefined
+
+const HUMAN_MS = 10 * 60_000
+
+/** Accepts any result as it is: what passes through is not ours to check. */
+const passThrough = {
+  '~standard': { version: 1, vendor: 'pegboard', validate: (value: unknown) => ({ value }) },
+} as const
+
+/** The SDK answers with a code only for errors of its own class. */
+function asProtocolError(error: unknown): ProtocolError {
+  const { code, message, data } = toFailure(error)
+  return new ProtocolError(code, message, data)
+}
+
+function unique(
+  items: readonly { readonly entry: Readonly<Record<string, unknown>> }[],
+  key: string,
+): Array<Readonly<Record<string, unknown>>> {
+  const seen = new Map<unknown, Readonly<Record<string, unknown>>>()
+  for (const { entry } of items) if (!seen.has(entry[key])) seen.set(entry[key], entry)
+  return [...seen.values()]
+}

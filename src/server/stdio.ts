@@ -1,0 +1,226 @@
+import { randomUUID } from 'node:crypto'
+import type { Readable, Writable } from 'node:stream'
+import type { StdioServerHandle } from '@modelcontextprotocol/server/stdio'
+import type { Clock } from '../core/clock.ts'
+import { callTool, progressTo } from './answer.ts'
+import { serverCapabilities } from './capabilities.ts'
+import { createFraming } from './framing.ts'
+import type { ServerHost } from './host.ts'
+import { createLane } from './lane.ts'
+import { type Message, readMessage } from './message.ts'
+import { createNotifier } from './notify.ts'
+import type { McpInstance } from './server.ts'
+
+/** Longest line a client may send. */
+const MAX_LINE_BYTES = 4 * 1024 * 1024
+
+export interface StdioOptions {
+  readonly host: ServerHost
+  readonly clock: Clock
+  readonly input: Readable
+  readonly output: Writable
+  /** Called once, after the first list went out: the time to start what nobody waits for. */
+  readonly onListed?: () => void
+}
+
+export interface StdioConnection {
+  /** Resolves when the client has gone or `close` was called. */
+  readonly closed: Promise<void>
+  close(): void
+}
+
+/** What the SDK sees of the wire. */
+interface SdkWire {
+  onmessage?: ((message: never) => void) | undefined
+  onclose?: (() => void) | undefined
+  onerror?: ((error: Error) => void) | undefined
+  start(): Promise<void>
+  send(message: object): Promise<void>
+  close(): Promise<void>
+}
+
+/** Serves one client on a pair of streams, both protocol eras. Only protocol lines are ever written. */
+export function serveOnStdio(options: StdioOptions): StdioConnection {
+  const { host, output } = options
+  const session = randomUUID()
+  let finish: () => void = () => undefined
+  const closed = new Promise<void>((resolve) => {
+    finish = resolve
+  })
+
+  // Answers that become ready in one turn of the loop leave in one write.
+  let pending: string[] = []
+  const send = (message: object): void => {
+    if (pending.push(`${JSON.stringify(message)}\n`) === 1) setImmediate(flush)
+  }
+  const flush = (): void => {
+    const text = pending.length === 1 ? (pending[0] ?? '') : pending.join('')
+    pending = []
+    if (text) output.write(text)
+  }
+
+  let sdk: Promise<Sdk> | undefined
+  let listed = false
+  const lane = createLane({
+    host,
+    session,
+    capabilities: serverCapabilities,
+    send,
+    call: ({ progressToken, sendProgress, ...request }) =>
+      callTool(host, {
+        ...request,
+        ...(progressToken === undefined ? {} : { onProgress: progressTo(progressToken, sendProgress) }),
+      }),
+    handOver: (message, result) => {
+      loadSdk().then(({ deliver, instance }) => {
+        if (message.id !== undefined) instance()?.answered(message.id, result)
+        deliver(message)
+      }, fail)
+    },
+    onListed: () => {
+      if (!listed) options.onListed?.()
+      listed = true
+    },
+  })
+
+  const notifier = createNotifier(host, options.clock)
+  let stopNotifying: (() => void) | undefined
+  const notice = (method: string) => (): void => send({ jsonrpc: '2.0', method })
+
+  // The full server, from the first message on that needs it. It is shown the opening again, and that answer is dropped.
+  function loadSdk(): Promise<Sdk> {
+    sdk ??= startSdk(host, session, lane.opening(), send).then((started) => {
+      handle = started.handle
+      if (!lane.opening()) {
+        stopNotifying = notifier.add({
+          caller: () => started.instance()?.caller() ?? lane.caller(),
+          toolsChanged: () =>
+            void started
+              .instance()
+              ?.server.server.sendToolListChanged()
+              .catch(() => undefined),
+          promptsChanged: () =>
+            void started
+              .instance()
+              ?.server.server.sendPromptListChanged()
+              .catch(() => undefined),
+          resourcesChanged: () =>
+            void started
+              .instance()
+              ?.server.server.sendResourceListChanged()
+              .catch(() => undefined),
+        })
+      }
+      return started
+    })
+    return sdk
+  }
+  let handle: StdioServerHandle | undefined
+
+  const fail = (error: unknown): void => {
+    host.log.error('the connection failed', { error })
+    close()
+  }
+
+  // Once the client spoke the newer protocol, everything is the SDK's.
+  let modern = false
+  const receive = (message: Message): void => {
+    if (!modern && lane.take(message)) {
+      if (message.method === 'initialize')
+        stopNotifying = notifier.add({
+          caller: lane.caller,
+          toolsChanged: lane.toolsChanged,
+          promptsChanged: notice('notifications/prompts/list_changed'),
+          resourcesChanged: notice('notifications/resources/list_changed'),
+        })
+      return
+    }
+    if (!lane.opening()) modern = true
+    loadSdk().then(({ deliver }) => deliver(message), fail)
+  }
+
+  const feed = createFraming(MAX_LINE_BYTES, {
+    line(text) {
+      const read = readMessage(text)
+      if (read.ok) return receive(read.message)
+      host.log.warn('a message was refused', { reason: read.message })
+      send({ jsonrpc: '2.0', id: read.id, error: { code: read.code, message: read.message } })
+    },
+    tooLong: (max) =>
+      send({
+        jsonrpc: '2.0',
+        id: null,
+        error: { code: -32600, message: `Invalid request: message exceeds ${max} bytes` },
+      }),
+    malformed: () =>
+      send({ jsonrpc: '2.0', id: null, error: { code: -32700, message: 'Parse error: the line is not UTF-8' } }),
+  })
+
+  const close = (): void => {
+    options.input.off('data', feed)
+    stopNotifying?.()
+    notifier.close()
+    lane.close()
+    flush()
+    // Failures while going have nobody left to be told to.
+    void handle?.close().catch(() => undefined)
+    finish()
+  }
+  options.input.on('data', feed)
+  options.input.once('end', close)
+  options.input.once('close', close)
+  options.input.once('error', close)
+  output.once('error', close)
+
+  return { closed, close }
+}
+
+interface Sdk {
+  readonly handle: StdioServerHandle
+  deliver(message: Message): void
+  instance(): McpInstance | undefined
+}
+
+async function startSdk(
+  host: ServerHost,
+  session: string,
+  opening: readonly Message[] | undefined,
+  send: (message: object) => void,
+): Promise<Sdk> {
+  const [{ serveStdio }, { createMcpInstance }] = await Promise.all([
+    import('@modelcontextprotocol/server/stdio'),
+    import('./server.ts'),
+  ])
+  let instance: McpInstance | undefined
+  const replayed = opening?.[0]?.id
+  let swallowed: (() => void) | undefined
+  const opened = replayed === undefined ? Promise.resolve() : new Promise<void>((resolve) => (swallowed = resolve))
+  const wire: SdkWire = {
+    start: async () => undefined,
+    close: async () => wire.onclose?.(),
+    async send(message) {
+      if (swallowed && (message as Message).id === replayed && !('method' in message)) {
+        swallowed()
+        swallowed = undefined
+        return
+      }
+      send(message)
+    },
+  }
+  const handle = serveStdio(
+    ({ era }) => {
+      instance?.dispose()
+      instance = createMcpInstance(host, { era, principal: 'local', ...(era === 'legacy' ? { session } : {}) })
+      return instance.server
+    },
+    { transport: wire as never, onerror: (error) => host.log.debug('protocol', { error: error.message }) },
+  )
+  // serveStdio attaches its handlers in a later turn.
+  while (!wire.onmessage) await new Promise((resolve) => setImmediate(resolve))
+  const deliver = (message: Message): void => wire.onmessage?.(message as never)
+  for (const message of opening ?? []) {
+    deliver(message)
+    if (message.method === 'initialize') await opened
+  }
+  return { handle, deliver, instance: () => instance }
+}

@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest'
+import { createFraming } from '../../src/server/framing.ts'
+import { readMessage } from '../../src/server/message.ts'
+
+function framed(maxBytes: number, chunks: readonly (string | Buffer)[]): string[] {
+  const seen: string[] = []
+  const feed = createFraming(maxBytes, {
+    line: (text) => seen.push(text),
+    tooLong: (max) => seen.push(`too long (${max})`),
+    malformed: () => seen.push('malformed'),
+  })
+  for (const chunk of chunks) feed(Buffer.from(chunk))
+  return seen
+}
+
+describe('lines on a pipe', () => {
+  it('may come in any pieces, with either line end, several at once', () => {
+    expect(framed(100, ['{"a"', ':1}\n{"b":2}\r\n\n{"c', '":3}', '\n'])).toEqual(['{"a":1}', '{"b":2}', '{"c":3}'])
+    expect(framed(100, [Buffer.from('é\n').subarray(0, 1), Buffer.from('é\n').subarray(1)])).toEqual(['é'])
+  })
+
+  it('that are too long are skipped and the next one is read', () => {
+    expect(framed(10, [`${'x'.repeat(8)}`, `${'x'.repeat(8)}`, `${'x'.repeat(30)}\nok\n`])).toEqual([
+      'too long (10)',
+      'ok',
+    ])
+    expect(framed(10, [`${'x'.repeat(30)}\nok\n`])).toEqual(['too long (10)', 'ok'])
+  })
+
+  it('that are not UTF-8 are refused', () => {
+    expect(framed(100, [Buffer.from([0x22, 0xff, 0x22, 10]), 'ok\n'])).toEqual(['malformed', 'ok'])
+  })
+})
+
+describe('a message', () => {
+  const codeOf = (line: string) => {
+    const read = readMessage(line)
+    return read.ok ? 'ok' : [read.id, read.code]
+  }
+
+  it('that is not JSON-RPC is refused with the right code, before anything looks at it', () => {
+    expect(codeOf('not json')).toEqual([null, -32700])
+    expect(codeOf('[{"jsonrpc":"2.0","id":1,"method":"ping"}]')).toEqual([null, -32600])
+    expect(codeOf('"text"')).toEqual([null, -32600])
+    expect(codeOf('{"jsonrpc":"2.0","id":1,"Method":"tools/call"}')).toEqual([1, -32600])
+    expect(codeOf('{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}')).toEqual([1, -32600])
+    expect(codeOf('{"id":1,"method":"ping"}')).toEqual([1, -32600])
+  })
+
+  it('needs an id that is a string or an integer', () => {
+    for (const id of ['{"a":1}', 'null', '1.5', 'true', JSON.stringify('x'.repeat(2_000))])
+      expect(codeOf(`{"jsonrpc":"2.0","id":${id},"method":"tools/call"}`), id).toEqual([null, -32600])
+    for (const id of ['1', '"a"', '-3']) expect(codeOf(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`)).toBe('ok')
+  })
+})
