@@ -1,18 +1,23 @@
 /**
  * Runs the official conformance suite against a served endpoint, once for each revision we promise.
  *
- *   node test/conformance/run.mjs --url http://localhost:4000/mcp [--token T] [--requirements REVISION]
+ *   node test/conformance/run.mjs [--url http://localhost:4000/mcp [--token T]] [--requirements REVISION]
+ *
+ * Without --url it starts Pegboard itself, over HTTP, in front of the fixture server.
  *
  * Exits 0 when every scored scenario of every revision passes. The suite's own report goes to a temporary folder,
  * which is kept, and named, only when something failed.
  */
 
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 
 export const REVISIONS = ['2025-11-25', '2026-07-28']
 
@@ -149,15 +154,54 @@ async function main() {
   const { values } = parseArgs({
     options: { url: { type: 'string' }, token: { type: 'string' }, requirements: { type: 'string', multiple: true } },
   })
-  if (values.url === undefined) {
-    print('usage: run.mjs --url URL [--token TOKEN] [--requirements REVISION]...')
-    return 2
+  const served = values.url === undefined ? await servePegboard() : undefined
+  try {
+    const { url, token } = served ?? values
+    const results = []
+    for (const requirements of values.requirements ?? REVISIONS)
+      results.push(await runSuite({ url, requirements, token }))
+    return results.every(({ ok }) => ok) ? 0 : 1
+  } finally {
+    await served?.stop()
   }
-  const results = []
-  for (const requirements of values.requirements ?? REVISIONS) {
-    results.push(await runSuite({ url: values.url, requirements, token: values.token }))
+}
+
+/** Pegboard in direct mode in front of the fixture server, whose names the suite knows without a prefix. */
+async function servePegboard() {
+  const folder = await mkdtemp(join(tmpdir(), 'pegboard-conformance-'))
+  const config = join(folder, 'mcp.config.json')
+  const fixture = fileURLToPath(new URL('../fixtures/conformance-server.mjs', import.meta.url))
+  const mcpServers = { fixture: { command: process.execPath, args: [fixture], prefix: '' } }
+  await writeFile(config, JSON.stringify({ exposure: { mode: 'direct' }, dirs: { state: 'state' }, mcpServers }))
+  const cli = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+  const child = spawn(process.execPath, [cli, 'serve', '--http', '--port', '0', '--json', '--config', config], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  const stop = async () => {
+    child.kill()
+    await ended
+    await rm(folder, { recursive: true, force: true })
   }
-  return results.every(({ ok }) => ok) ? 0 : 1
+  const [line] = await once(child.stdout, 'data')
+  const { url, token } = JSON.parse(line)
+  await untilListed(url, token)
+  return { url, token, stop }
+}
+
+/** Waits until the fixture's tools are there: upstreams connect after the server answers. */
+async function untilListed(url, token) {
+  const transport = new StreamableHTTPClientTransport(new URL(url), {
+    requestInit: { headers: { authorization: `Bearer ${token}` } },
+  })
+  const client = new Client({ name: 'conformance', version: '1.0.0' })
+  await client.connect(transport)
+  for (let tries = 0; tries < 100; tries++) {
+    const { tools } = await client.listTools()
+    if (tools.some(({ name }) => name === 'test_simple_text')) break
+    await setTimeout(100)
+  }
+  await client.close()
 }
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {

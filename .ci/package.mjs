@@ -1,0 +1,65 @@
+// The tarball as a user gets it: installed without development packages in an empty folder, no scripts run, and started
+// from another folder where it finds a dropped-in module.
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const MAX_MIB = 60
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'pegboard-package-')))
+const npm = (args, cwd) => execFileSync('npm', args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
+
+const sizeOf = (dir) =>
+  readdirSync(dir, { withFileTypes: true }).reduce((sum, entry) => {
+    const path = join(dir, entry.name)
+    return sum + (entry.isDirectory() ? sizeOf(path) : entry.isFile() ? statSync(path).size : 0)
+  }, 0)
+
+try {
+  const [{ filename }] = JSON.parse(npm(['pack', '--json', '--ignore-scripts', '--pack-destination', folder], process.cwd()))
+  const home = join(folder, 'installed')
+  mkdirSync(home)
+  writeFileSync(join(home, 'package.json'), '{"private": true}')
+  npm(['install', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund', join(folder, filename)], home)
+  const withScripts = JSON.parse(npm(['query', ':attr(scripts, [postinstall]), :attr(scripts, [install]), :attr(scripts, [preinstall])'], home))
+  if (withScripts.length > 0) throw new Error(`packages with install scripts: ${withScripts.map(({ name }) => name).join(', ')}`)
+  const mib = sizeOf(join(home, 'node_modules')) / 2 ** 20
+  if (mib > MAX_MIB) throw new Error(`${mib.toFixed(1)} MiB installed, more than ${MAX_MIB}`)
+
+  const elsewhere = join(folder, 'elsewhere')
+  mkdirSync(join(elsewhere, 'modules'), { recursive: true })
+  writeFileSync(join(elsewhere, 'mcp.config.json'), '{}')
+  writeFileSync(
+    join(elsewhere, 'modules', 'weather.ts'),
+    `import { defineModule, z } from 'pegboard'
+export default defineModule({
+  name: 'weather',
+  description: 'Weather forecasts for the test of the package.',
+  tools: {
+    forecast: {
+      description: 'Daily forecast for a city. Not for past weather.',
+      input: z.object({ place: z.string() }),
+      effect: 'read',
+      run: ({ place }: { place: string }) => 'sunny in ' + place,
+    },
+  },
+})
+`,
+  )
+  const bin = join(home, 'node_modules', '.bin', 'pegboard')
+  const env = { ...process.env, PEGBOARD_STATE_DIR: join(folder, 'state') }
+  const run = (args) => execFileSync(bin, [...args, '--config', join(elsewhere, 'mcp.config.json')], { cwd: tmpdir(), env, encoding: 'utf8' })
+  const [first] = JSON.parse(run(['search', 'what will the weather be tomorrow', '--json']))
+  if (first?.name !== 'weather.forecast') throw new Error(`search found ${JSON.stringify(first)}`)
+  const called = run(['call', 'weather.forecast', '{"place":"Ulm"}'])
+  if (!called.includes('sunny in Ulm')) throw new Error(`call answered ${called}`)
+
+  const child = spawn(bin, ['serve', '--stdio'], { cwd: elsewhere, env, stdio: ['pipe', 'pipe', 'inherit'] })
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  child.stdin.end()
+  const code = await ended
+  if (code !== 0) throw new Error(`serve ended with ${code} when its client left`)
+  process.stdout.write(`${filename}: ${mib.toFixed(1)} MiB installed, a dropped-in module was found and called\n`)
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}

@@ -1,0 +1,42 @@
+// What the README's first command promises: the server starts from the repository's own configuration, prints how to
+// connect, answers a client over HTTP, and goes when told to.
+import { spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+
+const state = await mkdtemp(join(tmpdir(), 'pegboard-ci-'))
+// Its own process group, because npm puts a shell between us and the server.
+const child = spawn('npm', ['start', '--silent', '--', '--port', '0'], {
+  env: { ...process.env, PEGBOARD_STATE_DIR: state },
+  stdio: ['ignore', 'pipe', 'inherit'],
+  detached: true,
+})
+const ended = new Promise((resolve) => child.once('exit', resolve))
+let printed = ''
+child.stdout.on('data', (chunk) => {
+  printed += chunk
+})
+
+try {
+  for (let tries = 0; tries < 300 && !printed.includes('VS Code'); tries++) await setTimeout(100)
+  process.stdout.write(printed)
+  const url = /https?:\/\/\S+\/mcp/.exec(printed)?.[0]
+  const token = /Bearer ([A-Za-z0-9_-]{16,})/.exec(printed)?.[1]
+  for (const part of ['Claude Desktop', 'Claude Code', 'Cursor', 'VS Code', 'mode'])
+    if (!printed.includes(part)) throw new Error(`"${part}" was not printed`)
+  if (!url || !token) throw new Error('no URL or token was printed')
+  const client = new Client({ name: 'ci', version: '1.0.0' })
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { authorization: `Bearer ${token}` } } }))
+  const { tools } = await client.listTools()
+  const result = await client.callTool({ name: 'hello__say_hello', arguments: { name: 'Ada' } })
+  if (tools.length === 0 || !JSON.stringify(result).includes('Ada')) throw new Error(`unexpected answer: ${JSON.stringify(result)}`)
+  await client.close()
+  process.stdout.write(`a client listed ${tools.length} tools and called one\n`)
+} finally {
+  process.kill(-child.pid, 'SIGTERM')
+  await ended
+  await rm(state, { recursive: true, force: true })
+}

@@ -1,0 +1,267 @@
+import { realpathSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Catalog, createCatalog } from './catalog/catalog.ts'
+import { type Config, policySettings } from './config/load.ts'
+import { planReload } from './config/reload.ts'
+import { type Clock, systemClock } from './core/clock.ts'
+import { type Caller, localCaller } from './core/context.ts'
+import { messageOf } from './core/errors.ts'
+import { type Log, silentLog } from './core/log.ts'
+import { createSignal } from './core/signal.ts'
+import type { Tool } from './core/tool.ts'
+import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
+import { createLoader, type Loader } from './loader/load.ts'
+import type { Host } from './meta/host.ts'
+import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
+import { ownPackage, type Package } from './package.ts'
+import { createPolicy, type Policy } from './policy/policy.ts'
+import { createToolSearch, type SearchSource } from './search/index.ts'
+import type { ServerHost } from './server/host.ts'
+import { createFileStore } from './state/files.ts'
+import type { Manifest } from './upstream/manifest.ts'
+import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
+import { decideExposure, type Exposure } from './view/exposure.ts'
+import { createExposures } from './view/exposures.ts'
+import { createViews, type View } from './view/view.ts'
+
+export interface AppOptions {
+  readonly log?: Log
+  readonly clock?: Clock
+  /** The environment of the process; children get a small part of it. */
+  readonly env?: Readonly<Record<string, string | undefined>>
+  /** How long connecting waits after `start`, for servers never seen and for known ones. Default 250 and 1,000. */
+  readonly connectDelayMs?: { readonly cold?: number; readonly known?: number }
+}
+
+/** Pegboard without a door: everything but a transport. */
+export interface App extends Host {
+  readonly catalog: Catalog
+  readonly log: Log
+  readonly surface: Surface
+  readonly loader: Loader
+  readonly upstreams: Upstreams
+  readonly package: Package
+  /** What a transport needs. */
+  readonly server: ServerHost
+  /** How tools would be shown to a caller who came now; nothing is remembered. */
+  explainExposure(caller: Caller, change?: Partial<Config['exposure']>): Exposure
+  /** A 2025-era session ended. */
+  forget(session: string): void
+  /** Files that could not be loaded, and why. */
+  failed(): readonly { readonly file: string; readonly error: string }[]
+  /** Constraint entries that name no tool. */
+  unknownActions(): readonly { readonly owner: string; readonly action: string }[]
+  /** Loads modules. Upstreams whose manifest is known are in the catalogue afterwards; connections follow on their own. */
+  start(): Promise<void>
+  /** Indexes for search ahead of the first query, and from now on after each change, in small slices. */
+  warm(): void
+  /** Resolves when every upstream has answered or failed, after `timeoutMs` at the latest. */
+  settled(timeoutMs: number): Promise<void>
+  /** Takes over what can change live. Answers which keys did and which wait for a restart. */
+  reload(config: Config): Promise<{ readonly live: readonly string[]; readonly restart: readonly string[] }>
+  stop(): Promise<void>
+}
+
+/** Puts the parts together. Nothing runs until `start`. */
+export function createApp(config: Config, options: AppOptions = {}): App {
+  const log = options.log ?? silentLog
+  const clock = options.clock ?? systemClock
+  const own = ownPackage()
+  let current = config
+
+  let rules = createPolicy(policySettings(config))
+  const policy: Policy = {
+    decide: (tool) => rules.decide(tool),
+    unknownActions: (tools) => rules.unknownActions(tools),
+  }
+  const catalog = createCatalog(new Set(META_NAMES))
+  const views = createViews({ catalog, policy, log })
+  const exposures = createExposures(config.exposure)
+  const search = createToolSearch({ log })
+  const calls: Calls = createCalls({
+    views,
+    anyTool: (id) => catalog.snapshot().byId.get(id),
+    settings: config.execution,
+    log,
+    shared: () => loader.shared,
+  })
+
+  const loader = createLoader({
+    catalog,
+    log,
+    clock,
+    bundledDirs:
+      config.modulesDir !== undefined && sameFolder(config.modulesDir, join(own.root, 'modules')) ? [] : [own.modules],
+    ...(config.modulesDir === undefined ? {} : { modulesDir: config.modulesDir }),
+    autoload: config.autoload,
+    settings: config.modules,
+    vars: {
+      workspace: config.dirs.workspace,
+      state_dir: config.dirs.state,
+      cache_dir: config.dirs.cache,
+      ...(config.file === undefined ? {} : { config_file: config.file }),
+      env: options.env ?? {},
+    },
+    hostModules: own.hostModules,
+    importTimeoutMs: config.loader.importTimeoutMs,
+    startTimeoutMs: config.loader.startTimeoutMs,
+    runStep: (id, input) => calls.call({ name: id, input, caller: localCaller, origin: 'setup' }),
+  })
+
+  const logged = createSignal<[Readonly<Record<string, unknown>>]>()
+  const updated = createSignal<[string]>()
+  const upstreams = createUpstreams({
+    catalog,
+    log,
+    clock,
+    servers: config.servers,
+    manifests: createFileStore<Manifest>(join(config.dirs.state, 'manifests'), (error) =>
+      log.warn('a manifest could not be kept', { error: messageOf(error) }),
+    ),
+    environment: options.env ?? {},
+    clientInfo: { name: 'pegboard', version: own.version },
+    reserved: new Set(META_NAMES),
+    // The first list goes out before children take the processor.
+    delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
+    hooks: { onLog: (_server, params) => logged.emit(params), onResourceUpdated: (_server, uri) => updated.emit(uri) },
+  })
+
+  let indexed = -1
+  const index = (): void => {
+    const snapshot = catalog.snapshot()
+    if (indexed === snapshot.version) return
+    indexed = snapshot.version
+    search.sync(snapshot.tools.map(sourceOf), snapshot.version)
+  }
+  let warming: (() => void) | undefined
+  const warmSoon = (): void => {
+    warming?.()
+    warming = clock.after(WARM_DELAY_MS, () => {
+      index()
+      search.warm().catch((error) => log.error('indexing failed', { error }))
+    })
+  }
+  let stopWarming: (() => void) | undefined
+  const host: Host = {
+    view: (caller) => views.viewFor(caller),
+    exposure: (caller) => exposures.of(views.viewFor(caller)),
+    search(query, caller, limit) {
+      const view = views.viewFor(caller)
+      index()
+      return search.query(query, { limit, visible: (id) => view.byId.has(id), usage: calls.usage })
+    },
+    call: (request: CallRequest) => calls.call(request),
+  }
+  const surface = createSurface(host, { pinned: config.exposure.pinned })
+
+  const server: ServerHost = {
+    name: config.server.name,
+    version: own.version,
+    instructions: config.server.instructions,
+    catalog,
+    surface,
+    log,
+    view: host.view,
+    exposure: host.exposure,
+    onUpstream(listener) {
+      const stops = [
+        listener.log && logged.listen(listener.log),
+        listener.resourceUpdated && updated.listen(listener.resourceUpdated),
+      ]
+      return () => stops.forEach((stop) => void stop?.())
+    },
+  }
+
+  return {
+    ...host,
+    catalog,
+    log,
+    surface,
+    loader,
+    upstreams,
+    package: own,
+    server,
+    explainExposure: (caller, change) => decideExposure(views.viewFor(caller), { ...current.exposure, ...change }),
+    forget: (session) => exposures.forget(session),
+    failed: () => loader.status().failed,
+    unknownActions: () => rules.unknownActions(catalog.snapshot().tools),
+    async start() {
+      upstreams.start()
+      await loader.loadAll()
+      for (const { owner, action } of rules.unknownActions(catalog.snapshot().tools))
+        log.warn('a constraint names a tool that does not exist', { module: owner, action })
+    },
+    warm() {
+      stopWarming ??= catalog.onChange(warmSoon)
+      warmSoon()
+    },
+    settled(timeoutMs) {
+      const settledNow = (): boolean => upstreams.status().every(({ state }) => !UNDECIDED.has(state))
+      return new Promise((resolve) => {
+        const done = (): void => {
+          cancel()
+          stop()
+          resolve()
+        }
+        const cancel = clock.after(timeoutMs, done)
+        const stop = catalog.onChange(() => settledNow() && done())
+        if (settledNow()) done()
+      })
+    },
+    async reload(next) {
+      const plan = planReload(current, next)
+      current = {
+        ...current,
+        modules: next.modules,
+        servers: next.servers,
+        policy: next.policy,
+        exposure: next.exposure,
+        tools: next.tools,
+      }
+      rules = createPolicy(policySettings(current))
+      exposures.use(current.exposure)
+      catalog.touch()
+      upstreams.configure(current.servers)
+      await loader.configure(current.modules)
+      return plan
+    },
+    async stop() {
+      calls.stop()
+      stopWarming?.()
+      warming?.()
+      const results = await Promise.allSettled([upstreams.stop(), loader.stop()])
+      for (const result of results)
+        if (result.status === 'rejected') log.error('stopping failed', { error: result.reason })
+    },
+  }
+}
+
+/** A burst of changes, such as ten servers connecting, is indexed once. */
+const WARM_DELAY_MS = 200
+
+const UNDECIDED: ReadonlySet<string> = new Set(['configured', 'known', 'connecting'])
+
+// Definitions may be text until someone asks; search asks once.
+const sourceOf = (tool: Tool): SearchSource => ({
+  id: tool.id,
+  name: tool.name,
+  module: tool.module,
+  title: tool.title,
+  description: tool.description,
+  aliases: tool.aliases,
+  tags: tool.tags,
+  sideEffects: tool.sideEffects,
+  get inputJson() {
+    return tool.input.json as Record<string, unknown>
+  },
+  origin: tool.origin,
+})
+
+function sameFolder(a: string, b: string): boolean {
+  try {
+    return realpathSync(a) === realpathSync(b)
+  } catch {
+    // A folder that does not exist is no other folder.
+    return false
+  }
+}

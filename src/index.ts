@@ -1,0 +1,15 @@
+export { z } from 'zod'
+export { type App, createApp } from './app.ts'
+export type { Answer, CallContext, Caller, Origin, Question, SentFile } from './core/context.ts'
+export { type ErrorCode, errorCatalogue, isPegboardError, PegboardError, ToolError } from './core/errors.ts'
+export type { Log } from './core/log.ts'
+export {
+  defineModule,
+  type StartContext,
+  type ToolDef,
+  type ToolDraft,
+  type ToolModule,
+  type ToolView,
+} from './core/module.ts'
+export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
+export type { Effect, Example, NameOf } from './core/tool.ts'

@@ -1,0 +1,31 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+/** Where Pegboard itself is installed. */
+export interface Package {
+  readonly root: string
+  readonly version: string
+  /** Folder of the bundled modules: compiled ones in an installation, sources when run from source. */
+  readonly modules: string
+  /** What drop-ins get when they import these, wherever they lie. */
+  readonly hostModules: Readonly<Record<string, string>>
+}
+
+/** Finds the package this file belongs to, in `src/` as well as bundled into `dist/`. */
+export function ownPackage(): Package {
+  const here = fileURLToPath(import.meta.url)
+  let root = dirname(here)
+  while (!existsSync(join(root, 'package.json')) && dirname(root) !== root) root = dirname(root)
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+  const fromSource = here.endsWith('.ts')
+  return {
+    root,
+    version,
+    modules: join(root, fromSource ? 'modules' : 'dist/modules'),
+    hostModules: {
+      pegboard: pathToFileURL(join(root, 'dist/index.js')).href,
+      zod: import.meta.resolve('zod'),
+    },
+  }
+}

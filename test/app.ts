@@ -1,0 +1,68 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { type App, createApp } from '../src/app.ts'
+import { readConfig } from '../src/config/load.ts'
+import { createLog } from '../src/core/log.ts'
+
+/** A folder of its own for a test, gone afterwards. */
+export function temporaryFolder(): string {
+  const dir = mkdtempSync(join(tmpdir(), 'pegboard-'))
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true, maxRetries: 3 }))
+  return dir
+}
+
+export interface TestApp {
+  readonly app: App
+  readonly dir: string
+  /** Everything logged at warn and above. */
+  readonly logged: string[]
+}
+
+/** The whole product on a configuration, as a file in a folder of its own would make it; stopped when the test ends. */
+export async function startApp(settings: Record<string, unknown>, dir = temporaryFolder()): Promise<TestApp> {
+  const env = { PATH: process.env.PATH, HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') }
+  const { config } = readConfig(JSON.stringify(settings), join(dir, 'mcp.config.json'), { env, cwd: dir })
+  const logged: string[] = []
+  const app = createApp(config, {
+    env,
+    log: createLog((line) => logged.push(line), 'warn'),
+    connectDelayMs: { cold: 0, known: 0 },
+  })
+  onTestFinished(() => app.stop())
+  await app.start()
+  return { app, dir, logged }
+}
+
+const packageFile = (name: string, file: string): string => join(import.meta.dirname, '..', 'node_modules', name, file)
+
+/** Real servers of other people, as people configure them. */
+export const servers = {
+  everything: {
+    command: 'node',
+    args: [packageFile('@modelcontextprotocol/server-everything', 'dist/index.js'), 'stdio'],
+  },
+  filesystem: (root: string) => ({
+    command: 'node',
+    args: [packageFile('@modelcontextprotocol/server-filesystem', 'dist/index.js'), root],
+  }),
+  memory: (file: string) => ({
+    command: 'node',
+    args: [packageFile('@modelcontextprotocol/server-memory', 'dist/index.js')],
+    env: { MEMORY_FILE_PATH: file },
+  }),
+  thinking: {
+    command: 'node',
+    args: [packageFile('@modelcontextprotocol/server-sequential-thinking', 'dist/index.js')],
+  },
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look into answers whose shape they state themselves
+export type Answer = any
+
+/** The structured part of a tool result, or its text parsed. */
+export function answerOf(result: unknown): Answer {
+  const { structuredContent, content } = result as { structuredContent?: unknown; content?: Array<{ text?: string }> }
+  return structuredContent ?? JSON.parse(content?.[0]?.text ?? 'null')
+}

@@ -1,0 +1,57 @@
+import { PassThrough, type Readable, type Writable } from 'node:stream'
+import { Client, type ClientOptions } from '@modelcontextprotocol/client'
+import type { App } from '../src/app.ts'
+import { systemClock } from '../src/core/clock.ts'
+import { serveOnStdio } from '../src/server/stdio.ts'
+
+/** MCP lines over a pair of streams, for the SDK's client. */
+export class StreamTransport {
+  onmessage?: (message: never) => void
+  onclose?: () => void
+  onerror?: (error: Error) => void
+  /** Every message in the order it came; the SDK's client loses progress that arrives together with a result. */
+  readonly received: Array<{ method?: string; params?: Record<string, unknown> }> = []
+  readonly #input: Readable
+  readonly #output: Writable
+  #rest = ''
+  constructor(input: Readable, output: Writable) {
+    this.#input = input
+    this.#output = output
+  }
+  async start(): Promise<void> {
+    this.#input.setEncoding('utf8')
+    this.#input.on('data', (chunk: string) => {
+      const lines = (this.#rest + chunk).split('\n')
+      this.#rest = lines.pop() ?? ''
+      for (const line of lines.filter(Boolean)) {
+        const message = JSON.parse(line) as (typeof this.received)[number]
+        this.received.push(message)
+        this.onmessage?.(message as never)
+      }
+    })
+    this.#input.on('end', () => this.onclose?.())
+  }
+  async send(message: unknown): Promise<void> {
+    this.#output.write(`${JSON.stringify(message)}\n`)
+  }
+  async close(): Promise<void> {
+    this.#output.end()
+    this.onclose?.()
+  }
+}
+
+export type Era = 'legacy' | 'modern'
+
+/** Connects the SDK's client to an app as over stdio, but in this process. */
+export async function connectTo(app: App, era: Era = 'legacy', options: ClientOptions = {}): Promise<Client> {
+  const up = new PassThrough()
+  const down = new PassThrough()
+  const connection = serveOnStdio({ host: app.server, clock: systemClock, input: up, output: down })
+  void connection.closed.then(() => down.end())
+  const client = new Client(
+    { name: 'test-client', version: '1.0.0' },
+    { ...options, versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' } },
+  )
+  await client.connect(new StreamTransport(down, up) as never)
+  return client
+}

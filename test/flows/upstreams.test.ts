@@ -1,0 +1,132 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { answerOf, servers, startApp, temporaryFolder } from '../app.ts'
+import { connectTo, type Era, type StreamTransport } from '../client.ts'
+
+for (const era of ['legacy', 'modern'] as Era[]) {
+  describe(`a ${era} client behind the doors`, () => {
+    it('finds, reads and runs a tool of a real server', async () => {
+      const dir = temporaryFolder()
+      const { app } = await startApp(
+        {
+          exposure: { mode: 'discovery' },
+          mcpServers: { memory: servers.memory(join(dir, 'memory.json')), thinking: servers.thinking },
+        },
+        dir,
+      )
+      await app.settled(20_000)
+      const client = await connectTo(app, era)
+
+      const { tools } = await client.listTools()
+      expect(tools.map((tool) => tool.name)).toEqual([
+        'search_tools',
+        'get_tool',
+        'execute_tool',
+        'list_categories',
+        'browse_category',
+      ])
+      expect(tools[0]?.description).toContain('mcp_memory 9')
+
+      const found = answerOf(
+        await client.callTool({
+          name: 'search_tools',
+          arguments: { query: 'create new entities in the knowledge graph' },
+        }),
+      )
+      expect(found.tools[0].name).toBe('mcp_memory.create_entities')
+      const schema = answerOf(await client.callTool({ name: 'get_tool', arguments: { name: found.tools[0].name } }))
+      expect(schema.parameters.properties).toHaveProperty('entities')
+
+      const entity = { name: 'Ada', entityType: 'person', observations: ['wrote the first program'] }
+      const made = await client.callTool({
+        name: 'execute_tool',
+        arguments: { name: 'mcp_memory.create_entities', params: { entities: [entity] } },
+      })
+      expect(made.isError).toBeFalsy()
+      expect(made.structuredContent).toEqual({ entities: [entity] })
+      // Not listed, and still callable by any spelling.
+      const read = await client.callTool({ name: 'memory__read_graph', arguments: {} })
+      expect(read.structuredContent).toMatchObject({ entities: [entity] })
+      await client.close()
+    })
+  })
+}
+
+describe('a dead server', () => {
+  it('delays nothing and says what is wrong [DIG-96]', async () => {
+    const { app } = await startApp({
+      mcpServers: { dead: { command: 'no-such-program-anywhere' }, thinking: servers.thinking },
+    })
+    const client = await connectTo(app)
+    await app.settled(20_000)
+    const categories = answerOf(await client.callTool({ name: 'list_categories', arguments: {} }))
+    expect(categories.categories).toContainEqual(
+      expect.objectContaining({ id: 'mcp_dead', state: 'failing', tool_count: 0 }),
+    )
+    expect(categories.categories).toContainEqual(expect.objectContaining({ id: 'mcp_thinking', tool_count: 1 }))
+    await client.close()
+  })
+})
+
+describe('pictures, resources and prompts of a real server', () => {
+  it('come through as they are [DIG-97]', async () => {
+    const { app } = await startApp({ exposure: { mode: 'direct' }, mcpServers: { everything: servers.everything } })
+    await app.settled(20_000)
+    const client = await connectTo(app)
+    const { tools } = await client.listTools()
+    expect(tools.map((tool) => tool.name)).toContain('everything__get-tiny-image')
+    const image = await client.callTool({ name: 'everything__get-tiny-image', arguments: {} })
+    expect(image.content).toContainEqual(expect.objectContaining({ type: 'image', mimeType: 'image/png' }))
+
+    const { resources } = await client.listResources()
+    expect(resources.length).toBeGreaterThan(0)
+    const first = resources[0] as { uri: string }
+    const { contents } = await client.readResource({ uri: first.uri })
+    expect(contents[0]?.uri).toBe(first.uri)
+
+    const { prompts } = await client.listPrompts()
+    expect(prompts.map((prompt) => prompt.name)).toContain('everything__simple-prompt')
+    const prompt = await client.getPrompt({ name: 'everything__simple-prompt' })
+    expect(prompt.messages[0]?.role).toBe('user')
+    await client.close()
+  })
+
+  it('hand over every progress notice', async () => {
+    const { app } = await startApp({ exposure: { mode: 'direct' }, mcpServers: { everything: servers.everything } })
+    await app.settled(20_000)
+    const client = await connectTo(app)
+    const seen: number[] = []
+    await client.callTool(
+      { name: 'everything__trigger-long-running-operation', arguments: { duration: 0.4, steps: 4 } },
+      { onprogress: ({ progress }) => seen.push(progress) },
+    )
+    expect(seen).toEqual([1, 2, 3, 4])
+    await client.close()
+  })
+})
+
+describe('ten cold servers at a small window', () => {
+  it('start in discovery, and the client can ask why [DIG-02]', async () => {
+    const dir = temporaryFolder()
+    const silent = join(dir, 'silent.mjs')
+    writeFileSync(silent, 'process.stdin.resume()')
+    const mcpServers = Object.fromEntries(
+      Array.from({ length: 10 }, (_, n) => [`cold${n}`, { command: 'node', args: [silent, String(n)] }]),
+    )
+    const { app } = await startApp({ exposure: { contextWindow: 8_192 }, mcpServers }, dir)
+    const client = await connectTo(app)
+    const { tools } = await client.listTools()
+    expect(tools.map((tool) => tool.name)).toEqual([
+      'search_tools',
+      'get_tool',
+      'execute_tool',
+      'list_categories',
+      'browse_category',
+    ])
+    const { tool_injection, why } = answerOf(await client.callTool({ name: 'list_categories', arguments: {} }))
+    expect(tool_injection).toBe('discovery')
+    expect(why).toContain('10 upstreams never seen count as 20 tools each')
+    await client.close()
+  })
+})

@@ -1,0 +1,109 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** What each folder of src may import of the others. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  core: [],
+  state: ['core'],
+  policy: ['core'],
+  catalog: ['core'],
+  search: ['core', 'catalog', 'state'],
+  loader: ['core', 'catalog'],
+  upstream: ['core', 'policy', 'catalog', 'state'],
+  view: ['core', 'policy', 'catalog'],
+  exec: ['core', 'policy', 'catalog', 'view', 'state'],
+  meta: ['core', 'catalog', 'search', 'view', 'exec'],
+  server: ['core', 'catalog', 'view', 'exec', 'meta'],
+  // Option schemas only; the rule below holds it to that.
+  config: ['core', 'state', 'policy', 'catalog', 'search', 'loader', 'upstream', 'view', 'exec', 'meta', 'server'],
+}
+
+function filesBelow(dir: string): string[] {
+  return readdirSync(dir).flatMap((name) => {
+    const path = join(dir, name)
+    return statSync(path).isDirectory() ? filesBelow(path) : path.endsWith('.ts') ? [path] : []
+  })
+}
+
+const files = filesBelow(join(root, 'src')).map((path) => {
+  const text = readFileSync(path, 'utf8')
+  const name = relative(join(root, 'src'), path).replaceAll('\\', '/')
+  const imports = [...text.matchAll(/(?:from|import\()\s*'([^']+)'/g)].map((match) => match[1] ?? '')
+  const code = text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
+  return { name, folder: name.includes('/') ? (name.split('/')[0] ?? '') : '', text, code, imports }
+})
+
+describe('imports run one way', () => {
+  for (const [folder, allowed] of Object.entries(MAY_IMPORT)) {
+    it(`from ${folder}`, () => {
+      for (const file of files.filter((one) => one.folder === folder)) {
+        for (const target of file.imports.filter((one) => one.startsWith('../'))) {
+          const other = target.split('/')[1] ?? ''
+          expect([folder, ...allowed], `${file.name} imports ${target}`).toContain(other)
+        }
+      }
+    })
+  }
+
+  it('and every folder has its line in the table', () => {
+    const folders = new Set(files.map((file) => file.folder).filter((folder) => folder !== '' && folder !== 'cli'))
+    expect([...folders].sort()).toEqual(
+      Object.keys(MAY_IMPORT)
+        .filter((folder) => folders.has(folder))
+        .sort(),
+    )
+  })
+
+  it('and stay two levels deep', () => {
+    for (const file of files) expect(file.name.split('/').length, file.name).toBeLessThanOrEqual(2)
+  })
+})
+
+describe('what only some may do', () => {
+  const only = (pattern: RegExp, folders: readonly string[], what: 'imports' | 'code') => {
+    for (const file of files) {
+      const hit = what === 'imports' ? file.imports.some((one) => pattern.test(one)) : pattern.test(file.code)
+      if (hit) expect(folders, file.name).toContain(file.folder)
+    }
+  }
+
+  it('the MCP SDK is imported by server and upstream alone', () =>
+    only(/^@modelcontextprotocol\//, ['server', 'upstream'], 'imports'))
+  it('the text index is imported by search/keyword.ts alone', () => {
+    expect(files.filter((file) => file.imports.includes('minisearch')).map((file) => file.name)).toEqual([
+      'search/keyword.ts',
+    ])
+  })
+  it('the environment is read by config and cli alone', () => only(/process\.env/, ['config', 'cli'], 'code'))
+  it('the process is ended by cli alone', () => only(/process\.exit\(/, ['cli'], 'code'))
+  it('nobody writes with console', () => only(/\bconsole\.\w+\(/, [], 'code'))
+  it('stdout is written by cli and the stdio server alone', () => only(/process\.stdout/, ['cli'], 'code'))
+
+  it('config imports schemas of options, not the things they set up', () => {
+    for (const file of files.filter((one) => one.folder === 'config'))
+      for (const target of file.imports.filter((one) => one.startsWith('../') && !one.startsWith('../core/')))
+        expect(target, file.name).toMatch(/(options|settings|policy|exposure)\.ts$/)
+  })
+
+  it('shared code names no tool', () => {
+    const tools = /'(filesystem|hello|web|shell|http|database)[._]{1,2}\w+'/
+    for (const file of files) if (file.folder !== 'cli') expect(tools.test(file.code), file.name).toBe(false)
+  })
+
+  it('nobody switches this off', () => {
+    for (const file of files) expect(file.text, file.name).not.toMatch(/biome-ignore.*(noRestrictedImports|noConsole)/)
+  })
+})
+
+describe('modules', () => {
+  it('import pegboard, Node and their own libraries, never src', () => {
+    for (const path of filesBelow(join(root, 'modules'))) {
+      const text = readFileSync(path, 'utf8')
+      expect(text, path).not.toMatch(/from '\.\.\/(\.\.\/)?src\//)
+    }
+  })
+})
