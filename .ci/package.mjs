@@ -16,13 +16,18 @@ const sizeOf = (dir) =>
   }, 0)
 
 try {
-  const [{ filename }] = JSON.parse(npm(['pack', '--json', '--ignore-scripts', '--pack-destination', folder], process.cwd()))
+  const [{ filename }] = JSON.parse(
+    npm(['pack', '--json', '--ignore-scripts', '--pack-destination', folder], process.cwd()),
+  )
   const home = join(folder, 'installed')
   mkdirSync(home)
   writeFileSync(join(home, 'package.json'), '{"private": true}')
   npm(['install', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund', join(folder, filename)], home)
-  const withScripts = JSON.parse(npm(['query', ':attr(scripts, [postinstall]), :attr(scripts, [install]), :attr(scripts, [preinstall])'], home))
-  if (withScripts.length > 0) throw new Error(`packages with install scripts: ${withScripts.map(({ name }) => name).join(', ')}`)
+  const withScripts = JSON.parse(
+    npm(['query', ':attr(scripts, [postinstall]), :attr(scripts, [install]), :attr(scripts, [preinstall])'], home),
+  )
+  if (withScripts.length > 0)
+    throw new Error(`packages with install scripts: ${withScripts.map(({ name }) => name).join(', ')}`)
   const mib = sizeOf(join(home, 'node_modules')) / 2 ** 20
   if (mib > MAX_MIB) throw new Error(`${mib.toFixed(1)} MiB installed, more than ${MAX_MIB}`)
 
@@ -48,7 +53,12 @@ export default defineModule({
   )
   const bin = join(home, 'node_modules', '.bin', 'pegboard')
   const env = { ...process.env, PEGBOARD_STATE_DIR: join(folder, 'state') }
-  const run = (args) => execFileSync(bin, [...args, '--config', join(elsewhere, 'mcp.config.json')], { cwd: tmpdir(), env, encoding: 'utf8' })
+  const run = (args) =>
+    execFileSync(bin, [...args, '--config', join(elsewhere, 'mcp.config.json')], {
+      cwd: tmpdir(),
+      env,
+      encoding: 'utf8',
+    })
   const [first] = JSON.parse(run(['search', 'what will the weather be tomorrow', '--json']))
   if (first?.name !== 'weather.forecast') throw new Error(`search found ${JSON.stringify(first)}`)
   const called = run(['call', 'weather.forecast', '{"place":"Ulm"}'])

@@ -29,10 +29,13 @@ try {
     if (!printed.includes(part)) throw new Error(`"${part}" was not printed`)
   if (!url || !token) throw new Error('no URL or token was printed')
   const client = new Client({ name: 'ci', version: '1.0.0' })
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { authorization: `Bearer ${token}` } } }))
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { authorization: `Bearer ${token}` } } }),
+  )
   const { tools } = await client.listTools()
   const result = await client.callTool({ name: 'hello__say_hello', arguments: { name: 'Ada' } })
-  if (tools.length === 0 || !JSON.stringify(result).includes('Ada')) throw new Error(`unexpected answer: ${JSON.stringify(result)}`)
+  if (tools.length === 0 || !JSON.stringify(result).includes('Ada'))
+    throw new Error(`unexpected answer: ${JSON.stringify(result)}`)
   await client.close()
   process.stdout.write(`a client listed ${tools.length} tools and called one\n`)
 } finally {
