@@ -152,7 +152,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     call: (request: CallRequest) => calls.call(request),
   }
-  const surface = createSurface(host, { pinned: config.exposure.pinned })
+  const surface = createSurface(host, { pinned: () => current.exposure.pinned })
 
   const server: ServerHost = {
     name: config.server.name,

@@ -33,7 +33,7 @@ export const META_NAMES: readonly string[] = [
 // Some clients put every tool behind a search of their own; a search behind a search is never found.
 const NEVER_DEFER = { 'anthropic/alwaysLoad': true, deferTools: 'never' }
 
-export function createSurface(host: Host, options: { readonly pinned: readonly string[] }): Surface {
+export function createSurface(host: Host, options: { readonly pinned: () => readonly string[] }): Surface {
   const isMeta = (name: string): boolean => META_NAMES.includes(name)
   const tools: readonly MetaTool[] = [
     searchTools(host),
@@ -62,7 +62,7 @@ export function createSurface(host: Host, options: { readonly pinned: readonly s
       const view = host.view(caller)
       if (exposure.mode === 'direct') return view.tools.map(listTool)
       if (exposure.mode === 'compact') return [...listMeta(caller), ...view.tools.map(listCompact)]
-      const pinned = options.pinned.flatMap((name) => {
+      const pinned = options.pinned().flatMap((name) => {
         const found = view.resolve(name)
         return found.kind === 'found' ? [listTool(found.tool)] : []
       })

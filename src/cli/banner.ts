@@ -1,0 +1,47 @@
+import type { App } from '../app.ts'
+import { localCaller } from '../core/context.ts'
+import { failureLine } from './describe.ts'
+import { type Reach, snippetsFor } from './snippets.ts'
+
+/** What is being served, as people and scripts are told when it starts. */
+export interface Facts {
+  readonly url?: string
+  readonly token?: string
+  readonly mode: string
+  readonly why: string
+  readonly tools: number
+  readonly categories: number
+  readonly tokens: number
+  readonly budgetTokens: number
+  readonly failed: readonly { readonly file: string; readonly error: string }[]
+}
+
+export function factsOf(app: App, http?: { readonly url: string; readonly token: string | undefined }): Facts {
+  const view = app.view(localCaller)
+  const { mode, why, tokens, budgetTokens } = app.explainExposure(localCaller)
+  return {
+    ...(http ? { url: http.url } : {}),
+    ...(http?.token === undefined ? {} : { token: http.token }),
+    mode,
+    why,
+    tools: view.tools.length,
+    categories: view.owners.filter((owner) => view.count(owner.id) > 0).length,
+    tokens,
+    budgetTokens,
+    failed: app.failed(),
+  }
+}
+
+/** The lines `serve` prints. @param reach leaves the snippets out when undefined */
+export function bannerText(facts: Facts, reach: Reach | undefined): string {
+  const lines = [
+    facts.url === undefined ? 'Pegboard serves on stdio.' : `Pegboard serves at ${facts.url}`,
+    `${counted(facts.tools, 'tool', 'tools')} in ${counted(facts.categories, 'category', 'categories')}; ${facts.mode} mode: ${facts.why}.`,
+    ...facts.failed.map((failed) => `Not loaded: ${failureLine(failed)}`),
+  ]
+  if (!reach) return `${lines.join('\n')}\n`
+  const snippets = snippetsFor(reach).map(({ client, place, text }) => `\n${client}, ${place}:\n${text}\n`)
+  return `${lines.join('\n')}\n${snippets.join('')}`
+}
+
+const counted = (count: number, one: string, many: string): string => `${count} ${count === 1 ? one : many}`

@@ -1,0 +1,93 @@
+import type { App } from '../app.ts'
+import { localCaller } from '../core/context.ts'
+import { isPegboardError, messageOf } from '../core/errors.ts'
+import type { McpResult } from '../core/result.ts'
+import type { JsonSchema } from '../core/schema.ts'
+import { toErrorResult, toMcpResult } from '../server/wire.ts'
+import type { Args } from './commands.ts'
+import { type Io, UsageError, writeJson } from './io.ts'
+import { withApp } from './open.ts'
+
+/** `pegboard call <tool>`: runs a tool or meta-tool as a local client. Exit code 1 when it fails. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const [name, ...operands] = args.positionals
+  if (name === undefined) throw new UsageError('call needs the name of a tool; pegboard list shows them')
+  const given = readOperands(operands, (args.values['params'] ?? []) as readonly string[])
+  const json = args.values['json'] === true
+  const isThere = (app: App): boolean =>
+    app.surface.metaNames.includes(name) || app.view(localCaller).resolve(name).kind === 'found'
+  return withApp(
+    args,
+    io,
+    async ({ app }) => {
+      const input = typeof given === 'function' ? given(schemaOf(app, name)) : given
+      let result: McpResult
+      try {
+        result = toMcpResult(await app.surface.call({ name, input, caller: localCaller, signal: io.stop }))
+      } catch (error) {
+        if (!json || !isPegboardError(error)) throw error
+        result = toErrorResult(error)
+      }
+      if (json) writeJson(io, result)
+      else print(result, io)
+      return result.isError === true ? 1 : 0
+    },
+    isThere,
+  )
+}
+
+function schemaOf(app: App, name: string): JsonSchema {
+  const found = app.view(localCaller).resolve(name)
+  return found.kind === 'found' ? found.tool.input.json : {}
+}
+
+type Input = Readonly<Record<string, unknown>>
+
+/** Arguments as one JSON object, or as pairs whose types the tool's schema decides. */
+function readOperands(operands: readonly string[], pairs: readonly string[]): Input | ((schema: JsonSchema) => Input) {
+  const [first] = operands
+  if (first?.trimStart().startsWith('{')) {
+    if (operands.length + pairs.length > 1)
+      throw new UsageError('give the arguments as one JSON object or as pairs, not both')
+    try {
+      return JSON.parse(first) as Input
+    } catch (error) {
+      throw new UsageError(`the arguments are not JSON: ${messageOf(error)}`)
+    }
+  }
+  const split = [...pairs, ...operands].map((pair) => {
+    const at = pair.indexOf('=')
+    if (at <= 0) throw new UsageError(`"${pair}" is neither a JSON object nor key=value`)
+    return [pair.slice(0, at), pair.slice(at + 1)] as const
+  })
+  return (schema) => Object.fromEntries(split.map(([key, value]) => [key, typed(value, schema, key)]))
+}
+
+function typed(value: string, schema: JsonSchema, key: string): unknown {
+  const properties = schema['properties'] as Readonly<Record<string, JsonSchema | undefined>> | undefined
+  if (properties?.[key]?.['type'] === 'string') return value
+  try {
+    return JSON.parse(value)
+  } catch (error) {
+    // Not JSON, so it is meant as text.
+    if (error instanceof SyntaxError) return value
+    throw error
+  }
+}
+
+function print(result: McpResult, io: Io): void {
+  const [first, ...others] = result.content ?? []
+  const structured = result.structuredContent
+  // The same thing twice, as text for models and as data: people get the data, indented.
+  const same = structured !== undefined && first?.['text'] === JSON.stringify(structured)
+  const shown = same
+    ? [JSON.stringify(structured, null, 2), ...others.map(blockText)]
+    : (result.content ?? []).map(blockText)
+  io[result.isError === true ? 'stderr' : 'stdout'](`${shown.join('\n')}\n`)
+}
+
+function blockText(block: Readonly<Record<string, unknown>>): string {
+  if (block['type'] === 'text') return String(block['text'])
+  const { data, ...rest } = block
+  return JSON.stringify(typeof data === 'string' ? { ...rest, data: `${data.length} characters of base64` } : block)
+}

@@ -1,0 +1,120 @@
+import type { Config } from '../config/load.ts'
+import { localCaller } from '../core/context.ts'
+import { isPegboardError } from '../core/errors.ts'
+import { nearest } from '../core/names.ts'
+import { tokensOf } from '../view/listing.ts'
+import type { Args } from './commands.ts'
+import { failureLine } from './describe.ts'
+import { type Io, table, writeJson } from './io.ts'
+import { type Session, withApp } from './open.ts'
+
+/** `pegboard check`: exit code 1 when something configured cannot be used. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const json = args.values['json'] === true
+  try {
+    // Warnings are part of the report.
+    return await withApp(
+      args,
+      { ...io, stderr: (line) => line.startsWith('pegboard: warning: ') || io.stderr(line) },
+      (session) => {
+        const report = reportOf(session)
+        if (json) writeJson(io, report)
+        else io.stdout(reportText(report))
+        return report.ok ? 0 : 1
+      },
+    )
+  } catch (error) {
+    if (!json || !isPegboardError(error)) throw error
+    writeJson(io, { ok: false, errors: [`${error.code}: ${error.message}`] })
+    return 1
+  }
+}
+
+type Report = ReturnType<typeof reportOf>
+
+function reportOf({ app, config, warnings }: Session) {
+  const view = app.view(localCaller)
+  const owners = [...app.catalog.snapshot().owners.values()]
+  const failing = owners.filter((owner) => owner.state === 'failing' || owner.state === 'degraded')
+  const errors = [
+    ...app.failed().map(failureLine),
+    ...config.skipped.map(({ reason }) => reason),
+    ...failing.map((owner) => `${owner.id} is ${owner.state}${owner.reason ? `: ${owner.reason}` : ''}`),
+  ]
+  const decide = (estimator: 'measured' | 'flat') => {
+    const { mode, tokens } = app.explainExposure(localCaller, { estimator })
+    return { tokens, mode }
+  }
+  const { mode, why, tools, tokens, budgetTokens } = app.explainExposure(localCaller)
+  const categories = owners
+    .map(({ id, state }) => {
+      const own = view.tools.filter((entry) => entry.tool.module === id)
+      return { id, state, tools: own.length, tokens: own.reduce((sum, entry) => sum + tokensOf(entry), 0) }
+    })
+    .sort((a, b) => b.tokens - a.tokens)
+  const skipped = new Set(config.skipped.map(({ reason }) => `${reason}; the server is left out.`))
+  return {
+    ok: errors.length === 0,
+    config: config.file ?? null,
+    mode,
+    why,
+    tools,
+    tokens,
+    budgetTokens,
+    estimators: { measured: decide('measured'), flat: decide('flat') },
+    categories,
+    warnings: [...warnings.filter((warning) => !skipped.has(warning)), ...namesNothing(app, config)],
+    errors,
+  }
+}
+
+/** Settings that name tools or modules which do not exist: probably typos. */
+function namesNothing(app: Session['app'], config: Config): string[] {
+  const { tools, owners } = app.catalog.snapshot()
+  const unknown = app
+    .unknownActions()
+    .map(({ owner, action }) => `modules.${owner}.constraints names "${action}", which is no tool of ${owner}.`)
+  const modules = Object.entries(config.modules)
+    .filter(([id, { enabled }]) => enabled && !owners.has(id))
+    .map(([id]) => `modules.${id} names no loaded module${suggestion(id, owners.keys())}`)
+  const ids = tools.map((tool) => tool.id)
+  const known = new Set(tools.flatMap((tool) => [tool.id, tool.name, tool.id.slice(tool.module.length + 1)]))
+  const switches = Object.keys(config.tools)
+    .filter((name) => !known.has(name))
+    .map((name) => `tools.${name} names no tool${suggestion(name, ids)}`)
+  const view = app.view(localCaller)
+  const pinned = config.exposure.pinned
+    .filter((name) => view.resolve(name).kind !== 'found')
+    .map((name) => `exposure.pinned names "${name}", which is no visible tool${suggestion(name, ids)}`)
+  return [...unknown, ...modules, ...switches, ...pinned]
+}
+
+function suggestion(name: string, known: Iterable<string>): string {
+  const [near] = nearest(name, known)
+  return near ? `; did you mean "${near}"?` : '.'
+}
+
+function reportText(report: Report): string {
+  const { measured, flat } = report.estimators
+  const facts = table([
+    ['Configuration', report.config ?? 'none: bundled modules only'],
+    ['Mode', `${report.mode}: ${report.why}`],
+    ['Measured', `${measured.tokens} tokens of ${report.budgetTokens}: ${measured.mode}`],
+    ['Flat', `${flat.tokens} tokens of ${report.budgetTokens}: ${flat.mode}`],
+  ])
+  const rows = report.categories.map(({ id, tools, tokens, state }) => [
+    `  ${id}`,
+    `${tools} tools`,
+    `${tokens} tokens`,
+    state === 'ready' ? '' : state,
+  ])
+  const section = (title: string, lines: readonly string[]): string =>
+    lines.length > 0 ? `\n${title}\n${lines.map((line) => `  ${line}\n`).join('')}` : ''
+  return [
+    facts,
+    rows.length > 0 ? `\nCategories\n${table(rows)}` : '',
+    section('Warnings', report.warnings),
+    section('Errors', report.errors),
+    report.ok ? '\nAll is well.\n' : '',
+  ].join('')
+}

@@ -1,0 +1,125 @@
+import type { Io } from './io.ts'
+
+export interface Option {
+  readonly type: 'string' | 'boolean'
+  readonly short?: string
+  readonly multiple?: boolean
+  /** What the value is, in capitals, for help. */
+  readonly value?: string
+  readonly about: string
+}
+
+/** The words after the command, read. */
+export interface Args {
+  readonly values: Readonly<Record<string, string | boolean | ReadonlyArray<string | boolean> | undefined>>
+  readonly positionals: readonly string[]
+}
+
+export interface Command {
+  readonly name: string
+  readonly summary: string
+  /** Positional arguments, as help shows them. */
+  readonly operands: string
+  readonly maxOperands: number
+  readonly options: Readonly<Record<string, Option>>
+  /** Code is loaded when the command runs: `serve --stdio` is started by clients that wait for it. */
+  load(): Promise<{ run(args: Args, io: Io): Promise<number> }>
+}
+
+/** Every command has these. */
+export const commonOptions: Readonly<Record<string, Option>> = {
+  config: {
+    type: 'string',
+    short: 'c',
+    value: 'FILE',
+    about: 'Configuration file; without one only bundled modules load.',
+  },
+  json: { type: 'boolean', about: 'Print JSON.' },
+  verbose: { type: 'boolean', short: 'v', about: 'Log more to stderr.' },
+  help: { type: 'boolean', short: 'h', about: 'Show help.' },
+}
+
+const wait: Option = { type: 'string', value: 'SECONDS', about: 'How long to wait for servers to answer; default 10.' }
+
+export const commands: readonly Command[] = [
+  {
+    name: 'serve',
+    summary: 'Serve all tools to MCP clients: on stdio when a client started it, over HTTP from a terminal.',
+    operands: '',
+    maxOperands: 0,
+    options: {
+      stdio: { type: 'boolean', about: 'Speak MCP on stdin and stdout.' },
+      http: { type: 'boolean', about: 'Listen for Streamable HTTP (/mcp) and HTTP+SSE (/sse).' },
+      sse: { type: 'boolean', about: 'The same as --http.' },
+      port: { type: 'string', short: 'p', value: 'N', about: 'Port instead of server.http.port; 0 takes a free one.' },
+      host: { type: 'string', value: 'ADDRESS', about: 'Address instead of server.http.host.' },
+    },
+    load: () => import('./serve.ts'),
+  },
+  {
+    name: 'list',
+    summary: 'List tools, modules or servers.',
+    operands: '[tools|modules|servers]',
+    maxOperands: 1,
+    options: { hidden: { type: 'boolean', about: 'Also tools that clients do not see, and why.' }, wait },
+    load: () => import('./list.ts'),
+  },
+  {
+    name: 'search',
+    summary: 'Search tools as a client does.',
+    operands: '<query>',
+    maxOperands: 64,
+    options: { limit: { type: 'string', value: 'N', about: 'How many answers, 1 to 100; default 5.' }, wait },
+    load: () => import('./search.ts'),
+  },
+  {
+    name: 'call',
+    summary: 'Run one tool.',
+    operands: "<tool> ['{json}' | key=value …]",
+    maxOperands: 64,
+    options: {
+      params: { type: 'string', multiple: true, value: 'KEY=VALUE', about: 'One argument; may be repeated.' },
+      wait,
+    },
+    load: () => import('./call.ts'),
+  },
+  {
+    name: 'check',
+    summary: 'Check configuration and modules; show mode and token cost.',
+    operands: '',
+    maxOperands: 0,
+    options: { wait },
+    load: () => import('./check.ts'),
+  },
+  {
+    name: 'schema',
+    summary: 'Show every tool of a module with its parameters, hidden ones included.',
+    operands: '[module]',
+    maxOperands: 1,
+    options: { wait },
+    load: () => import('./schema.ts'),
+  },
+  {
+    name: 'eval',
+    summary: 'Measure search on labelled queries.',
+    operands: '',
+    maxOperands: 0,
+    options: {
+      tools: {
+        type: 'string',
+        value: 'FILE',
+        about: 'A tool a line: {"id", "server", "name", "description", "inputSchema"}.',
+      },
+      queries: { type: 'string', value: 'FILE', about: 'A query a line: {"id", "query", "relevant": [ids]}.' },
+    },
+    load: () => import('./eval.ts'),
+  },
+  {
+    name: 'docs',
+    summary: 'Rewrite the generated parts of README.md and mcp.config.schema.json (for developers of Pegboard).',
+    operands: '',
+    maxOperands: 0,
+    options: { check: { type: 'boolean', about: 'Change nothing; exit 1 when something is stale.' } },
+    load: () => import('./docs.ts'),
+  },
+]

@@ -1,0 +1,80 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { loadConfig } from '../config/load.ts'
+import { configJsonSchema } from '../config/schema.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Args } from './commands.ts'
+import { commandsTable, errorsTable, settingsTable, toolsTable } from './generate.ts'
+import { type Io, writeJson } from './io.ts'
+import { openApp, openLog } from './open.ts'
+
+/** `pegboard docs`, run in the root of the repository. With --check nothing is written and stale files exit with 1. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const check = args.values['check'] === true
+  const readme = join(io.cwd, 'README.md')
+  const before = await read(readme)
+  const written = new Map([
+    [readme, fillSections(before, await sections(args, io))],
+    [join(io.cwd, 'mcp.config.schema.json'), schemaFile()],
+  ])
+  const stale: string[] = []
+  for (const [file, text] of written) {
+    const old = file === readme ? before : await read(file).catch(() => undefined)
+    if (old === text) continue
+    stale.push(file.slice(io.cwd.length + 1))
+    if (!check) await writeFile(file, text)
+  }
+  if (args.values['json'] === true) writeJson(io, { stale, written: !check })
+  else if (stale.length === 0) io.stdout('Everything is up to date.\n')
+  else io.stdout(`${check ? 'Stale' : 'Written'}: ${stale.join(', ')}\n`)
+  return check && stale.length > 0 ? 1 : 0
+}
+
+/** The text of mcp.config.schema.json. */
+export const schemaFile = (): string => `${JSON.stringify(configJsonSchema(), null, 2)}\n`
+
+async function sections(args: Args, io: Io): Promise<Readonly<Record<string, string>>> {
+  // Without a configuration: what everybody gets.
+  const { config } = await loadConfig({ env: io.env, cwd: io.cwd })
+  const app = await openApp(config, openLog(args, io, 'error'), io)
+  try {
+    await app.start()
+    return {
+      settings: settingsTable(configJsonSchema()),
+      tools: toolsTable(app.catalog.snapshot().tools),
+      errors: errorsTable(),
+      commands: commandsTable(),
+    }
+  } finally {
+    await app.stop()
+  }
+}
+
+const SECTION = /(<!-- generated:([\w-]+) -->\n)[\s\S]*?(<!-- \/generated -->)/g
+
+/**
+ * Replaces what stands between `<!-- generated:NAME -->` and `<!-- /generated -->`; the rest stays as it is. A name
+ * without a section is an error, a section without its marks is left out.
+ * @throws PegboardError E_NOT_FOUND
+ */
+export function fillSections(text: string, sections: Readonly<Record<string, string>>): string {
+  return text.replace(SECTION, (_all, open: string, name: string, close: string) => {
+    const section = sections[name]
+    if (section === undefined)
+      throw new PegboardError('E_NOT_FOUND', `Nothing generates the section "${name}".`, {
+        hint: `There is ${Object.keys(sections).join(', ')}.`,
+      })
+    return `${open}\n${section}\n${close}`
+  })
+}
+
+async function read(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    throw new PegboardError('E_NOT_FOUND', `${file} cannot be read: ${messageOf(error)}.`, {
+      hint: 'Run it in the root of the repository.',
+      cause: error,
+    })
+  }
+}

@@ -1,0 +1,31 @@
+import { type Command, commands, commonOptions, type Option } from './commands.ts'
+import { table } from './io.ts'
+
+export function generalHelp(): string {
+  return [
+    'Usage: pegboard <command> [options]\n\n',
+    table(commands.map(({ name, summary }) => [`  ${name}`, summary])),
+    '\nOptions of every command:\n',
+    optionLines(commonOptions),
+    '\npegboard help <command> tells more; pegboard --version the version.\n',
+  ].join('')
+}
+
+export function commandHelp(command: Command): string {
+  const own = optionLines(command.options)
+  return [`Usage: ${usageOf(command)}\n\n${command.summary}\n\nOptions:\n`, own, optionLines(commonOptions)].join('')
+}
+
+/** `pegboard search <query> [--limit N] …`, without the common options. */
+export function usageOf(command: Command): string {
+  const options = Object.entries(command.options).map(([name, { value }]) => `[--${name}${value ? ` ${value}` : ''}]`)
+  return ['pegboard', command.name, command.operands, ...options].filter((word) => word !== '').join(' ')
+}
+
+const optionLines = (options: Readonly<Record<string, Option>>): string =>
+  table(
+    Object.entries(options).map(([name, { short, value, about }]) => [
+      `  ${short ? `-${short}, ` : '    '}--${name}${value ? ` ${value}` : ''}`,
+      about,
+    ]),
+  )

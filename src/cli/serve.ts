@@ -1,0 +1,109 @@
+import { once } from 'node:events'
+import { join } from 'node:path'
+import type { App } from '../app.ts'
+import type { Config } from '../config/load.ts'
+import { systemClock } from '../core/clock.ts'
+import type { Args } from './commands.ts'
+import { type Io, UsageError } from './io.ts'
+import { openApp, openConfig, openLog, text, whole } from './open.ts'
+
+/** Requests that run when the process is told to stop get this long. */
+const GRACE_MS = 2_000
+
+/** `pegboard serve`: runs until the client leaves or the process is told to stop. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const overHttp = wantsHttp(args, io)
+  const loaded = await openConfig(args, io)
+  const config = withFlags(loaded.config, args)
+  const log = openLog(args, io, 'info')
+  const app = await openApp(config, log, io)
+  const endings: Array<() => void> = []
+  // What nobody waits for: indexing, and following the files.
+  const follow = async (): Promise<void> => {
+    app.warm()
+    if (config.file === undefined) return
+    endings.push(app.loader.watch())
+    const { followConfig } = await import('../config/reload.ts')
+    const machine = { env: io.env, cwd: io.cwd }
+    const refine = (after: Config): Config => withFlags(after, args)
+    endings.push(
+      followConfig({ config, machine, log, refine, onConfig: async (after) => void (await app.reload(after)) }),
+    )
+  }
+  try {
+    await app.start()
+    await (overHttp ? serveHttp(app, config, args, io, follow) : serveStdio(app, config, io, follow))
+    return 0
+  } finally {
+    for (const end of endings) end()
+    await app.stop()
+  }
+}
+
+function wantsHttp(args: Args, io: Io): boolean {
+  const { stdio, http, sse, port, host } = args.values
+  const listens = http === true || sse === true
+  if (stdio === true && listens) throw new UsageError('choose --stdio or --http, not both')
+  if (stdio === true) return false
+  return listens || port !== undefined || host !== undefined || io.input.isTTY === true
+}
+
+function withFlags(config: Config, args: Args): Config {
+  const { http } = config.server
+  const port = whole(args, 'port', 0, 65_535, http.port)
+  const host = text(args, 'host') ?? http.host
+  return { ...config, server: { ...config.server, http: { ...http, port, host } } }
+}
+
+type Follow = () => Promise<void>
+
+async function serveStdio(app: App, config: Config, io: Io, follow: Follow): Promise<void> {
+  const { serveOnStdio } = await import('../server/stdio.ts')
+  // Clients wait for the first list; everything that can wait comes after it.
+  const tell = async (): Promise<void> => {
+    const { bannerText, factsOf } = await import('./banner.ts')
+    io.stderr(bannerText(factsOf(app), io.input.isTTY ? { ...io.self, config: config.file } : undefined))
+    await follow()
+  }
+  const connection = serveOnStdio({
+    host: app.server,
+    clock: systemClock,
+    input: io.input,
+    output: io.output,
+    onListed: () => void tell().catch((error: unknown) => app.log.error('after the first list', { error })),
+  })
+  await Promise.race([connection.closed, stopped(io)])
+  connection.close()
+}
+
+async function serveHttp(app: App, config: Config, args: Args, io: Io, follow: Follow): Promise<void> {
+  const token = await tokenFor(config)
+  const { listenHttp } = await import('../server/listen.ts')
+  const server = await listenHttp({
+    host: app.server,
+    settings: config.server.http,
+    token,
+    clock: systemClock,
+    forget: app.forget,
+  })
+  const { bannerText, factsOf } = await import('./banner.ts')
+  const http = { url: `${server.url}/mcp`, token }
+  const facts = factsOf(app, http)
+  if (args.values['json'] === true) io.stdout(`${JSON.stringify(facts)}\n`)
+  else io.stdout(bannerText(facts, { ...io.self, config: config.file, http }))
+  await follow()
+  await stopped(io)
+  await server.close(GRACE_MS)
+}
+
+async function tokenFor(config: Config): Promise<string | undefined> {
+  const { auth, token } = config.server.http
+  if (auth === 'none') return undefined
+  if (token !== undefined) return token
+  const { loadOrCreateToken } = await import('../server/auth.ts')
+  return loadOrCreateToken(join(config.dirs.state, 'token'))
+}
+
+async function stopped(io: Io): Promise<void> {
+  if (!io.stop.aborted) await once(io.stop, 'abort')
+}

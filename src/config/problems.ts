@@ -1,0 +1,113 @@
+import type { z } from 'zod'
+import { PegboardError } from '../core/errors.ts'
+import { nearest } from '../core/names.ts'
+import { configJsonSchema, fileSchema, knownKeys } from './schema.ts'
+import type { Filled } from './variables.ts'
+
+/** Collects everything wrong with a configuration file, so that it is told at once and with lines. */
+export interface Problems {
+  add(path: readonly string[], what: string): void
+  /**
+   * Sorts out root keys. In a file of another client, keys that are none of ours are warned about and dropped.
+   * In ours they are problems, which `check` finds.
+   */
+  ownKeys(root: Readonly<Record<string, unknown>>, warnings: string[]): Record<string, unknown>
+  /** Validates; what is wrong is added, and the result is undefined then. `more` is checked without being filled. */
+  check<S extends z.ZodType>(
+    schema: S,
+    filled: Filled,
+    more: Readonly<Record<string, unknown>>,
+  ): z.output<S> | undefined
+  /** @throws PegboardError E_CONFIG_INVALID naming every problem */
+  throwIfAny(): void
+}
+
+// Keys that other clients have too; a file with nothing else of ours was written for one of them.
+const SHARED = new Set(['$schema', 'mcpServers', 'servers', 'inputs'])
+
+export function createProblems(shown: string, lines: ReadonlyMap<string, number>): Problems {
+  const found: Array<{ readonly line: number | undefined; readonly text: string }> = []
+  // Made only when something is wrong: starting up must not pay for it.
+  let json: Record<string, unknown> | undefined
+  const keysAt = (path: readonly string[]): readonly string[] => {
+    json ??= configJsonSchema()
+    return knownKeys(json, path) ?? []
+  }
+
+  const add = (path: readonly string[], text: string): void => {
+    let line: number | undefined
+    for (let end = path.length; end > 0 && line === undefined; end--) line = lines.get(path.slice(0, end).join('.'))
+    found.push({ line, text })
+  }
+
+  return {
+    add,
+    ownKeys(root, warnings) {
+      const keys = Object.keys(root)
+      const known = Object.keys(fileSchema.shape)
+      const foreign =
+        ('mcpServers' in root || 'servers' in root) && !keys.some((key) => known.includes(key) && !SHARED.has(key))
+      if (!foreign) return { ...root }
+      // Near misses stay in and are refused: somebody meant a key of ours.
+      const dropped = keys.filter((key) => !known.includes(key) && nearest(key, known, 2).length === 0)
+      if (dropped.length > 0) warnings.push(`Ignored keys that mean nothing to Pegboard: ${dropped.join(', ')}.`)
+      return Object.fromEntries(Object.entries(root).filter(([key]) => !dropped.includes(key)))
+    },
+    check(schema, filled, more) {
+      const given = Object.entries(more).filter(([, value]) => value !== undefined)
+      const value = { ...(filled.value as object), ...Object.fromEntries(given) }
+      let result = schema.safeParse(value)
+      if (!result.success && retype(value, result.error.issues, filled.whole)) result = schema.safeParse(value)
+      if (result.success) return result.data
+      for (const issue of result.error.issues) {
+        const path = issue.path.map(String)
+        if (issue.code !== 'unrecognized_keys') add(path, `${path.join('.')}: ${issue.message}`)
+        else for (const key of issue.keys) add([...path, key], unknownKey(path, key, keysAt(path)))
+      }
+      return undefined
+    },
+    throwIfAny() {
+      const [first] = found
+      if (!first) return
+      const sorted = [...found].sort((a, b) => (a.line ?? 0) - (b.line ?? 0))
+      const said = ({ line, text }: (typeof found)[number]): string =>
+        line === undefined ? text : `line ${line}: ${text}`
+      if (sorted.length === 1) throw new PegboardError('E_CONFIG_INVALID', `${shown}, ${said(first)}.`)
+      const list = sorted.map((problem) => `\n  ${said(problem)}`).join('')
+      throw new PegboardError('E_CONFIG_INVALID', `${shown} has ${sorted.length} problems:${list}\n`, {
+        hint: 'Correct the named keys.',
+      })
+    },
+  }
+}
+
+function unknownKey(path: readonly string[], key: string, known: readonly string[]): string {
+  const full = [...path, key].join('.')
+  const [near] = nearest(key, known, Math.max(2, Math.floor(key.length / 3)))
+  if (near) return `unknown key "${full}"; did you mean "${near}"?`
+  return known.length > 0
+    ? `unknown key "${full}"; there is ${known.filter((one) => one !== '$schema').join(', ')}`
+    : `unknown key "${full}"`
+}
+
+/**
+ * Variables are text, but `"port": "${PORT}"` means a number: references that stand alone are converted where another
+ * type is expected. Changes `value`, which is a fresh copy. True when something was converted.
+ */
+function retype(value: object, issues: readonly z.core.$ZodIssue[], whole: ReadonlySet<string>): boolean {
+  let converted = false
+  for (const issue of issues) {
+    const path = issue.path.map(String)
+    if (issue.code !== 'invalid_type' || !whole.has(path.join('.'))) continue
+    const last = path.pop() as string
+    const holder = path.reduce((at, key) => at[key] as Record<string, unknown>, value as Record<string, unknown>)
+    const text = String(holder[last]).trim()
+    const boolean = issue.expected === 'boolean' && /^(true|false)$/i.test(text)
+    const number =
+      (issue.expected === 'number' || issue.expected === 'int') && text !== '' && Number.isFinite(Number(text))
+    if (!boolean && !number) continue
+    holder[last] = boolean ? text.toLowerCase() === 'true' : Number(text)
+    converted = true
+  }
+  return converted
+}

@@ -1,0 +1,140 @@
+import { readFileSync, watch } from 'node:fs'
+import { basename, dirname } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import { type Clock, systemClock } from '../core/clock.ts'
+import { isPegboardError, messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { type Config, loadConfig } from './load.ts'
+import type { Machine } from './places.ts'
+
+/** Changed keys, dotted: `modules.filesystem`, `mcpServers.github`, `exposure.share`, `server.http`. */
+export interface ReloadPlan {
+  /** Take effect without a restart; exposure for sessions that start afterwards. */
+  readonly live: readonly string[]
+  /** Keep their old value until the process starts again. */
+  readonly restart: readonly string[]
+}
+
+const LIVE = ['modules', 'mcpServers', 'policy', 'exposure', 'tools'] as const
+const RESTART = ['server', 'modulesDir', 'autoload', 'execution', 'dirs', 'loader'] as const
+
+/** What changed between two configurations and when each change takes effect. */
+export function planReload(before: Config, after: Config): ReloadPlan {
+  const [old, now] = [sectionsOf(before), sectionsOf(after)]
+  const changed = (sections: readonly string[]): string[] =>
+    sections.flatMap((section) => differences(section, old[section], now[section]))
+  return { live: changed(LIVE), restart: changed(RESTART) }
+}
+
+const sectionsOf = (config: Config): Record<string, unknown> => {
+  const { servers, ...rest } = config
+  return { ...rest, mcpServers: servers }
+}
+
+function differences(section: string, before: unknown, after: unknown): string[] {
+  if (!isRecord(before) || !isRecord(after)) return isDeepStrictEqual(before, after) ? [] : [section]
+  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])]
+  return keys.filter((key) => !isDeepStrictEqual(before[key], after[key])).map((key) => `${section}.${key}`)
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export interface WatchOptions {
+  /** Quiet time after the last event before the file is looked at; default 200. */
+  readonly debounceMs?: number
+  readonly clock?: Clock
+}
+
+/**
+ * Calls `onChange` when the text of `file` has changed. Watches the folder, because editors replace files and mounted
+ * configurations are symlinks. Returns how to stop. Does not keep the process alive.
+ */
+export function watchConfig(file: string, onChange: () => void, options: WatchOptions = {}): () => void {
+  const clock = options.clock ?? systemClock
+  let text = textOf(file)
+  let cancel: (() => void) | undefined
+  const look = (): void => {
+    const now = textOf(file)
+    // Gone for a moment while an editor replaces it: the next event tells.
+    if (now === undefined || now === text) return
+    text = now
+    onChange()
+  }
+  const watcher = watch(dirname(file), { persistent: false }, (_event, name) => {
+    // `..data` is what a mounted configuration swaps.
+    if (name !== null && name !== basename(file) && !name.startsWith('..')) return
+    cancel?.()
+    cancel = clock.after(options.debounceMs ?? 200, look)
+  })
+  // The folder itself may be removed; the last configuration then stays.
+  watcher.on('error', () => watcher.close())
+  return () => {
+    cancel?.()
+    watcher.close()
+  }
+}
+
+function textOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+export interface Follow extends WatchOptions {
+  readonly config: Config
+  readonly machine: Machine
+  readonly log: Log
+  /** Puts on top of the file what came from elsewhere, such as the command line. */
+  refine?(config: Config): Config
+  /** Applies a valid change. Not called when nothing that matters changed. A rejection is logged. */
+  onConfig(after: Config, plan: ReloadPlan): void | Promise<void>
+}
+
+/**
+ * Follows the file of a configuration: a valid edit is handed on with its plan, an invalid one is logged and the last
+ * good configuration stays. Edits are handed on one after the other. Returns how to stop.
+ */
+export function followConfig(options: Follow): () => void {
+  const { machine, log } = options
+  const { file } = options.config
+  if (file === undefined) return () => undefined
+  let current = options.config
+  let stopped = false
+  let queue: Promise<void> = Promise.resolve()
+
+  const apply = async (): Promise<void> => {
+    if (stopped) return
+    try {
+      const { config: read, warnings } = await loadConfig(machine, file)
+      const config = options.refine?.(read) ?? read
+      for (const warning of warnings) log.warn(warning)
+      const plan = planReload(current, config)
+      if (plan.live.length + plan.restart.length === 0) return
+      if (plan.restart.length > 0)
+        log.warn('some changes of the configuration wait for a restart', { keys: plan.restart })
+      await options.onConfig(config, plan)
+      current = config
+      log.info('configuration reloaded', { changed: plan.live })
+    } catch (error) {
+      log.error('the edited configuration is not used; the last good one stays', {
+        ...(isPegboardError(error) ? { code: error.code } : {}),
+        error: messageOf(error),
+      })
+    }
+  }
+  const stop = watchConfig(
+    file,
+    () => {
+      queue = queue.then(apply)
+    },
+    options,
+  )
+  return () => {
+    stopped = true
+    stop()
+  }
+}

@@ -1,0 +1,78 @@
+import { isPegboardError } from '../core/errors.ts'
+import { parseServer, type ServerSettings } from '../upstream/settings.ts'
+import { type Machine, pathFrom } from './places.ts'
+import { fillVariables, type Sources } from './variables.ts'
+
+/** A server entry that cannot be used, and why. The reason names keys and variables, never their values. */
+export interface SkippedServer {
+  readonly id: string
+  readonly reason: string
+}
+
+export interface ReadServers {
+  readonly servers: Readonly<Record<string, ServerSettings>>
+  readonly skipped: readonly SkippedServer[]
+  readonly warnings: readonly string[]
+}
+
+type Block = Readonly<Record<string, unknown>>
+
+/** Reads every server entry on its own: one that cannot be used is left out with a warning and the rest go on. */
+export function readServers(
+  blocks: { readonly mcpServers: unknown; readonly servers: unknown },
+  sources: Sources,
+  base: string,
+  machine: Machine,
+): ReadServers {
+  const servers: Record<string, ServerSettings> = {}
+  const skipped: SkippedServer[] = []
+  const warnings: string[] = []
+  const skip = (id: string, reason: string): void => {
+    skipped.push({ id, reason })
+    warnings.push(`${reason}; the server is left out.`)
+  }
+
+  const entries: Array<readonly [key: string, id: string, raw: unknown]> = []
+  for (const [id, raw] of Object.entries(asBlock(blocks.mcpServers))) entries.push(['mcpServers', id, raw])
+  for (const [id, raw] of Object.entries(asBlock(blocks.servers))) {
+    if (id in asBlock(blocks.mcpServers)) warnings.push(`servers.${id} is ignored: mcpServers.${id} is there too.`)
+    else entries.push(['servers', id, raw])
+  }
+
+  for (const [key, id, raw] of entries) {
+    const filled = fillVariables(raw, sources, [key, id])
+    const [unset] = filled.unset
+    if (unset && !isOff(raw)) {
+      skip(id, `${unset.path.join('.')} needs the environment variable ${unset.variable}, which is not set`)
+      continue
+    }
+    try {
+      const parsed = parseServer(id, filled.value)
+      servers[id] = located(parsed.settings, base, machine)
+      warnings.push(...parsed.warnings)
+    } catch (error) {
+      if (!isPegboardError(error)) throw error
+      skip(id, error.message.replace(/\.$/, ''))
+    }
+  }
+  return { servers, skipped, warnings }
+}
+
+const asBlock = (value: unknown): Block =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Block) : {}
+
+const isOff = (raw: unknown): boolean => asBlock(raw)['enabled'] === false || asBlock(raw)['disabled'] === true
+
+/** Programs start in the folder of the file, so that `node_modules/…` and `./data` mean the same wherever Pegboard was started. */
+function located(settings: ServerSettings, base: string, machine: Machine): ServerSettings {
+  const { target } = settings
+  if (target.kind !== 'stdio') return settings
+  return {
+    ...settings,
+    target: {
+      ...target,
+      cwd: target.cwd === undefined ? base : pathFrom(base, target.cwd, machine),
+      ...(target.envFile === undefined ? {} : { envFile: pathFrom(base, target.envFile, machine) }),
+    },
+  }
+}

@@ -1,0 +1,69 @@
+import type { Environment } from './places.ts'
+
+/** A `${…}` that nothing fills, and where it stands. Its value is never known here, so it cannot leak. */
+export interface Unset {
+  readonly path: readonly string[]
+  /** What has to be set: an environment variable. */
+  readonly variable: string
+}
+
+export interface Filled {
+  readonly value: unknown
+  readonly unset: readonly Unset[]
+  /** Dotted paths of strings that were one reference as a whole: they may have to become numbers or booleans. */
+  readonly whole: ReadonlySet<string>
+}
+
+export interface Sources {
+  readonly env: Environment
+  /** VS Code's `inputs`, for their defaults. */
+  readonly inputs: ReadonlyMap<string, string | undefined>
+  /** What `${workspaceFolder}` and `${userHome}` mean. */
+  readonly folders: Readonly<Record<string, string>>
+}
+
+const REFERENCE = /(\$?)\$\{(?:(env|input):)?([A-Za-z_][\w.-]*)(?::-([^{}]*))?\}/g
+
+/**
+ * Fills `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${input:id}`, `${workspaceFolder}` and `${userHome}` in every
+ * string below `value`; keys stay as they are. `$${NAME}` stands for the text `${NAME}`. Other `${…}` are left alone.
+ * An empty variable counts as unset where a default is given, and as empty otherwise.
+ */
+export function fillVariables(value: unknown, sources: Sources, path: readonly string[] = []): Filled {
+  const unset: Unset[] = []
+  const whole = new Set<string>()
+
+  const text = (raw: string, at: readonly string[]): string =>
+    raw.replace(REFERENCE, (all, escaped: string, kind: string | undefined, name: string, fallback?: string) => {
+      if (escaped) return all.slice(1)
+      if (all === raw) whole.add(at.join('.'))
+      const [found, variable] = lookUp(kind, name, sources)
+      const usable = found === '' && fallback !== undefined ? undefined : found
+      if (usable !== undefined) return usable
+      if (fallback !== undefined) return fallback
+      unset.push({ path: at, variable })
+      return all
+    })
+
+  const fill = (item: unknown, at: readonly string[]): unknown => {
+    if (typeof item === 'string') return text(item, at)
+    if (Array.isArray(item)) return item.map((one, index) => fill(one, [...at, String(index)]))
+    if (typeof item !== 'object' || item === null) return item
+    return Object.fromEntries(Object.entries(item).map(([key, one]) => [key, fill(one, [...at, key])]))
+  }
+
+  return { value: fill(value, path), unset, whole }
+}
+
+/** The value and the name of the environment variable that would set it. */
+function lookUp(kind: string | undefined, name: string, sources: Sources): [string | undefined, string] {
+  if (kind === 'input') {
+    const variable = inputVariable(name)
+    return [sources.env[variable] ?? sources.inputs.get(name), variable]
+  }
+  if (kind === undefined && Object.hasOwn(sources.folders, name)) return [sources.folders[name], name]
+  return [sources.env[name], name]
+}
+
+/** The environment variable that answers `${input:id}`: `github-token` is PEGBOARD_INPUT_GITHUB_TOKEN. */
+export const inputVariable = (id: string): string => `PEGBOARD_INPUT_${id.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}`

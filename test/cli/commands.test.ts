@@ -1,0 +1,174 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { folder, notesModule, pegboard } from './terminal.ts'
+
+let at: ReturnType<typeof folder>
+const run = (...argv: string[]) => pegboard(at.dir, ...argv)
+const json = async (...argv: string[]) => {
+  const { code, out, err } = await run(...argv, '--config', 'mcp.config.json', '--json')
+  expect(err, 'stderr').toBe('')
+  return { code, value: JSON.parse(out) }
+}
+
+beforeAll(() => {
+  at = folder({
+    'mcp.config.json': { modules: { notes: { constraints: { blocked_actions: ['nothing_*'] } } } },
+    'modules/notes.mjs': notesModule,
+    'strict.json': {
+      modulesDir: 'modules',
+      modules: { notes: { constraints: { allowed_actions: ['read'] } } },
+      tools: { 'notes.read': { enabled: false } },
+    },
+  })
+})
+afterAll(() => at.remove())
+
+describe('list', () => {
+  it('prints the tools a client sees', async () => {
+    const { code, value } = await json('list')
+    expect(code).toBe(0)
+    expect(value).toContainEqual({
+      name: 'notes.add',
+      wire_name: 'notes__add',
+      module: 'notes',
+      risk_level: 'medium',
+      description: 'Keep a note under a title, replacing the old one.',
+    })
+    expect(value.map((row: { name: string }) => row.name)).not.toContain('notes.rebuild')
+  })
+
+  it('prints hidden ones with the reason when asked', async () => {
+    const { out } = await run('list', '--hidden', '--config', 'strict.json')
+    expect(out).toMatch(/^notes\.add +medium .*hidden: not in modules\.notes\.constraints\.allowed_actions$/m)
+    expect(out).toMatch(/^notes\.read +low .*hidden: notes\.read tool is disabled$/m)
+    const { value } = await json('list', '--hidden')
+    expect(value.find((row: { name: string }) => row.name === 'notes.rebuild').hidden).toContain('set-up steps')
+  })
+
+  it('prints modules and servers', async () => {
+    const modules = await json('list', 'modules')
+    expect(modules.value).toContainEqual({ id: 'notes', state: 'ready', tools: 2, summary: 'Short notes.' })
+    expect((await json('list', 'servers')).value).toEqual([])
+  })
+})
+
+describe('search', () => {
+  it('prints an array of names and scores, best first', async () => {
+    const { code, value } = await json('search', 'keep a note', '--limit', '1')
+    expect(code).toBe(0)
+    expect(value).toEqual([
+      {
+        name: 'notes.add',
+        score: expect.any(Number),
+        description: 'Keep a note under a title, replacing the old one.',
+        params_summary: 'title: str, text: str, stars?: int = 1',
+        risk_level: 'medium',
+      },
+    ])
+  })
+
+  it('prints an empty array when nothing matches', async () => {
+    expect((await json('search', 'xylophone')).value).toEqual([])
+  })
+})
+
+describe('call', () => {
+  it('runs a tool with JSON and prints what it returns', async () => {
+    const { code, out } = await run('call', 'notes.add', '{"title":"a","text":"hello"}', '-c', 'mcp.config.json')
+    expect([code, JSON.parse(out)]).toEqual([0, { title: 'a', length: 5, stars: 1 }])
+  })
+
+  it('takes pairs, typed by the schema of the tool', async () => {
+    const { value } = await json('call', 'notes__add', '--params', 'title=7', 'text=a=b', 'stars=3')
+    expect(value.structuredContent).toEqual({ title: '7', length: 3, stars: 3 })
+  })
+
+  it('runs meta-tools too', async () => {
+    const { value } = await json('call', 'get_tool', '{"name":"notes.read"}')
+    expect(value.structuredContent).toMatchObject({ name: 'notes.read', risk_level: 'low' })
+  })
+
+  it.each([
+    [['notes.read', 'title=none'], 'pegboard: E_TOOL_FAILED: No note called none.'],
+    [['notes.reed', 'title=none'], "pegboard: E_NOT_FOUND: Tool 'notes.reed' not found. Did you mean 'notes.read'?"],
+    [['notes.read', '{}'], 'pegboard: E_VALIDATION: Invalid params for notes.read'],
+  ])('%j fails with exit code 1', async (argv, message) => {
+    const { code, out, err } = await run('call', ...argv, '-c', 'mcp.config.json', '--wait', '0')
+    expect([code, out]).toEqual([1, ''])
+    expect(err).toContain(message)
+  })
+
+  it('prints a failure as the result a client gets with --json', async () => {
+    const { code, value } = await json('call', 'notes.read', 'title=none')
+    expect([code, value.isError, value.structuredContent.error.code]).toEqual([1, true, 'E_TOOL_FAILED'])
+  })
+})
+
+describe('schema', () => {
+  it('prints every action with its parameters, internal ones marked', async () => {
+    const { code, value } = await json('schema', 'notes')
+    expect(code).toBe(0)
+    expect(value.actions.map((one: { name: string }) => one.name)).toEqual(['add', 'read', 'rebuild'])
+    for (const one of value.actions) expect(one.parameters).toMatchObject({ type: 'object' })
+    expect(value.actions[2].internal).toBe(true)
+    const { out } = await run('schema', 'notes', '-c', 'mcp.config.json')
+    expect(out).toMatch(/^ {4}title +string +required +Its name\.$/m)
+    expect(out).toMatch(/^ {4}stars +integer +default 1$/m)
+  })
+
+  it('names the known modules when asked for another one', async () => {
+    const { code, err } = await run('schema', 'note', '-c', 'mcp.config.json')
+    expect(code).toBe(1)
+    expect(err).toMatch(/^pegboard: E_NOT_FOUND: There is no module "note"\. There is: .*notes.*Did you mean "notes"\?/)
+  })
+
+  it('lists modules without a name', async () => {
+    expect((await json('schema')).value).toContainEqual({ id: 'notes', summary: 'Short notes.', actions: 3 })
+  })
+})
+
+describe('the command line', () => {
+  it.each([
+    [['serch', 'x'], 'unknown command "serch"; did you mean "search"?'],
+    [['list', '--hiden'], 'unknown option --hiden for list; did you mean --hidden?'],
+    [['list', 'colours'], 'list takes tools, modules or servers, not "colours"'],
+    [['list', 'tools', 'x'], 'list does not take "x"'],
+    [['search'], 'search needs a query'],
+    [['search', 'x', '--limit', 'many'], '--limit takes a whole number from 1 to 100, not "many"'],
+    [['call'], 'call needs the name of a tool'],
+    [['call', 'x', '{bad'], 'the arguments are not JSON'],
+    [['call', 'x', 'y'], '"y" is neither a JSON object nor key=value'],
+    [['eval'], 'eval needs --tools FILE and --queries FILE'],
+    [['serve', '--stdio', '--http'], 'choose --stdio or --http, not both'],
+    [['serve', '--http', '--port', '99999'], '--port takes a whole number from 0 to 65535'],
+    [['--nonsense'], 'unknown option --nonsense'],
+  ])('%j is a usage error with exit code 2', async (argv, message) => {
+    const { code, out, err } = await run(...argv)
+    expect([code, out]).toEqual([2, ''])
+    expect(err).toContain(`pegboard: ${message}`)
+  })
+
+  it('shows help for everything and for one command, and its version', async () => {
+    const general = await run('--help')
+    for (const name of ['serve', 'list', 'search', 'call', 'check', 'schema', 'eval', 'docs'])
+      expect(general.out).toMatch(new RegExp(`^ {2}${name} `, 'm'))
+    expect((await run('help', 'search')).out).toContain('Usage: pegboard search <query> [--limit N]')
+    expect((await run('search', '--help')).out).toContain('-c, --config FILE')
+    expect((await run('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/)
+    expect((await run()).code).toBe(2)
+  })
+
+  it('takes --config before the command', async () => {
+    expect((await run('--config', 'mcp.config.json', 'list')).out).toContain('notes.add')
+  })
+
+  it('tells configuration errors with their code, as JSON when asked', async () => {
+    const plain = await run('list', '--config', 'nope.json')
+    expect(plain).toEqual({
+      code: 1,
+      out: '',
+      err: 'pegboard: E_CONFIG_MISSING: The configuration file nope.json does not exist. Check the path given with --config.\n',
+    })
+    const asJson = await run('list', '--config', 'nope.json', '--json')
+    expect(JSON.parse(asJson.err).error.code).toBe('E_CONFIG_MISSING')
+  })
+})

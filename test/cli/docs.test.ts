@@ -1,0 +1,76 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, describe, expect, it } from 'vitest'
+import { fillSections, schemaFile } from '../../src/cli/docs.ts'
+import { commandsTable, errorsTable, settingsTable } from '../../src/cli/generate.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { configJsonSchema } from '../../src/config/schema.ts'
+import { folder, pegboard } from './terminal.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+describe('generated files', () => {
+  it('mcp.config.schema.json is up to date (npm run docs rewrites it)', () => {
+    expect(readFileSync(join(root, 'mcp.config.schema.json'), 'utf8')).toBe(schemaFile())
+  })
+
+  it('mcp.config.json of this repository is valid and its server is installed', async () => {
+    const { config, warnings } = await loadConfig({ env: {}, cwd: root }, 'mcp.config.json')
+    expect(warnings).toEqual([])
+    expect(config.modulesDir).toBe(join(root, 'modules'))
+    for (const { target } of Object.values(config.servers))
+      if (target.kind === 'stdio') for (const arg of target.args) expect(existsSync(join(root, arg)), arg).toBe(true)
+  })
+})
+
+describe('settingsTable', () => {
+  const table = settingsTable(configJsonSchema())
+  it.each([
+    '| `exposure.contextWindow` | integer | `131072` | Context window of the model behind the client, in tokens. |',
+    '| `server.http.auth` | "token" \\| "none" | `"token"` |',
+    '| `modules.<id>.constraints.blocked_actions` | string[] |',
+    '| `modules.<id>.setup[].action` | string |',
+    '| `mcpServers.<id>.command` | string |',
+    '| `tools.<id>.enabled` | boolean | `true` |',
+  ])('has the row %s', (row) => expect(table).toContain(row))
+
+  it('explains every key', () => {
+    for (const line of table.trim().split('\n')) expect(line).not.toMatch(/\| +\|$/)
+  })
+})
+
+describe('other tables', () => {
+  it('have every code and every command', () => {
+    expect(errorsTable()).toContain('| `E_CONFIG_MISSING` | operator | The configuration file does not exist. |')
+    expect(commandsTable()).toContain('| `pegboard search <query> [--limit N] [--wait SECONDS]` | Search tools')
+  })
+})
+
+describe('fillSections', () => {
+  it('replaces what stands between marks and nothing else', () => {
+    const text = 'a\n<!-- generated:x -->\nold\n<!-- /generated -->\nb\n'
+    const filled = 'a\n<!-- generated:x -->\n\nnew $& |\n\n<!-- /generated -->\nb\n'
+    expect(fillSections(text, { x: 'new $& |\n' })).toBe(filled)
+    expect(fillSections(filled, { x: 'new $& |\n' })).toBe(filled)
+  })
+
+  it('refuses a section nothing generates', () => {
+    expect(() => fillSections('<!-- generated:y -->\n<!-- /generated -->', { x: '' })).toThrow('"y"')
+  })
+})
+
+describe('docs', () => {
+  const at = folder({ 'README.md': '# T\n<!-- generated:commands -->\n<!-- /generated -->\n' })
+  afterAll(() => at.remove())
+
+  it('reports stale files with --check, rewrites them, and is content then', async () => {
+    const stale = await pegboard(at.dir, 'docs', '--check')
+    expect([stale.code, stale.out]).toEqual([1, 'Stale: README.md, mcp.config.schema.json\n'])
+    expect((await pegboard(at.dir, 'docs')).out).toBe('Written: README.md, mcp.config.schema.json\n')
+    expect(readFileSync(join(at.dir, 'README.md'), 'utf8')).toContain('`pegboard check [--wait SECONDS]`')
+    expect((await pegboard(at.dir, 'docs', '--check')).code).toBe(0)
+    writeFileSync(join(at.dir, 'mcp.config.schema.json'), '{}')
+    expect((await pegboard(at.dir, 'docs', '--check', '--json')).code).toBe(1)
+  })
+})

@@ -1,0 +1,92 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { run } from '../../src/cli/run.ts'
+import { StreamTransport } from '../client.ts'
+import { folder, notesModule, terminal } from './terminal.ts'
+
+let at: ReturnType<typeof folder>
+beforeAll(() => {
+  at = folder({
+    'mcp.config.json': { server: { http: { port: 0 } } },
+    'modules/notes.mjs': notesModule,
+    'modules/bad.mjs': 'throw new Error("not today")',
+  })
+})
+afterAll(() => at.remove())
+
+const newClient = (): Client => new Client({ name: 'test', version: '1' })
+const names = async (client: Client): Promise<string[]> => (await client.listTools()).tools.map(({ name }) => name)
+
+describe('serve', () => {
+  it('speaks stdio when no person is at the terminal, until the client leaves', async () => {
+    const { io, input, output, err, out } = terminal(at.dir, false)
+    const served = run(['serve', '--config', 'mcp.config.json'], io)
+    const client = newClient()
+    await client.connect(new StreamTransport(output, input) as never)
+    expect(await names(client)).toContain('notes__add')
+    await vi.waitFor(() => expect(err()).toContain('Pegboard serves on stdio.'))
+    expect(err()).toMatch(/\d+ tools in \d+ categor(y|ies); direct mode: /)
+    expect(err()).toContain('Not loaded: bad.mjs:1: not today')
+    expect(out()).toBe('')
+    await client.close()
+    expect(await served).toBe(0)
+  })
+
+  it('listens from a terminal, prints address, token and snippets, and stops when told', async () => {
+    const { io, out, stop } = terminal(at.dir)
+    const served = run(['serve', '--config', 'mcp.config.json'], io)
+    await vi.waitFor(() => expect(out()).toContain('VS Code'))
+    const [, url = ''] = /Pegboard serves at (\S+)/.exec(out()) ?? []
+    const [, token = ''] = /Bearer ([\w-]+)/.exec(out()) ?? []
+    for (const client of ['Claude Desktop', 'Claude Code', 'Cursor', 'VS Code'])
+      expect(out()).toContain(`\n${client}, `)
+
+    const refused = await fetch(url, { method: 'POST', body: '{}' })
+    expect(refused.status).toBe(401)
+    const client = newClient()
+    await client.connect(
+      new StreamableHTTPClientTransport(new URL(url), {
+        requestInit: { headers: { Authorization: `Bearer ${token}` } },
+      }),
+    )
+    expect(await names(client)).toContain('notes__add')
+
+    // An edit of the file takes effect without a restart.
+    writeFileSync(
+      join(at.dir, 'mcp.config.json'),
+      JSON.stringify({
+        server: { http: { port: 0 } },
+        modules: { notes: { constraints: { blocked_actions: ['add'] } } },
+      }),
+    )
+    await vi.waitFor(async () => expect(await names(client)).not.toContain('notes__add'), { timeout: 5_000 })
+    await client.close()
+    stop()
+    expect(await served).toBe(0)
+    await expect(fetch(url)).rejects.toThrow()
+  })
+
+  it('prints facts as JSON for scripts, and keeps the token for the next start', async () => {
+    const tokens: string[] = []
+    for (let start = 0; start < 2; start++) {
+      const { io, out, stop } = terminal(at.dir)
+      const served = run(['serve', '--http', '--port', '0', '--json'], io)
+      await vi.waitFor(() => expect(out()).toContain('\n'))
+      const facts = JSON.parse(out())
+      expect(facts).toMatchObject({ url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/mcp$/), failed: [] })
+      tokens.push(facts.token)
+      stop()
+      expect(await served).toBe(0)
+    }
+    expect(tokens[0]).toBe(tokens[1])
+  })
+
+  it('refuses to listen for everybody without authentication', async () => {
+    writeFileSync(join(at.dir, 'open.json'), '{"server":{"http":{"auth":"none","host":"0.0.0.0","port":0}}}')
+    const { io, err } = terminal(at.dir)
+    expect(await run(['serve', '--config', 'open.json'], io)).toBe(1)
+    expect(err()).toContain('pegboard: E_CONFIG_AUTH: server.http.auth is "none"')
+  })
+})

@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest'
+import { parametersOf } from '../../src/cli/schema.ts'
+import { snippetsFor } from '../../src/cli/snippets.ts'
+import { makeTool } from '../tools.ts'
+
+const stdio = { node: '/usr/bin/node', script: '/opt/pegboard/dist/cli/main.js', config: '/home/ada/my tools.json' }
+const text = (reach: Parameters<typeof snippetsFor>[0], client: string): string =>
+  snippetsFor(reach).find((one) => one.client === client)?.text ?? ''
+
+describe('snippetsFor', () => {
+  it('has one for each common client', () => {
+    expect(snippetsFor(stdio).map(({ client }) => client)).toEqual([
+      'Claude Desktop',
+      'Claude Code',
+      'Cursor',
+      'VS Code',
+    ])
+  })
+
+  const start = {
+    command: '/usr/bin/node',
+    args: ['/opt/pegboard/dist/cli/main.js', 'serve', '--stdio', '--config', '/home/ada/my tools.json'],
+  }
+
+  it('starts a process with absolute paths', () => {
+    expect(JSON.parse(text(stdio, 'Claude Desktop'))).toEqual({ mcpServers: { pegboard: start } })
+    expect(JSON.parse(text(stdio, 'Cursor'))).toEqual({ mcpServers: { pegboard: start } })
+    expect(JSON.parse(text(stdio, 'VS Code'))).toEqual({ servers: { pegboard: { type: 'stdio', ...start } } })
+    expect(text(stdio, 'Claude Code')).toBe(
+      'claude mcp add pegboard -- /usr/bin/node /opt/pegboard/dist/cli/main.js serve --stdio --config "/home/ada/my tools.json"',
+    )
+  })
+
+  it('names the address and the token over HTTP', () => {
+    const reach = { ...stdio, http: { url: 'http://127.0.0.1:3333/mcp', token: 't0ken' } }
+    const remote = { url: 'http://127.0.0.1:3333/mcp', headers: { Authorization: 'Bearer t0ken' } }
+    expect(JSON.parse(text(reach, 'Claude Desktop'))).toEqual({ mcpServers: { pegboard: start } })
+    expect(JSON.parse(text(reach, 'Cursor'))).toEqual({ mcpServers: { pegboard: remote } })
+    expect(JSON.parse(text(reach, 'VS Code'))).toEqual({ servers: { pegboard: { type: 'http', ...remote } } })
+    expect(text(reach, 'Claude Code')).toBe(
+      'claude mcp add --transport http pegboard http://127.0.0.1:3333/mcp --header "Authorization: Bearer t0ken"',
+    )
+  })
+
+  it('leaves the header out where no token is needed, and the file where there is none', () => {
+    const reach = { ...stdio, config: undefined, http: { url: 'http://127.0.0.1:1/mcp', token: undefined } }
+    expect(JSON.parse(text(reach, 'Cursor'))).toEqual({ mcpServers: { pegboard: { url: 'http://127.0.0.1:1/mcp' } } })
+    expect(JSON.parse(text(reach, 'Claude Desktop')).mcpServers.pegboard.args.slice(1)).toEqual(['serve', '--stdio'])
+  })
+})
+
+describe('parametersOf', () => {
+  it('shows hidden parameters beside the published ones and marks them', () => {
+    const schema = { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] }
+    const tool = Object.assign(makeTool('files.read', { schema }), {
+      hiddenParameters: { encoding: { type: 'string', default: 'utf8' } },
+    })
+    expect(parametersOf(tool)).toEqual({
+      type: 'object',
+      properties: { path: { type: 'string' }, encoding: { type: 'string', default: 'utf8', hidden: true } },
+      required: ['path'],
+    })
+  })
+})

@@ -1,0 +1,255 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { loadConfig, policySettings, readConfig } from '../../src/config/load.ts'
+import { defaultDirs, type Machine } from '../../src/config/places.ts'
+import { isPegboardError, type PegboardError } from '../../src/core/errors.ts'
+
+const dir = mkdtempSync(join(tmpdir(), 'pegboard-config-'))
+afterAll(() => rmSync(dir, { recursive: true, force: true }))
+
+const machine: Machine = { env: {}, cwd: '/start', platform: 'linux', home: '/home/ada' }
+const FILE = '/etc/pegboard/mcp.config.json'
+const read = (value: unknown, env: Record<string, string> = {}) =>
+  readConfig(typeof value === 'string' ? value : JSON.stringify(value, null, 1), FILE, { ...machine, env })
+
+async function refusal(work: () => unknown): Promise<PegboardError> {
+  try {
+    await work()
+  } catch (error) {
+    if (isPegboardError(error)) return error
+    throw error
+  }
+  throw new Error('was accepted')
+}
+
+describe('loadConfig', () => {
+  it('works without any file, and then loads no drop-in folder', async () => {
+    const { config, warnings } = await loadConfig(machine)
+    expect(warnings).toEqual([])
+    expect(config).toMatchObject({
+      file: undefined,
+      modulesDir: undefined,
+      autoload: true,
+      modules: {},
+      servers: {},
+      server: { name: 'pegboard', http: { host: '127.0.0.1', port: 3333, auth: 'token' } },
+      exposure: { mode: 'auto', contextWindow: 131_072, share: 0.2, estimator: 'measured' },
+      policy: { maxEffect: 'destructive', deny: [] },
+      dirs: { state: '/home/ada/.local/state/pegboard', cache: '/home/ada/.cache/pegboard', workspace: '/start' },
+    })
+  })
+
+  it('reads a file relative to the working directory, with comments', async () => {
+    writeFileSync(join(dir, 'a.json'), '{ // mine\n "modulesDir": "./tools", "dirs": {"state": "var"}, }')
+    const { config } = await loadConfig({ ...machine, cwd: dir }, 'a.json')
+    expect(config.file).toBe(join(dir, 'a.json'))
+    expect(config.modulesDir).toBe(join(dir, 'tools'))
+    expect(config.dirs).toEqual({ state: join(dir, 'var'), cache: '/home/ada/.cache/pegboard', workspace: dir })
+  })
+
+  it('names a file that does not exist, and one that is a folder', async () => {
+    const missing = await refusal(() => loadConfig({ ...machine, cwd: dir }, 'nope.json'))
+    expect([missing.code, missing.message]).toEqual([
+      'E_CONFIG_MISSING',
+      'The configuration file nope.json does not exist.',
+    ])
+    expect((await refusal(() => loadConfig(machine, dir))).message).toBe(`The configuration file ${dir} is a folder.`)
+  })
+})
+
+describe('a wrong file', () => {
+  it('is told with line and column when it is not JSON', async () => {
+    const error = await refusal(() => read('{\n  "exposure": {\n    "mode": auto\n  }\n}'))
+    expect(error.code).toBe('E_CONFIG_SYNTAX')
+    expect(error.message).toBe(
+      'mcp.config.json is not valid JSON at line 3, column 13: expected a value but found "a".',
+    )
+  })
+
+  it.each([
+    [{ exposure: { contextWindw: 1 } }, 'line 3: unknown key "exposure.contextWindw"; did you mean "contextWindow"?'],
+    [{ exposre: {} }, 'line 2: unknown key "exposre"; did you mean "exposure"?'],
+    [{ mcpServers: {}, exposre: {} }, 'line 3: unknown key "exposre"; did you mean "exposure"?'],
+    [{ mcpservers: {} }, 'line 2: unknown key "mcpservers"; did you mean "mcpServers"?'],
+    [
+      { modules: { fs: { constraints: { allowed_action: [] } } } },
+      'line 5: unknown key "modules.fs.constraints.allowed_action"; did you mean "allowed_actions"?',
+    ],
+    [{ modules: { fs: { setup: [{ acton: 'x' }] } } }, 'did you mean "action"?'],
+    [{ server: { http: { prt: 1 } } }, 'line 4: unknown key "server.http.prt"; did you mean "port"?'],
+    [{ policy: { quux: 1 } }, 'line 3: unknown key "policy.quux"; there is maxEffect, deny'],
+    [{ tools: { read: { enable: false } } }, 'unknown key "tools.read.enable"; did you mean "enabled"?'],
+    [{ server: { http: { port: '80' } } }, 'server.http.port: Invalid input: expected number, received string'],
+    [{ exposure: { share: 2 } }, 'line 3: exposure.share: Too big'],
+    [{ exposure: { mode: 'all' } }, 'exposure.mode: Invalid option: expected one of "auto"|"direct"'],
+    [{ modules: [] }, 'modules: Invalid input: expected record, received array'],
+    [{ mcpServers: [] }, 'mcpServers: Invalid input: expected record, received array'],
+    [{ loader: { startTimeoutMs: 0 } }, 'loader.startTimeoutMs: Too small'],
+  ])('%j is refused by name', async (value, text) => {
+    const error = await refusal(() => read(value))
+    expect(error.code).toBe('E_CONFIG_INVALID')
+    expect(error.message).toContain(text)
+  })
+
+  it('is told with all its problems at once', async () => {
+    const error = await refusal(() =>
+      read({ exposre: {}, server: { http: { port: -1 } }, dirs: { state: `$${'{NOWHERE}'}` } }),
+    )
+    expect(error.message).toMatch(
+      /^mcp\.config\.json has \d problems:\n {2}line 2: unknown key "exposre".*\n {2}line 5: server\.http\.port: Too small.*\n {2}line 9: dirs\.state needs the environment variable NOWHERE, which is not set\n$/,
+    )
+  })
+
+  it.each(['[]', '3', 'null', '"x"'])('%s is not a configuration', async (text) => {
+    expect((await refusal(() => read(text))).code).toBe('E_CONFIG_SYNTAX')
+  })
+})
+
+describe('variables', () => {
+  it('are filled in every spelling', () => {
+    const value = {
+      mcpServers: {
+        a: {
+          command: 'x',
+          // biome-ignore-start lint/suspicious/noTemplateCurlyInString: the text of the file
+          args: ['${ONE}', '${env:ONE}-${TWO:-two}', '${input:my-key}', '$${ONE}', '${NOT ONE}', '${EMPTY:-full}'],
+          cwd: '${workspaceFolder}/sub',
+          env: { HOME: '${userHome}' },
+          // biome-ignore-end lint/suspicious/noTemplateCurlyInString: the text of the file
+        },
+      },
+    }
+    const { config } = read(value, { ONE: '1', PEGBOARD_INPUT_MY_KEY: 'k', EMPTY: '' })
+    expect(config.servers['a']?.target).toEqual({
+      kind: 'stdio',
+      command: 'x',
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
+      args: ['1', '1-two', 'k', '${ONE}', '${NOT ONE}', 'full'],
+      cwd: '/etc/pegboard/sub',
+      env: { HOME: '/home/ada' },
+    })
+  })
+
+  it('become numbers and booleans where those are expected', () => {
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
+    const value = { server: { http: { port: '${PORT}' } }, autoload: '${LOAD:-false}' }
+    const { config } = read(value, { PORT: '8080' })
+    expect([config.server.http.port, config.autoload]).toEqual([8080, false])
+  })
+
+  it('leave out a server that needs an unset one, naming variable and key, while the rest loads', () => {
+    const { config, warnings } = read(
+      {
+        mcpServers: {
+          // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
+          github: { command: 'gh', env: { TOKEN: '${GITHUB_TOKEN}', OTHER: '${SET}' } },
+          memory: { command: 'mem' },
+          // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
+          off: { command: 'x', args: ['${NOWHERE}'], disabled: true },
+        },
+      },
+      { SET: 's3cr3t' },
+    )
+    expect(Object.keys(config.servers)).toEqual(['memory', 'off'])
+    const reason = 'mcpServers.github.env.TOKEN needs the environment variable GITHUB_TOKEN, which is not set'
+    expect(config.skipped).toEqual([{ id: 'github', reason }])
+    expect(warnings).toEqual([`${reason}; the server is left out.`])
+  })
+
+  it('leave out a module that needs an unset one', () => {
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
+    const { config, warnings } = read({ modules: { weather: { config: { key: '${WEATHER_KEY}' } }, hello: {} } })
+    expect(config.modules).toMatchObject({ weather: { enabled: false, config: {} }, hello: { enabled: true } })
+    expect(warnings).toEqual([
+      'modules.weather.config.key needs the environment variable WEATHER_KEY, which is not set; the module is left out.',
+    ])
+  })
+
+  it('never show a value in an error', async () => {
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
+    const value = { server: { http: { token: '${TOKEN}', port: '${TOKEN}' } }, exposure: { mode: '${TOKEN}' } }
+    const error = await refusal(() => read(value, { TOKEN: 'hunter2' }))
+    expect(error.message).toContain('server.http.token')
+    expect(error.message).not.toContain('hunter2')
+  })
+})
+
+describe('files of other clients', () => {
+  it('takes a Claude Desktop file as it is and mentions the keys that are not ours', () => {
+    const { config, warnings } = read({
+      globalShortcut: 'Ctrl+Space',
+      scale: 1,
+      mcpServers: { fs: { command: 'npx', args: ['-y', 'server', '/data'] } },
+    })
+    expect(config.servers['fs']).toMatchObject({
+      enabled: true,
+      target: { kind: 'stdio', command: 'npx', args: ['-y', 'server', '/data'], cwd: '/etc/pegboard' },
+    })
+    expect(warnings).toEqual(['Ignored keys that mean nothing to Pegboard: globalShortcut, scale.'])
+  })
+
+  it('takes a VS Code file with inputs and their defaults', () => {
+    const { config, warnings } = readConfig(
+      `{
+        // asked once
+        "inputs": [{ "type": "promptString", "id": "key", "description": "Key", "default": "d", "password": true }],
+        "servers": {
+          "api": { "type": "http", "url": "https://example.com/mcp", "headers": { "X-Key": "\${input:key}" } },
+          "local": { "type": "stdio", "command": "\${workspaceFolder}/bin/x", "envFile": ".env" },
+        }
+      }`,
+      '/code/.vscode/mcp.json',
+      machine,
+    )
+    expect(warnings).toEqual([])
+    expect(config.servers['api']?.target).toEqual({
+      kind: 'http',
+      url: 'https://example.com/mcp',
+      headers: { 'X-Key': 'd' },
+    })
+    expect(config.servers['local']?.target).toMatchObject({ command: '/code/bin/x', envFile: '/code/.vscode/.env' })
+  })
+
+  it('leaves out an entry that is no server, warns of foreign keys, and prefers mcpServers', () => {
+    const { config, warnings } = read({
+      mcpServers: { bad: {}, good: { command: 'a', alwaysAllow: ['x'] } },
+      servers: { good: { command: 'b' }, more: { url: 'https://example.com/mcp' } },
+    })
+    expect(Object.keys(config.servers)).toEqual(['good', 'more'])
+    expect(config.skipped).toEqual([{ id: 'bad', reason: 'mcpServers.bad names neither a command nor a url' }])
+    expect(warnings).toEqual([
+      'servers.good is ignored: mcpServers.good is there too.',
+      'mcpServers.bad names neither a command nor a url; the server is left out.',
+      'mcpServers.good.alwaysAllow means nothing to Pegboard.',
+    ])
+  })
+})
+
+describe('defaultDirs', () => {
+  it.each([
+    ['linux', { XDG_STATE_HOME: '/xs', XDG_CACHE_HOME: '/xc' }, '/xs/pegboard', '/xc/pegboard'],
+    ['darwin', {}, '/home/ada/Library/Application Support/pegboard', '/home/ada/Library/Caches/pegboard'],
+    ['win32', { LOCALAPPDATA: '/local' }, '/local/pegboard', '/local/pegboard/cache'],
+    ['linux', { PEGBOARD_STATE_DIR: 'mine' }, '/start/mine', '/start/mine/cache'],
+  ] as const)('on %s with %j', (platform, env, state, cache) => {
+    expect(defaultDirs({ ...machine, platform, env }, '/base')).toEqual({ state, cache, workspace: '/base' })
+  })
+})
+
+describe('policySettings', () => {
+  it('gathers constraints and switched-off tools', () => {
+    const { config } = read({
+      policy: { deny: ['*.rm'] },
+      modules: { fs: { constraints: { blocked_actions: ['write'] } }, hello: {} },
+      tools: { 'hello.status': { enabled: false }, 'hello.greet': {} },
+    })
+    expect(policySettings(config)).toEqual({
+      maxEffect: 'destructive',
+      deny: ['*.rm'],
+      constraints: { fs: { blocked_actions: ['write'] } },
+      disabled: ['hello.status'],
+    })
+  })
+})

@@ -1,0 +1,107 @@
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { type Config, loadConfig, readConfig } from '../../src/config/load.ts'
+import { followConfig, planReload, type ReloadPlan, watchConfig } from '../../src/config/reload.ts'
+import { createLog, silentLog } from '../../src/core/log.ts'
+
+const machine = { env: {}, cwd: '/start', platform: 'linux', home: '/home/ada' } as const
+const config = (value: unknown): Config => readConfig(JSON.stringify(value), '/etc/p/c.json', machine).config
+
+describe('planReload', () => {
+  it('finds nothing between equal configurations', () => {
+    expect(planReload(config({}), config({ autoload: true }))).toEqual({ live: [], restart: [] })
+  })
+
+  it('applies tools, servers, policy and exposure live, and the rest after a restart', () => {
+    const before = config({
+      mcpServers: { a: { command: 'a' }, b: { command: 'b' }, same: { command: 's' } },
+      modules: { fs: { config: { roots: ['.'] } } },
+    })
+    const after = config({
+      mcpServers: { a: { command: 'a', deny: ['x'] }, c: { command: 'c' }, same: { command: 's' } },
+      modules: { fs: { config: { roots: ['..'] } }, hello: { enabled: false } },
+      policy: { maxEffect: 'read' },
+      exposure: { mode: 'direct' },
+      tools: { 'fs.rm': { enabled: false } },
+      server: { http: { port: 1 } },
+      dirs: { state: '/s' },
+      modulesDir: 'other',
+      execution: { timeoutMs: 1 },
+    })
+    expect(planReload(before, after)).toEqual({
+      live: [
+        'modules.fs',
+        'modules.hello',
+        'mcpServers.a',
+        'mcpServers.b',
+        'mcpServers.c',
+        'policy.maxEffect',
+        'exposure.mode',
+        'tools.fs.rm',
+      ],
+      restart: ['server.http', 'modulesDir', 'execution.timeoutMs', 'dirs.state'],
+    })
+  })
+})
+
+describe('following a file', () => {
+  let dir: string
+  let file: string
+  let stop: (() => void) | undefined
+  beforeEach(() => {
+    dir = mkdtempSync(join(tmpdir(), 'pegboard-reload-'))
+    file = join(dir, 'c.json')
+    writeFileSync(file, '{}')
+  })
+  afterEach(() => {
+    stop?.()
+    rmSync(dir, { recursive: true, force: true })
+  })
+
+  it('tells once about a burst of writes, and nothing when the text stays', async () => {
+    const changed = vi.fn()
+    stop = watchConfig(file, changed, { debounceMs: 50 })
+    writeFileSync(file, '{ ')
+    writeFileSync(file, '{ }')
+    writeFileSync(join(dir, 'other.json'), 'x')
+    await vi.waitFor(() => expect(changed).toHaveBeenCalledTimes(1))
+    writeFileSync(file, '{ }')
+    await new Promise((resolve) => setTimeout(resolve, 120))
+    expect(changed).toHaveBeenCalledTimes(1)
+  })
+
+  it('hands on valid edits, replaced files too, and keeps the last good one when an edit is invalid', async () => {
+    const lines: string[] = []
+    const seen: Array<[Config, ReloadPlan]> = []
+    const { config: first } = await loadConfig({ ...machine, cwd: dir }, file)
+    stop = followConfig({
+      config: first,
+      machine,
+      log: createLog((line) => lines.push(line)),
+      debounceMs: 20,
+      onConfig: (after, plan) => void seen.push([after, plan]),
+    })
+    writeFileSync(join(dir, 'new'), '{"policy": {"maxEffect": "read"}}')
+    renameSync(join(dir, 'new'), file)
+    await vi.waitFor(() => expect(seen).toHaveLength(1))
+    expect(seen[0]?.[1]).toEqual({ live: ['policy.maxEffect'], restart: [] })
+
+    writeFileSync(file, '{"policy": {"maxEffect": ')
+    await vi.waitFor(() => expect(lines.join('\n')).toContain('E_CONFIG_SYNTAX'))
+    expect(lines.join('\n')).toContain('line 1, column 26')
+    writeFileSync(file, '{"policy": {"maxEfect": "read"}}')
+    await vi.waitFor(() => expect(lines.join('\n')).toContain('did you mean \\"maxEffect\\"'))
+    expect(seen).toHaveLength(1)
+
+    writeFileSync(file, '{"policy": {"maxEffect": "write"}}')
+    await vi.waitFor(() => expect(seen).toHaveLength(2))
+    expect(seen[1]?.[0].policy.maxEffect).toBe('write')
+  })
+
+  it('does nothing without a file', () => {
+    stop = followConfig({ config: { ...config({}), file: undefined }, machine, log: silentLog, onConfig() {} })
+    stop()
+  })
+})
