@@ -1,5 +1,6 @@
-import type { Readable, Writable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import type { Environment } from '../config/places.ts'
+import type { LineOutput } from '../server/stdio.ts'
 
 /** What a command may touch of the world. `main.ts` gives the real one, tests their own. */
 export interface Io {
@@ -7,7 +8,8 @@ export interface Io {
   stderr(text: string): void
   /** Where MCP is spoken when serving on stdio. */
   readonly input: Readable & { readonly isTTY?: boolean }
-  readonly output: Writable
+  /** Takes stdout for the protocol alone: whatever else is printed from then on goes to stderr. */
+  claimOutput(): LineOutput
   readonly env: Environment
   readonly cwd: string
   /** Fires when the person or the system wants the process to end. */

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { realpathSync } from 'node:fs'
+import type { LineOutput } from '../server/stdio.ts'
 import type { Io } from './io.ts'
 import { run } from './run.ts'
 
@@ -25,13 +26,21 @@ function tell(error: unknown): void {
   process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), level: 'error', message })}\n`)
 }
 
+/** Modules print where they like; on stdio that would be read as protocol. */
+function claimOutput(): LineOutput {
+  const { stdout, stderr } = process
+  const write = stdout.write.bind(stdout)
+  stdout.write = stderr.write.bind(stderr) as typeof stdout.write
+  return { write: (text) => write(text), once: (event, listener) => stdout.once(event, listener) }
+}
+
 const io: Io = {
   stdout: (text) => void process.stdout.write(text),
   stderr: (text) => void process.stderr.write(text),
   env: process.env,
   cwd: process.cwd(),
   input: process.stdin,
-  output: process.stdout,
+  claimOutput,
   stop: stop.signal,
   self: { node: process.execPath, script: realpathSync(process.argv[1] ?? '') },
 }

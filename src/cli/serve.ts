@@ -69,7 +69,7 @@ async function serveStdio(app: App, config: Config, io: Io, follow: Follow): Pro
     host: app.server,
     clock: systemClock,
     input: io.input,
-    output: io.output,
+    output: io.claimOutput(),
     onListed: () => void tell().catch((error: unknown) => app.log.error('after the first list', { error })),
   })
   await Promise.race([connection.closed, stopped(io)])
@@ -97,9 +97,11 @@ async function serveHttp(app: App, config: Config, args: Args, io: Io, follow: F
 }
 
 async function tokenFor(config: Config): Promise<string | undefined> {
-  const { auth, token } = config.server.http
+  const { isLoopback } = await import('../server/door.ts')
+  const { auth, token, host } = config.server.http
   if (auth === 'none') return undefined
-  if (token !== undefined) return token
+  // Beyond this machine the operator names the token; serveHttp refuses to start without one.
+  if (token !== undefined || !isLoopback(host)) return token
   const { loadOrCreateToken } = await import('../server/auth.ts')
   return loadOrCreateToken(join(config.dirs.state, 'token'))
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Readable, Writable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import type { StdioServerHandle } from '@modelcontextprotocol/server/stdio'
 import type { Clock } from '../core/clock.ts'
 import { callTool, progressTo } from './answer.ts'
@@ -14,11 +14,17 @@ import type { McpInstance } from './server.ts'
 /** Longest line a client may send. */
 const MAX_LINE_BYTES = 4 * 1024 * 1024
 
+/** Where lines go. Any writable stream is one. */
+export interface LineOutput {
+  write(text: string): unknown
+  once(event: 'error', listener: (error: Error) => void): unknown
+}
+
 export interface StdioOptions {
   readonly host: ServerHost
   readonly clock: Clock
   readonly input: Readable
-  readonly output: Writable
+  readonly output: LineOutput
   /** Called once, after the first list went out: the time to start what nobody waits for. */
   readonly onListed?: () => void
 }

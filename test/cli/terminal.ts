@@ -38,7 +38,7 @@ export function terminal(cwd: string, isTTY = true): Terminal {
       text.err += more
     },
     input,
-    output,
+    claimOutput: () => output,
     env: { PATH: process.env['PATH'], HOME: cwd, PEGBOARD_STATE_DIR: join(cwd, '.state') },
     cwd,
     stop: stop.signal,

@@ -14,7 +14,7 @@ import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -199,7 +199,7 @@ async function untilListed(url, token) {
   for (let tries = 0; tries < 100; tries++) {
     const { tools } = await client.listTools()
     if (tools.some(({ name }) => name === 'test_simple_text')) break
-    await setTimeout(100)
+    await sleep(100)
   }
   await client.close()
 }

@@ -108,8 +108,8 @@ describe('what policy denies', () => {
   )
 
   it('is answered exactly like a name that never existed', () => {
-    const { suggestions: _a, ...blocked } = denied.resolve('db.drop_table') as { suggestions: string[] }
-    const { suggestions: _b, ...missing } = denied.resolve('db.dXXXXtable') as { suggestions: string[] }
+    const { suggestions: _a, ...blocked } = denied.resolve('db.drop_table') as { kind: string; suggestions?: unknown }
+    const { suggestions: _b, ...missing } = denied.resolve('db.dXXXXtable') as { kind: string; suggestions?: unknown }
     expect(blocked).toEqual(missing)
     expect(JSON.stringify(denied.resolve('db.drop_tabl'))).not.toContain('drop_table')
     expect(denied.count('db')).toBe(1)

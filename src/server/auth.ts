@@ -1,0 +1,83 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { chmod, lstat, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { messageOf, PegboardError } from '../core/errors.ts'
+
+/** A token we accept. Only its digest is kept. */
+export interface BearerToken {
+  readonly principal: string
+  readonly digest: Buffer
+}
+
+export function bearerToken(token: string, principal = 'local'): BearerToken {
+  return { principal, digest: digestOf(token) }
+}
+
+/**
+ * The principal an `Authorization` header names, or undefined when it names none.
+ * Takes the same time for a near miss as for nonsense: digests of equal length are compared, all of them.
+ */
+export function checkBearer(header: string | undefined, tokens: readonly BearerToken[]): string | undefined {
+  const given = header === undefined ? undefined : /^bearer +(\S+) *$/i.exec(header)?.[1]
+  if (given === undefined) return undefined
+  const digest = digestOf(given)
+  let principal: string | undefined
+  for (const token of tokens) if (timingSafeEqual(token.digest, digest)) principal ??= token.principal
+  return principal
+}
+
+const digestOf = (token: string): Buffer => createHash('sha256').update(token).digest()
+
+const TOKEN_BYTES = 32
+const MIN_TOKEN_CHARS = 16
+const READ_ATTEMPTS = 20
+
+/**
+ * Reads the token file, or makes one: 32 random bytes as base64url, readable by its owner alone (0600).
+ * A file others could read is closed to them. Two processes starting together end up with the same token.
+ * @throws PegboardError E_CONFIG_AUTH when the file cannot be made, closed, or holds no token
+ */
+export async function loadOrCreateToken(file: string): Promise<string> {
+  try {
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+    const token = randomBytes(TOKEN_BYTES).toString('base64url')
+    await writeFile(file, `${token}\n`, { flag: 'wx', mode: 0o600 })
+    return token
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw unusable(file, messageOf(error), error)
+  }
+  try {
+    await closeToOthers(file)
+    return await readToken(file)
+  } catch (error) {
+    throw error instanceof PegboardError ? error : unusable(file, messageOf(error), error)
+  }
+}
+
+async function closeToOthers(file: string): Promise<void> {
+  const stats = await lstat(file)
+  // A link could point at a file whose mode is not ours to change.
+  if (!stats.isFile()) throw unusable(file, 'it is not a regular file')
+  if (process.platform === 'win32' || (stats.mode & 0o077) === 0) return
+  await chmod(file, 0o600)
+  if (((await lstat(file)).mode & 0o077) !== 0)
+    throw unusable(file, 'others may read it, and its mode cannot be changed')
+}
+
+async function readToken(file: string): Promise<string> {
+  for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
+    const token = (await readFile(file, 'utf8')).trim()
+    if (token.length >= MIN_TOKEN_CHARS && !/\s/.test(token)) return token
+    if (token !== '') break
+    // Another process has made the file and not filled it yet.
+    await sleep(10)
+  }
+  throw unusable(file, 'it holds no token')
+}
+
+const unusable = (file: string, why: string, cause?: unknown): PegboardError =>
+  new PegboardError('E_CONFIG_AUTH', `The token file ${file} cannot be used: ${why}.`, {
+    hint: 'Delete it to have a new one made, or set server.http.token.',
+    ...(cause === undefined ? {} : { cause }),
+  })

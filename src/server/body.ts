@@ -1,0 +1,80 @@
+import { isUtf8 } from 'node:buffer'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type Refusal, refusal } from './door.ts'
+import { type Message, readMessage } from './message.ts'
+
+/** Longest request body, in bytes. */
+export const MAX_BODY_BYTES = 4 * 1024 * 1024
+const MAX_BATCH = 100
+
+export type ReadBody<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly refusal: Refusal }
+
+const tooLarge: Refusal = refusal(413, `Payload too large: a body may have ${MAX_BODY_BYTES} bytes`, {
+  headers: { connection: 'close' },
+})
+const PARSE_ERROR = { code: -32700 }
+
+/** What can be refused before a byte of the body is read. */
+export function checkBody(req: IncomingMessage): Refusal | undefined {
+  if (!/^application\/json[ \t]*(?:;|$)/i.test(req.headers['content-type'] ?? ''))
+    return refusal(415, 'Unsupported media type: Content-Type must be application/json')
+  if (req.headers['content-encoding'] !== undefined)
+    return refusal(415, 'Unsupported media type: send the body uncompressed')
+  return Number(req.headers['content-length'] ?? 0) > MAX_BODY_BYTES ? tooLarge : undefined
+}
+
+/** Reads the body as text. Rejects when the client goes away meanwhile. */
+export function readBody(req: IncomingMessage, res: ServerResponse): Promise<ReadBody<string>> {
+  if (req.headers.expect !== undefined) res.writeContinue()
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = []
+    let bytes = 0
+    req.on('data', (part: Buffer) => {
+      bytes += part.length
+      if (bytes <= MAX_BODY_BYTES) parts.push(part)
+      else {
+        req.pause()
+        resolve({ ok: false, refusal: tooLarge })
+      }
+    })
+    req.once('end', () => {
+      const body = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)
+      if (isUtf8(body)) resolve({ ok: true, value: body.toString('utf8') })
+      else resolve({ ok: false, refusal: refusal(400, 'Parse error: the body is not UTF-8', PARSE_ERROR) })
+    })
+    req.once('error', reject)
+    req.once('close', () => reject(new Error('the client left before its request was complete')))
+  })
+}
+
+export interface Messages {
+  readonly messages: readonly Message[]
+  readonly batch: boolean
+}
+
+/** Parses a body and checks the envelope of every message. A batch holds 1 to 100 messages. */
+export function readMessages(text: string): ReadBody<Messages> {
+  if (!/^\s*\[/.test(text)) {
+    const read = readMessage(text)
+    if (read.ok) return { ok: true, value: { messages: [read.message], batch: false } }
+    return { ok: false, refusal: refusal(400, read.message, { code: read.code, id: read.id }) }
+  }
+  let items: unknown[]
+  try {
+    items = JSON.parse(text) as unknown[]
+  } catch {
+    return { ok: false, refusal: refusal(400, 'Parse error: the body is not JSON', PARSE_ERROR) }
+  }
+  if (items.length === 0 || items.length > MAX_BATCH)
+    return {
+      ok: false,
+      refusal: refusal(400, `Invalid request: a batch holds 1 to ${MAX_BATCH} messages`, { code: -32600 }),
+    }
+  const messages: Message[] = []
+  for (const item of items) {
+    const read = readMessage(JSON.stringify(item))
+    if (!read.ok) return { ok: false, refusal: refusal(400, read.message, { code: read.code }) }
+    messages.push(read.message)
+  }
+  return { ok: true, value: { messages, batch: true } }
+}

@@ -1,0 +1,139 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { isIP } from 'node:net'
+import type { HttpSettings } from './options.ts'
+
+/** An answer that says no. `code` is the JSON-RPC error code beside the HTTP status. */
+export interface Refusal {
+  readonly status: number
+  readonly code: number
+  readonly message: string
+  readonly id?: string | number | null
+  readonly data?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export const refusal = (status: number, message: string, more: Partial<Refusal> = {}): Refusal => ({
+  status,
+  code: -32000,
+  message,
+  ...more,
+})
+
+export function refuse(res: ServerResponse, { status, code, message, id = null, data, headers }: Refusal): void {
+  if (res.headersSent || res.destroyed) return
+  res.statusCode = status
+  for (const [name, value] of Object.entries(headers ?? {})) res.setHeader(name, value)
+  res.setHeader('content-type', 'application/json')
+  res.end(JSON.stringify({ jsonrpc: '2.0', error: { code, message, ...(data === undefined ? {} : { data }) }, id }))
+}
+
+/** Who may knock: Host and Origin, before anybody is asked for a token. */
+export interface Door {
+  /** Undefined lets the request in. */
+  check(req: IncomingMessage): Refusal | undefined
+  /** Lets an allowed browser origin read the answer. */
+  share(req: IncomingMessage, res: ServerResponse): void
+  /** Answers a preflight of an allowed origin. */
+  preflight(req: IncomingMessage, res: ServerResponse, methods: readonly string[]): void
+}
+
+const LOOPBACK = ['localhost', '127.0.0.1', '[::1]']
+const WILDCARD = new Set(['0.0.0.0', '::', ''])
+const SHUT = { connection: 'close' }
+
+// A second one of these means that somebody else may have read the first.
+const SINGLE = new Map<string, number>([
+  ['host', 403],
+  ['origin', 403],
+  ['authorization', 400],
+  ['content-type', 415],
+  ['mcp-session-id', 400],
+  ['mcp-protocol-version', 400],
+  ['mcp-method', 400],
+  ['mcp-name', 400],
+])
+
+export function createDoor(settings: HttpSettings): Door {
+  const own = WILDCARD.has(settings.host) ? [] : [isIP(settings.host) === 6 ? `[${settings.host}]` : settings.host]
+  const hosts = new Set([...LOOPBACK, ...own, ...settings.allowedHosts].map((name) => name.toLowerCase()))
+  const origins = new Set([...LOOPBACK, ...settings.allowedOrigins].map((name) => name.toLowerCase()))
+
+  return {
+    check(req) {
+      const doubled = doubledHeader(req.rawHeaders)
+      if (doubled) return refusal(doubled.status, `Duplicate header: ${doubled.name}`, { headers: SHUT })
+      if (!hosts.has(hostnameOf(req.headers.host)))
+        return refusal(403, 'Host not allowed; server.http.allowedHosts decides.', { headers: SHUT })
+      const { origin } = req.headers
+      if (origin !== undefined && !allows(origins, origin))
+        return refusal(403, 'Origin not allowed; server.http.allowedOrigins decides.', { headers: SHUT })
+      return undefined
+    },
+    share(req, res) {
+      const { origin } = req.headers
+      if (origin === undefined) return
+      res.setHeader('access-control-allow-origin', origin)
+      res.setHeader('access-control-expose-headers', 'Mcp-Session-Id, WWW-Authenticate')
+      res.setHeader('vary', 'Origin')
+    },
+    preflight(req, res, methods) {
+      res.statusCode = 204
+      if (req.headers.origin !== undefined) {
+        const asked = String(req.headers['access-control-request-headers'] ?? '')
+          .toLowerCase()
+          .split(',')
+        const allowed = asked.map((name) => name.trim()).filter((name) => READABLE.test(name))
+        res.setHeader('access-control-allow-methods', methods.join(', '))
+        res.setHeader('access-control-allow-headers', allowed.join(', '))
+        res.setHeader('access-control-max-age', '600')
+      }
+      res.end()
+    },
+  }
+}
+
+const READABLE = /^(?:authorization|content-type|accept|last-event-id|mcp-[a-z0-9-]+)$/
+
+/** True when only this machine can reach an address we listen on. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^(?:::ffff:)?127\.\d+\.\d+\.\d+$/.test(host)
+}
+
+/** The address as a client on this machine writes it. */
+export function urlHost(host: string): string {
+  if (host === '::') return '[::1]'
+  if (WILDCARD.has(host)) return '127.0.0.1'
+  return isIP(host) === 6 ? `[${host}]` : host
+}
+
+function hostnameOf(header: string | undefined): string {
+  const match = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i.exec(header ?? '')
+  return (match?.[1] ?? '').toLowerCase()
+}
+
+/** Entries are host names, whole origins (`https://app.example`), or every origin of a scheme (`vscode-webview://*`). */
+function allows(origins: ReadonlySet<string>, origin: string): boolean {
+  let url: URL
+  try {
+    url = new URL(origin)
+  } catch {
+    // `null`, a list, or nonsense.
+    return false
+  }
+  if (origins.has(origin.toLowerCase())) return true
+  if (url.protocol === 'http:' || url.protocol === 'https:') return url.username === '' && origins.has(url.hostname)
+  return origins.has(`${url.protocol}//*`)
+}
+
+function doubledHeader(raw: readonly string[]): { readonly name: string; readonly status: number } | undefined {
+  let seen: Set<string> | undefined
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = (raw[i] as string).toLowerCase()
+    const status = SINGLE.get(name)
+    if (status === undefined) continue
+    seen ??= new Set()
+    if (seen.has(name)) return { name, status }
+    seen.add(name)
+  }
+  return undefined
+}

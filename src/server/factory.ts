@@ -1,0 +1,21 @@
+import type { McpServer, Server } from '@modelcontextprotocol/server'
+
+/** One server instance, used by one connection (2025 era) or one request (2026 era) and never shared. */
+export interface Served {
+  readonly server: McpServer | Server
+  /** Called once, when the connection or the request is over. */
+  dispose(): void
+}
+
+export interface ServedConnection {
+  readonly era: 'modern' | 'legacy'
+  /** Who the bearer token names; `local` without authentication. */
+  readonly principal: string
+  /** The 2025-era session; absent for stateless requests. */
+  readonly sessionId?: string
+  /** True on the old HTTP+SSE transport. */
+  readonly sse?: boolean
+}
+
+/** Makes a fresh instance. Must be cheap: the 2026 era asks for one with every request. */
+export type ServerFactory = (connection: ServedConnection) => Served

@@ -1,0 +1,163 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type BearerToken, checkBearer } from './auth.ts'
+import { checkBody, type Messages, readBody, readMessages } from './body.ts'
+import { type Door, refusal, refuse } from './door.ts'
+import type { Message } from './message.ts'
+import type { Modern } from './modern.ts'
+import type { Sessions } from './session.ts'
+import type { Sse } from './sse.ts'
+
+/** Every route there is. All need a token but those marked `open`. */
+export const routes = [
+  { method: 'GET', path: '/health', name: 'health', open: true },
+  { method: 'POST', path: '/mcp', name: 'mcpPost', open: false },
+  { method: 'GET', path: '/mcp', name: 'mcpListen', open: false },
+  { method: 'DELETE', path: '/mcp', name: 'mcpEnd', open: false },
+  { method: 'GET', path: '/sse', name: 'sseOpen', open: false },
+  { method: 'POST', path: '/messages', name: 'ssePost', open: false },
+] as const
+
+type RouteName = (typeof routes)[number]['name']
+export interface Request {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly principal: string
+}
+export type Handlers = Readonly<Record<RouteName, (request: Request) => void | Promise<void>>>
+
+/** What every request passes before it reaches a handler. */
+export interface Gate {
+  readonly door: Door
+  readonly tokens: readonly BearerToken[] | undefined
+  health(): object
+  onUnauthorized(): void
+  /** Calls that wait for their answer. */
+  readonly running: Set<ServerResponse>
+  closing: boolean
+}
+
+/** The order matters: who may knock, where to, who is it, may it be done so, and only then a look at the body. */
+export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessage, res: ServerResponse): Promise<void> {
+  const stranger = gate.door.check(req)
+  if (stranger) return refuse(res, stranger)
+  gate.door.share(req, res)
+
+  const path = (req.url ?? '').split('?', 1)[0]
+  const here = routes.filter((route) => route.path === path)
+  if (here.length === 0) return refuse(res, refusal(404, 'Not found'))
+  const methods = here.map(({ method }) => method)
+  if (req.method === 'OPTIONS') return gate.door.preflight(req, res, methods)
+
+  const route = here.find(({ method }) => method === req.method)
+  const principal = route?.open ? '' : gate.tokens ? checkBearer(req.headers.authorization, gate.tokens) : 'local'
+  if (principal === undefined) {
+    gate.onUnauthorized()
+    const challenge = `Bearer realm="pegboard"${req.headers.authorization === undefined ? '' : ', error="invalid_token"'}`
+    return refuse(res, refusal(401, 'Unauthorized', { headers: { 'www-authenticate': challenge } }))
+  }
+  if (!route) return refuse(res, refusal(405, 'Method not allowed', { headers: { allow: methods.join(', ') } }))
+  if (gate.closing && !route.open)
+    return refuse(
+      res,
+      refusal(503, 'E_SHUTTING_DOWN: the server is stopping. Try again when it is back.', {
+        headers: { connection: 'close', 'retry-after': '5' },
+      }),
+    )
+  await handlers[route.name]({ req, res, principal })
+}
+
+interface Parts {
+  readonly sessions: Sessions
+  readonly sse: Sse
+  readonly modern: Modern
+  readonly gate: Gate
+}
+
+export async function createHandlers({ sessions, sse, modern, gate }: Parts): Promise<Handlers> {
+  const { classifyInboundRequest, SUPPORTED_PROTOCOL_VERSIONS } = await import('@modelcontextprotocol/server')
+  const known = [...new Set([...SUPPORTED_PROTOCOL_VERSIONS, MODERN])]
+
+  /** The messages of a POST, or undefined when it was answered already. */
+  async function receive(req: IncomingMessage, res: ServerResponse): Promise<Messages | undefined> {
+    const unfit = checkBody(req)
+    if (unfit) return void refuse(res, unfit)
+    const body = await readBody(req, res).catch(() => undefined)
+    if (!body) return void res.destroy()
+    const read = body.ok ? readMessages(body.value) : body
+    if (!read.ok) return void refuse(res, read.refusal)
+    return read.value
+  }
+
+  const run = (res: ServerResponse): void => {
+    gate.running.add(res)
+    res.once('close', () => gate.running.delete(res))
+  }
+
+  /** A session operation named in a revision that has none. */
+  const isModern = (req: IncomingMessage): boolean => req.headers['mcp-protocol-version'] === MODERN
+
+  return {
+    health: ({ res }) => {
+      res.setHeader('content-type', 'application/json')
+      res.end(JSON.stringify(gate.health()))
+    },
+    async mcpPost({ req, res, principal }) {
+      const body = await receive(req, res)
+      if (!body) return
+      const [message] = body.messages
+      if (!message) return
+      const version = header(req, 'mcp-protocol-version')
+      if (version !== undefined && !known.includes(version) && !claimsRevision(message))
+        return refuse(
+          res,
+          refusal(400, `Unsupported protocol version: ${version.slice(0, 40)}`, {
+            code: -32022,
+            id: message.id ?? null,
+            data: { supported: known, requested: version.slice(0, 40) },
+          }),
+        )
+      const era = classifyInboundRequest({
+        httpMethod: 'POST',
+        body: body.batch ? body.messages : message,
+        ...optional('protocolVersionHeader', version),
+        ...optional('mcpMethodHeader', header(req, 'mcp-method')),
+        ...optional('mcpNameHeader', header(req, 'mcp-name')),
+      })
+      if (message.method !== 'subscriptions/listen') run(res)
+      if (era.kind !== 'legacy' && !body.batch) return modern.post(req, res, principal, message)
+      if (era.kind === 'reject')
+        return refuse(res, refusal(era.httpStatus, era.message, { code: era.code, data: era.data }))
+      if (!accepts(req, 'application/json') || !accepts(req, 'text/event-stream'))
+        return refuse(res, refusal(406, 'Not acceptable: Accept must name application/json and text/event-stream'))
+      await sessions.post(req, res, principal, body)
+    },
+    mcpListen({ req, res, principal }) {
+      if (isModern(req)) return refuse(res, refusal(405, 'Method not allowed', { headers: { allow: 'POST' } }))
+      if (!accepts(req, 'text/event-stream'))
+        return refuse(res, refusal(406, 'Not acceptable: Accept must name text/event-stream'))
+      sessions.listen(req, res, principal)
+    },
+    async mcpEnd({ req, res, principal }) {
+      if (isModern(req)) return refuse(res, refusal(405, 'Method not allowed', { headers: { allow: 'POST' } }))
+      await sessions.end(req, res, principal)
+    },
+    sseOpen: ({ res, principal }) => sse.open(res, principal),
+    async ssePost({ req, res, principal }) {
+      const body = await receive(req, res)
+      if (body) sse.post(req, res, principal, body)
+    },
+  }
+}
+
+const MODERN = '2026-07-28'
+
+/** The message names a revision itself; a header that disagrees is then a mismatch, whatever it says. */
+const claimsRevision = ({ params }: Message): boolean => {
+  const meta = params?._meta
+  return typeof meta === 'object' && meta !== null && 'io.modelcontextprotocol/protocolVersion' in meta
+}
+
+const header = (req: IncomingMessage, name: string): string | undefined => req.headers[name] as string | undefined
+const optional = <K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } =>
+  (value === undefined ? {} : { [key]: value }) as { readonly [P in K]?: string }
+const accepts = (req: IncomingMessage, type: string): boolean => req.headers.accept?.includes(type) === true

@@ -1,0 +1,155 @@
+import type { ServerResponse } from 'node:http'
+import type { JSONRPCMessage, Transport, TransportSendOptions } from '@modelcontextprotocol/server'
+import { refusal, refuse } from './door.ts'
+import { type Events, openEvents, type Pulse } from './events.ts'
+import type { Message } from './message.ts'
+
+/**
+ * One 2025-era session on Streamable HTTP, as the SDK sees it. A POST is answered with plain JSON when its answers are
+ * all there is to say, and becomes an event stream when something must be said before, or the answer takes long.
+ */
+export interface SessionTransport extends Transport {
+  /** Delivers the messages of a POST; `res` gets the answers to those that are requests. */
+  post(res: ServerResponse, messages: readonly Message[], batch: boolean): void
+  /** Opens a stream for what belongs to no request. The newest is used; an older one may be a dead connection. */
+  listen(res: ServerResponse): Events
+  /** True while a request waits for its answer or a stream is open. */
+  readonly busy: boolean
+}
+
+type Id = string | number
+
+/** What is owed to one POST. */
+interface Exchange {
+  readonly res: ServerResponse
+  readonly batch: boolean
+  readonly owed: Set<Id>
+  readonly answers: object[]
+  events: Events | undefined
+  stopPulse: () => void
+}
+
+export function createSessionTransport(sessionId: string, pulse: Pulse): SessionTransport {
+  const pending = new Map<Id, Exchange>()
+  const streams: Events[] = []
+  const sessionHeader = { 'mcp-session-id': sessionId }
+  let closed = false
+
+  const streamOf = (exchange: Exchange): Events => {
+    exchange.events ??= openEvents(exchange.res, sessionHeader)
+    return exchange.events
+  }
+
+  const forget = (exchange: Exchange): void => {
+    for (const id of exchange.owed) if (pending.get(id) === exchange) pending.delete(id)
+    exchange.owed.clear()
+    exchange.stopPulse()
+  }
+
+  function finish(exchange: Exchange): void {
+    exchange.stopPulse()
+    // Without an answer every request was cancelled: the client expects nothing but an end.
+    if (exchange.events || exchange.answers.length === 0) streamOf(exchange).end()
+    else {
+      exchange.res.setHeader('content-type', 'application/json')
+      exchange.res.setHeader('mcp-session-id', sessionId)
+      exchange.res.end(JSON.stringify(exchange.batch ? exchange.answers : exchange.answers[0]))
+    }
+  }
+
+  function settle(id: Id, answer: object | undefined): void {
+    const exchange = pending.get(id)
+    if (!exchange) return
+    pending.delete(id)
+    exchange.owed.delete(id)
+    if (answer) {
+      if (exchange.events) exchange.events.send(answer)
+      else exchange.answers.push(answer)
+    }
+    if (exchange.owed.size === 0) finish(exchange)
+  }
+
+  function open(res: ServerResponse, ids: readonly Id[], batch: boolean): void {
+    const exchange: Exchange = {
+      res,
+      batch,
+      owed: new Set(ids),
+      answers: [],
+      events: undefined,
+      stopPulse: () => undefined,
+    }
+    for (const id of ids) pending.set(id, exchange)
+    let waited = false
+    exchange.stopPulse = pulse.add(() => {
+      if (waited) upgrade(exchange).comment()
+      waited = true
+    })
+    res.once('close', () => forget(exchange))
+  }
+
+  function upgrade(exchange: Exchange): Events {
+    const events = streamOf(exchange)
+    for (const answer of exchange.answers.splice(0)) events.send(answer)
+    return events
+  }
+
+  function listen(res: ServerResponse): Events {
+    const events = openEvents(res, sessionHeader)
+    streams.push(events)
+    const stopPulse = pulse.add(events.comment)
+    res.once('close', () => {
+      stopPulse()
+      streams.splice(streams.indexOf(events), 1)
+    })
+    return events
+  }
+
+  const transport: SessionTransport = {
+    sessionId,
+    get busy() {
+      return pending.size > 0 || streams.length > 0
+    },
+    async start() {},
+    listen,
+    post(res, messages, batch) {
+      const ids = messages.filter(isRequest).map(({ id }) => id)
+      const twice = ids.find((id, at) => pending.has(id) || ids.indexOf(id) !== at)
+      if (twice !== undefined)
+        return refuse(
+          res,
+          refusal(400, 'Invalid request: a request with this id is running', { code: -32600, id: twice }),
+        )
+      if (ids.length > 0) open(res, ids, batch)
+      for (const message of messages) {
+        transport.onmessage?.(message as unknown as JSONRPCMessage)
+        // No answer will come for it, so its POST would stay open for ever.
+        if (message.method === 'notifications/cancelled') settle(message.params?.requestId as Id, undefined)
+      }
+      if (ids.length === 0) {
+        res.statusCode = 202
+        res.end()
+      }
+    },
+    async send(message: JSONRPCMessage, options?: TransportSendOptions) {
+      if (!('method' in message)) return settle(message.id as Id, message)
+      const related = options?.relatedRequestId
+      const exchange = related === undefined ? undefined : pending.get(related)
+      const events = exchange ? upgrade(exchange) : related === undefined ? streams.at(-1) : undefined
+      if (events) events.send(message)
+      // A lost notification is lost; a lost question must not be waited for.
+      else if ('id' in message) throw new Error('The client has no stream open to be asked on')
+    },
+    async close() {
+      if (closed) return
+      closed = true
+      for (const id of [...pending.keys()])
+        settle(id, { jsonrpc: '2.0', id, error: { code: -32000, message: 'The session has ended' } })
+      for (const events of [...streams]) events.end()
+      transport.onclose?.()
+    },
+  }
+  return transport
+}
+
+const isRequest = (message: Message): message is Message & { readonly id: Id } =>
+  message.method !== undefined && message.id !== undefined

@@ -1,0 +1,568 @@
+import { connect as connectSocket } from 'node:net'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { afterEach, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import type { HttpOptions } from '../../src/server/http.ts'
+import type { HttpSettings } from '../../src/server/options.ts'
+import { routes } from '../../src/server/router.ts'
+import {
+  ask,
+  call,
+  initialize,
+  modern,
+  open,
+  openSession,
+  readUntil,
+  type Started,
+  start,
+  TOKEN,
+  until,
+} from './echo.ts'
+
+const running: Started[] = []
+async function serve(set: Partial<HttpSettings> = {}, more: Partial<HttpOptions> = {}): Promise<Started> {
+  const server = await start(systemClock, { set, ...more })
+  running.push(server)
+  return server
+}
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((server) => server.close()))
+})
+
+const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+
+describe('the router', () => {
+  it('wants a token on every route but health, which says no more than ok', async () => {
+    let unauthorized = 0
+    const { url } = await serve({}, { onUnauthorized: () => unauthorized++ })
+    expect(routes.filter((route) => route.open).map(({ path }) => path)).toEqual(['/health'])
+    for (const { method, path, open } of routes) {
+      const answer = await ask(url, { method, path, anonymous: true, ...(method === 'POST' ? { body: list } : {}) })
+      expect({ method, path, status: answer.status }).toEqual({ method, path, status: open ? 200 : 401 })
+      expect(answer.headers['www-authenticate']).toBe(open ? undefined : 'Bearer realm="pegboard"')
+      if (open) expect(answer.json).toEqual({ status: 'ok' })
+    }
+    expect(unauthorized).toBe(routes.length - 1)
+  })
+
+  it.each([
+    '/',
+    '/metrics',
+    '/admin',
+    '/authorize',
+    '/register',
+    '/token',
+    '/mcp/',
+    '/mcp/x',
+    '/.well-known/oauth-protected-resource',
+    '//mcp',
+  ])('knows no %s', async (path) => {
+    const { url } = await serve()
+    for (const anonymous of [true, false])
+      expect((await ask(url, { method: 'GET', path: `${url}${path}`, anonymous })).status).toBe(404)
+  })
+
+  it('refuses methods a path does not have, to strangers as strangers', async () => {
+    const { url } = await serve()
+    const answer = await ask(url, { method: 'PUT', path: '/mcp' })
+    expect([answer.status, answer.headers.allow]).toEqual([405, 'POST, GET, DELETE'])
+    expect((await ask(url, { path: '/sse', body: initialize })).status).toBe(405)
+    expect((await ask(url, { method: 'PUT', path: '/mcp', anonymous: true })).status).toBe(401)
+  })
+
+  it('takes no token from the query, and writes none to the log', async () => {
+    const { url, logged } = await serve()
+    const answer = await ask(url, { path: `/mcp?access_token=${TOKEN}&token=${TOKEN}`, anonymous: true, body: list })
+    expect(answer.status).toBe(401)
+    expect(logged.join()).not.toContain(TOKEN)
+  })
+
+  it.each(['Bearer', 'Bearer ', 'Bearer x', `Bearer ${TOKEN}x`, `Basic ${TOKEN}`])(
+    'answers 401 to %j',
+    async (authorization) => {
+      const { url } = await serve()
+      const answer = await ask(url, { anonymous: true, headers: { authorization }, body: list })
+      expect([answer.status, answer.headers['www-authenticate']]).toEqual([
+        401,
+        'Bearer realm="pegboard", error="invalid_token"',
+      ])
+    },
+  )
+})
+
+describe('the door', () => {
+  it.each([
+    ['a foreign origin', { origin: 'https://evil.example' }],
+    ['the null origin', { origin: 'null' }],
+    ['an origin that only looks local', { origin: 'http://localhost.evil.example' }],
+    ['two origins', { origin: ['http://localhost', 'https://evil.example'] }],
+    ['a foreign host', { host: 'evil.example:3333' }],
+    ['a host with a user', { host: 'localhost@evil.example' }],
+    ['a local user at a foreign host', { host: 'evil@localhost' }],
+  ])('is shut to %s, before auth and before the body', async (_what, headers) => {
+    let unauthorized = 0
+    const { url, echo } = await serve({}, { onUnauthorized: () => unauthorized++ })
+    for (const anonymous of [true, false]) {
+      const answer = await ask(url, { anonymous, headers: headers as Record<string, string>, body: 'not json' })
+      expect([answer.status, answer.headers['access-control-allow-origin']]).toEqual([403, undefined])
+    }
+    expect([unauthorized, echo.made.length]).toEqual([0, 0])
+  })
+
+  it.each([
+    'http://localhost:5173',
+    'http://127.0.0.1',
+    'http://[::1]:8080',
+    'https://app.example',
+    'https://exact.example:8443',
+    'vscode-webview://abc',
+  ])('is open to %s, which may read the answer', async (origin) => {
+    const { url } = await serve({ allowedOrigins: ['app.example', 'https://exact.example:8443', 'vscode-webview://*'] })
+    const answer = await ask(url, { headers: { origin }, body: initialize })
+    expect(answer.status).toBe(200)
+    expect(answer.headers['access-control-allow-origin']).toBe(origin)
+    expect(answer.headers['access-control-expose-headers']).toContain('Mcp-Session-Id')
+  })
+
+  it('knows the hosts it was told of', async () => {
+    const { url } = await serve({ allowedHosts: ['Pegboard.lan'] })
+    expect((await ask(url, { headers: { host: 'pegboard.LAN:3333' }, body: initialize })).status).toBe(200)
+    expect((await ask(url, { headers: { host: 'other.lan' }, body: initialize })).status).toBe(403)
+  })
+
+  it('answers a preflight of an allowed origin without a token, and of no other', async () => {
+    const { url } = await serve()
+    const asked = {
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'authorization, mcp-param-city, x-evil',
+    }
+    const good = await ask(url, {
+      method: 'OPTIONS',
+      anonymous: true,
+      headers: { origin: 'http://localhost:1', ...asked },
+    })
+    expect(good.status).toBe(204)
+    expect(good.headers['access-control-allow-headers']).toBe('authorization, mcp-param-city')
+    expect(good.headers['access-control-allow-methods']).toBe('POST, GET, DELETE')
+    const bad = await ask(url, {
+      method: 'OPTIONS',
+      anonymous: true,
+      headers: { origin: 'https://evil.example', ...asked },
+    })
+    expect([bad.status, bad.headers['access-control-allow-origin']]).toEqual([403, undefined])
+  })
+
+  it('gives no origin leave that did not ask', async () => {
+    const { url } = await serve()
+    expect((await ask(url, { body: initialize })).headers).not.toHaveProperty('access-control-allow-origin')
+  })
+})
+
+describe('start-up', () => {
+  it.each(['0.0.0.0', '::', '192.0.2.1'])('refuses %s without authentication, naming the setting', async (host) => {
+    const refused = serve({ host, auth: 'none' })
+    await expect(refused).rejects.toMatchObject({
+      code: 'E_CONFIG_AUTH',
+      hint: 'Remove server.http.auth: "none", or bind 127.0.0.1.',
+    })
+    await expect(refused).rejects.toThrow('server.http.auth is "none"')
+  })
+
+  it('refuses to go without a token where one is needed', async () => {
+    await expect(serve({ host: '0.0.0.0' }, { token: undefined })).rejects.toMatchObject({ code: 'E_CONFIG_AUTH' })
+    await expect(serve({}, { token: '' })).rejects.toMatchObject({ code: 'E_CONFIG_AUTH' })
+  })
+
+  it('serves everybody on this machine when told to', async () => {
+    const { url } = await serve({ auth: 'none' }, { token: undefined })
+    expect((await ask(url, { anonymous: true, body: initialize })).status).toBe(200)
+  })
+
+  it('names the port that is taken', async () => {
+    const { port } = await serve()
+    await expect(serve({ port })).rejects.toMatchObject({
+      code: 'E_CONFIG_INVALID',
+      message: `Port ${port} on 127.0.0.1 is in use.`,
+    })
+  })
+})
+
+describe('a body', () => {
+  it.each(['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx', ''])(
+    'of type %j is refused',
+    async (type) => {
+      const { url } = await serve()
+      expect((await ask(url, { headers: { 'content-type': type }, body: list })).status).toBe(415)
+    },
+  )
+
+  it('that is announced too long is refused unread', async () => {
+    const { url, port } = await serve()
+    expect(url).toBe(`http://127.0.0.1:${port}`)
+    const head = `POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nContent-Type: application/json\r\nContent-Length: 104857600\r\n\r\n`
+    expect(await speak(port, head)).toMatch(/^HTTP\/1\.1 413 /)
+    expect(await speak(port, head.replace('\r\n\r\n', '\r\nExpect: 100-continue\r\n\r\n'))).toMatch(/^HTTP\/1\.1 413 /)
+  })
+
+  it('that turns out too long is refused', async () => {
+    const { port } = await serve()
+    const head = `POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
+    const chunk = `${(0x500000).toString(16)}\r\n${' '.repeat(0x500000)}\r\n`
+    expect(await speak(port, head + chunk)).toMatch(/^HTTP\/1\.1 413 /)
+  })
+
+  it('is waited for after Expect: 100-continue', async () => {
+    const { port } = await serve()
+    const body = JSON.stringify(initialize)
+    const head = `POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n`
+    const said = await speak(port, head, (text) => (text.startsWith('HTTP/1.1 100') ? body : undefined))
+    expect(said).toContain('HTTP/1.1 200 OK')
+  })
+
+  it.each<[string, string | Buffer, number]>([
+    ['no JSON', '{"jsonrpc"', -32700],
+    ['nothing', '', -32700],
+    [
+      'bytes that are not UTF-8',
+      Buffer.concat([Buffer.from('{"jsonrpc":"2.0","id":1,"method":"'), Buffer.from([0xff, 0xfe]), Buffer.from('"}')]),
+      -32700,
+    ],
+    ['an id that is an object', '{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}', -32600],
+    ['an id that is null', '{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600],
+    ['an id that is a fraction', '{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600],
+    ['an id of a mebibyte', `{"jsonrpc":"2.0","id":"${'x'.repeat(2 ** 20)}","method":"ping"}`, -32600],
+    ['keys in another case', '{"jsonrpc":"2.0","id":1,"Method":"tools/call","params":{"name":"echo"}}', -32600],
+    ['an empty batch', '[]', -32600],
+    [
+      'a batch of 101',
+      JSON.stringify(Array.from({ length: 101 }, (_, id) => ({ jsonrpc: '2.0', id, method: 'ping' }))),
+      -32600,
+    ],
+    ['a batch with something else', '[{"jsonrpc":"2.0","id":1,"method":"ping"},7]', -32600],
+    ['a batch of the revision that has none', JSON.stringify([modern(1, 'tools/list', {}).body]), -32600],
+    ['a number', '7', -32600],
+  ])('with %s is refused, and nothing runs', async (_what, body, code) => {
+    const { url, echo } = await serve()
+    const answer = await ask(url, { body })
+    expect([answer.status, answer.json.error?.code]).toEqual([400, code])
+    expect(echo.made).toEqual([])
+  })
+
+  it('may come slowly, but not for ever, and keeps nobody else waiting', async () => {
+    const { port, url } = await serve({}, { patience: { headersMs: 300, requestMs: 600, checkMs: 50 } })
+    const slow = Array.from({ length: 200 }, () => speak(port, 'POST /mcp HTTP/1.1\r\nX-Slow:'))
+    const half = speak(
+      port,
+      `POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{`,
+    )
+    const before = Date.now()
+    expect((await ask(url, { body: initialize })).status).toBe(200)
+    expect(Date.now() - before).toBeLessThan(1_000)
+    for (const said of await Promise.all(slow)) expect(said).toMatch(/^HTTP\/1\.1 408 /)
+    expect(await half).toMatch(/^HTTP\/1\.1 408 /)
+  })
+})
+
+describe('protocol versions', () => {
+  it('names the supported ones when the header asks for another', async () => {
+    const { url, echo } = await serve()
+    const answer = await ask(url, { headers: { 'mcp-protocol-version': '2099-01-01' }, body: list })
+    expect([answer.status, answer.json.error?.code]).toEqual([400, -32022])
+    expect(answer.json.error?.data).toMatchObject({
+      requested: '2099-01-01',
+      supported: expect.arrayContaining(['2025-11-25', '2026-07-28']),
+    })
+    const claimed = modern(1, 'tools/list', {}, { 'mcp-protocol-version': '2099-01-01' })
+    const text = JSON.stringify(claimed.body).replaceAll('2026-07-28', '2099-01-01')
+    const other = await ask(url, { ...claimed, body: text })
+    expect([other.status, other.json.error?.code]).toEqual([400, -32022])
+    expect(echo.made).toEqual([])
+  })
+
+  it('compares headers with the body, and runs nothing when they disagree', async () => {
+    const { url, echo } = await serve()
+    const answer = await ask(url, modern(1, 'tools/call', { name: 'echo', arguments: {} }, { 'mcp-name': 'wait' }))
+    expect([answer.status, answer.json.error?.code]).toEqual([400, -32020])
+    expect(echo.made).toEqual([])
+  })
+
+  it('has no GET and no DELETE in the revision without sessions', async () => {
+    const { url } = await serve()
+    for (const method of ['GET', 'DELETE']) {
+      const answer = await ask(url, { method, headers: { 'mcp-protocol-version': '2026-07-28', 'last-event-id': '7' } })
+      expect([answer.status, answer.headers.allow]).toEqual([405, 'POST'])
+    }
+  })
+
+  it('answers 404 to a method it does not know, in the revision that says so', async () => {
+    const { url } = await serve()
+    const answer = await ask(url, modern(1, 'no/such', {}))
+    expect([answer.status, answer.json.error?.code]).toEqual([404, -32601])
+  })
+})
+
+describe('a request that stands alone', () => {
+  it('gets an instance of its own, which is disposed of', async () => {
+    const { url, echo } = await serve()
+    for (const text of ['one', 'two']) {
+      const answer = await ask(url, modern(text, 'tools/call', { name: 'echo', arguments: { text } }))
+      expect(answer.json.id).toBe(text)
+      expect(answer.json.result).toMatchObject({ content: [{ type: 'text', text }], resultType: 'complete' })
+    }
+    expect(echo.made).toEqual([
+      { era: 'modern', principal: 'local' },
+      { era: 'modern', principal: 'local' },
+    ])
+    await until(() => echo.disposed() === 2)
+  })
+
+  it('becomes a stream when there is progress', async () => {
+    const { url } = await serve()
+    const request = modern(1, 'tools/call', { name: 'steps', arguments: { text: 'done' } })
+    const answer = await ask(url, request)
+    expect(answer.headers['content-type']).toBe('text/event-stream')
+    expect(answer.text).toMatch(/notifications\/progress.*"text":"done"/s)
+  })
+
+  it('is cancelled when the client goes away', async () => {
+    const { url, echo } = await serve()
+    const request = modern(1, 'tools/call', { name: 'wait', arguments: { ms: 60_000 } })
+    const gone = new AbortController()
+    const pending = fetch(new URL('/mcp', url), {
+      method: 'POST',
+      headers: {
+        ...(request.headers as Record<string, string>),
+        authorization: `Bearer ${TOKEN}`,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+      },
+      body: JSON.stringify(request.body),
+      signal: gone.signal,
+    })
+    await until(() => echo.servers.length === 1)
+    gone.abort()
+    await expect(pending).rejects.toThrow()
+    await until(() => echo.aborted() === 1 && echo.disposed() === 1)
+  })
+
+  it('never shows what broke inside', async () => {
+    const { url, logged } = await serve(
+      {},
+      {
+        factory: () => {
+          throw new Error('secret detail at /etc/passwd')
+        },
+      },
+    )
+    const answers = [
+      await ask(url, modern(1, 'tools/list', {})),
+      await ask(url, { body: initialize }),
+      await ask(url, { method: 'GET', path: '/sse' }),
+    ]
+    for (const { status, text } of answers) {
+      expect(status).toBe(500)
+      expect(text).not.toMatch(/secret|passwd|\bat /)
+    }
+    expect(logged.join('\n')).toContain('secret detail')
+  })
+
+  it('crosses with no other, 500 at a time', async () => {
+    const { url } = await serve()
+    const callers = ['a', 'b'].map(async (who) => {
+      const client = await modernClient(url)
+      const nonces = Array.from({ length: 250 }, (_, i) => `${who}${i}`)
+      const results = await Promise.all(nonces.map((text) => client.callTool({ name: 'echo', arguments: { text } })))
+      expect(results.map(textOf)).toEqual(nonces)
+      await client.close()
+    })
+    await Promise.all(callers)
+  })
+})
+
+describe('streams', () => {
+  it('are told of changes they asked for', async () => {
+    const { url, notify } = await serve()
+    const { body, headers } = modern('sub', 'subscriptions/listen', { notifications: { toolsListChanged: true } })
+    const res = await open(url, { ...(headers ? { headers } : {}), body })
+    expect(await readUntil(res, (text) => text.includes('acknowledged'))).toContain('"toolsListChanged":true')
+    notify.toolsChanged()
+    expect(await readUntil(res, (text) => text.includes('list_changed'))).toContain('notifications/tools/list_changed')
+    res.destroy()
+  })
+
+  it('are sixteen at most for one principal, of whatever kind, and a closed one makes room', async () => {
+    const { url } = await serve()
+    const session = await openSession(url)
+    const listen = modern('sub', 'subscriptions/listen', { notifications: { toolsListChanged: true } })
+    const get = { method: 'GET', headers: session }
+    const sse = { method: 'GET', path: '/sse' }
+    const opened = [...Array(6).fill(get), ...Array(5).fill(sse), ...Array(5).fill(listen)]
+    const streams = await Promise.all(opened.map((options) => open(url, options)))
+    expect(streams.map(({ statusCode }) => statusCode)).toEqual(Array(16).fill(200))
+    for (const options of [get, sse, listen]) expect((await ask(url, options)).status).toBe(429)
+    streams[0]?.destroy()
+    let again = await open(url, sse)
+    for (let i = 0; i < 50 && again.statusCode === 429; i++) {
+      again.destroy()
+      again = await open(url, sse)
+    }
+    expect(again.statusCode).toBe(200)
+    for (const stream of [...streams, again]) stream.destroy()
+  })
+})
+
+describe('closing', () => {
+  it('lets a call finish, refuses new ones, and ends the streams', async () => {
+    const server = await start(systemClock)
+    const session = await openSession(server.url)
+    const listening = await open(server.url, { method: 'GET', headers: session })
+    const waiting = ask(server.url, { headers: session, body: call(1, 'wait', { ms: 200, text: 'late' }) })
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    const closed = server.close(5_000)
+    await expect(ask(server.url, { headers: session, body: call(2, 'echo') })).rejects.toThrow('ECONNREFUSED')
+    expect((await waiting).text).toContain('"text":"late"')
+    await closed
+    for await (const _ of listening) {
+      // Nothing but the end.
+    }
+    expect(server.echo.disposed()).toBe(1)
+  })
+
+  it('says so to a request that was on its way', async () => {
+    const server = await start(systemClock)
+    const session = await openSession(server.url)
+    const waiting = ask(server.url, { headers: session, body: call(1, 'wait', { ms: 300 }) })
+    const said = new Promise<string>((resolve) => {
+      const socket = connectSocket(server.port, '127.0.0.1', () =>
+        socket.write('GET /mcp HTTP/1.1\r\nHost: localhost\r\n'),
+      )
+      setTimeout(() => socket.write(`Authorization: Bearer ${TOKEN}\r\n\r\n`), 150)
+      socket.once('data', (part) => resolve(part.toString()))
+    })
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    const closed = server.close(5_000)
+    expect(await said).toMatch(/^HTTP\/1\.1 503 .*E_SHUTTING_DOWN/s)
+    expect((await waiting).status).toBe(200)
+    await closed
+  })
+
+  it('does not wait for what takes too long, and may be asked twice', async () => {
+    const server = await start(systemClock)
+    const session = await openSession(server.url)
+    const hanging = ask(server.url, { headers: session, body: call(1, 'wait', { ms: 60_000 }) })
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    await Promise.all([server.close(100), server.close()])
+    expect((await hanging).json.error).toEqual({ code: -32000, message: 'The session has ended' })
+    expect(server.echo.aborted()).toBe(1)
+  })
+})
+
+describe('real clients', () => {
+  it('of the current SDK speak the 2026 revision', async () => {
+    const { url, echo, notify } = await serve()
+    const client = await modernClient(url)
+    expect(client.getNegotiatedProtocolVersion()).toBe('2026-07-28')
+    expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['echo', 'steps', 'ask', 'wait'])
+    expect(textOf(await client.callTool({ name: 'echo', arguments: { text: 'héllo' } }))).toBe('héllo')
+    notify.toolsChanged()
+    await client.close()
+    expect(echo.made.every(({ era }) => era === 'modern')).toBe(true)
+  })
+
+  it('of the current SDK speak the 2025 revision', async () => {
+    const { url, echo } = await serve()
+    const client = new Client({ name: 'test', version: '1' }, { capabilities: { elicitation: {} } })
+    client.setRequestHandler('elicitation/create', () => ({ action: 'accept' as const, content: { color: 'green' } }))
+    const seen: number[] = []
+    await client.connect(
+      new StreamableHTTPClientTransport(new URL('/mcp', url), {
+        requestInit: { headers: { authorization: `Bearer ${TOKEN}` } },
+      }),
+    )
+    expect(client.getNegotiatedProtocolVersion()).toBe('2025-11-25')
+    expect(
+      textOf(
+        await client.callTool(
+          { name: 'steps', arguments: { text: 'x' } },
+          { onprogress: ({ progress }) => seen.push(progress) },
+        ),
+      ),
+    ).toBe('x')
+    expect(textOf(await client.callTool({ name: 'ask', arguments: {} }))).toBe(
+      '{"action":"accept","content":{"color":"green"}}',
+    )
+    await client.close()
+    expect(echo.made).toEqual([{ era: 'legacy', principal: 'local', sessionId: expect.stringMatching(/^[\w-]{32}$/) }])
+  })
+
+  it('of the SDK before it do too, and hear of changes', async () => {
+    const { url, echo } = await serve()
+    const client = new OldClient({ name: 'old', version: '1' }, { capabilities: {} })
+    let changes = 0
+    client.fallbackNotificationHandler = async ({ method }) => {
+      if (method === 'notifications/tools/list_changed') changes++
+    }
+    const transport = new OldTransport(new URL('/mcp', url), {
+      requestInit: { headers: { authorization: `Bearer ${TOKEN}` } },
+    })
+    await client.connect(transport as never)
+    expect((await client.listTools()).tools).toHaveLength(4)
+    expect(textOf(await client.callTool({ name: 'steps', arguments: { text: 'x' } }))).toBe('x')
+    await until(() => {
+      void echo.servers[0]?.sendToolListChanged()
+      return changes > 0
+    })
+    await transport.terminateSession()
+    await client.close()
+    await until(() => echo.disposed() === 1)
+  })
+
+  it('stop a call by saying so', async () => {
+    const { url, echo } = await serve()
+    const client = new OldClient({ name: 'old', version: '1' }, { capabilities: {} })
+    await client.connect(
+      new OldTransport(new URL('/mcp', url), {
+        requestInit: { headers: { authorization: `Bearer ${TOKEN}` } },
+      }) as never,
+    )
+    const stop = new AbortController()
+    const waiting = client.callTool({ name: 'wait', arguments: { ms: 60_000 } }, undefined, { signal: stop.signal })
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    stop.abort()
+    await expect(waiting).rejects.toThrow()
+    await until(() => echo.aborted() === 1)
+    expect(textOf(await client.callTool({ name: 'echo', arguments: { text: 'on' } }))).toBe('on')
+    await client.close()
+  })
+})
+
+async function modernClient(url: string): Promise<Client> {
+  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'auto' } })
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL('/mcp', url), {
+      requestInit: { headers: { authorization: `Bearer ${TOKEN}` } },
+    }),
+  )
+  return client
+}
+
+const textOf = (result: unknown): unknown => (result as { content: Array<{ text?: string }> }).content[0]?.text
+
+/** Sends raw bytes and gives everything said until the connection ends; `reply` may answer what came so far. */
+function speak(port: number, bytes: string, reply?: (text: string) => string | undefined): Promise<string> {
+  return new Promise((resolve) => {
+    let text = ''
+    const socket = connectSocket(port, '127.0.0.1', () => socket.write(bytes))
+    socket.setEncoding('latin1')
+    socket.on('data', (part) => {
+      text += part
+      const next = reply?.(text)
+      if (next !== undefined) socket.write(next)
+    })
+    // A refused upload may end in a reset; what was said before counts.
+    socket.on('error', () => undefined)
+    socket.once('close', () => resolve(text))
+  })
+}
