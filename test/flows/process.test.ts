@@ -1,0 +1,189 @@
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js'
+import { describe, expect, it } from 'vitest'
+import { type Answer, servers } from '../app.ts'
+import { cli, place, run, serveHttp, talkTo } from '../process.ts'
+
+const noisy = `
+export default {
+  name: 'noisy', description: 'Prints where it should not.',
+  tools: { shout: { description: 'Prints to stdout and answers.', effect: 'read', run() { console.log('loud'); process.stdout.write('louder\\n'); return 'said' } } },
+}`
+
+const inspector = join(import.meta.dirname, '../../node_modules/@modelcontextprotocol/inspector/cli/build/cli.js')
+
+describe('on stdio', () => {
+  it('stdout holds nothing but protocol, whatever a module prints', async () => {
+    const { send, answer, stderr } = await talkTo(place({}, { 'noisy.mjs': noisy }))
+    send({ id: 1, method: 'tools/call', params: { name: 'noisy__shout', arguments: {} } })
+    expect(((await answer(1)) as Answer).result.content[0].text).toBe('said')
+    send({ id: 2, method: 'ping' })
+    await answer(2)
+    expect(stderr()).toContain('loud\nlouder')
+  })
+
+  it('the process ends with 0 when its client leaves, and takes its children along', async () => {
+    const { child, send, answer } = await talkTo(
+      place({ exposure: { mode: 'direct' }, mcpServers: { thinking: servers.thinking } }),
+    )
+    // Called by its name, a server that is still connecting is waited for.
+    send({ id: 1, method: 'tools/call', params: { name: 'list_categories', arguments: {} } })
+    await answer(1)
+    await sleep(1_500)
+    const children = (await run('ps', ['-o', 'pid=', '--ppid', String(child.pid)])).stdout.trim().split(/\s+/)
+    expect(children.length).toBeGreaterThan(0)
+    const ended = once(child, 'exit')
+    child.stdin?.end()
+    expect(await ended).toEqual([0, null])
+    for (const pid of children) expect(() => process.kill(Number(pid), 0), `child ${pid}`).toThrow('ESRCH')
+  })
+
+  it('a module dropped into the folder is found without a restart [DIG-15, SBS-02, SBS-14]', async () => {
+    const here = place({ exposure: { mode: 'direct' } })
+    const { send, answer, messages } = await talkTo(here)
+    send({ id: 1, method: 'tools/list' })
+    const names = async (id: number) =>
+      ((await answer(id)) as Answer).result.tools.map(({ name }: { name: string }) => name)
+    expect(await names(1)).not.toContain('echo__say')
+    // Following the folder starts after the first list.
+    await sleep(500)
+    writeFileSync(
+      join(here.dir, 'modules/echo.mjs'),
+      `export default { name: 'echo', description: 'Echoes what it gets.', tools: { say: { description: 'Says the text again, unchanged.', effect: 'read', input: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] }, run: ({ text }) => text } } }`,
+    )
+    for (
+      let tries = 0;
+      tries < 100 && !messages.some(({ method }) => method === 'notifications/tools/list_changed');
+      tries++
+    )
+      await sleep(50)
+    send({ id: 2, method: 'tools/list' })
+    expect(await names(2)).toContain('echo__say')
+    send({
+      id: 3,
+      method: 'tools/call',
+      params: { name: 'search_tools', arguments: { query: 'say the same text again' } },
+    })
+    expect(((await answer(3)) as Answer).result.structuredContent.tools[0].name).toBe('echo.say')
+    send({ id: 4, method: 'tools/call', params: { name: 'echo__say', arguments: { text: 'hello' } } })
+    expect(((await answer(4)) as Answer).result.content[0].text).toBe('hello')
+    send({ id: 5, method: 'tools/call', params: { name: 'list_categories', arguments: {} } })
+    expect(
+      ((await answer(5)) as Answer).result.structuredContent.categories.map(({ id }: { id: string }) => id),
+    ).toContain('echo')
+  })
+
+  it('a configuration edited meanwhile applies, a broken one does not', async () => {
+    const here = place({ exposure: { mode: 'direct' } }, { 'noisy.mjs': noisy })
+    const { send, answer } = await talkTo(here)
+    send({ id: 1, method: 'tools/list' })
+    await answer(1)
+    await sleep(500)
+    writeFileSync(here.config, '{ broken')
+    await sleep(600)
+    send({ id: 2, method: 'tools/call', params: { name: 'noisy__shout', arguments: {} } })
+    expect(((await answer(2)) as Answer).result.isError).toBeUndefined()
+    writeFileSync(here.config, JSON.stringify({ exposure: { mode: 'direct' }, policy: { deny: ['noisy.*'] } }))
+    let denied: Answer
+    for (let id = 10; id < 60; id++) {
+      send({ id, method: 'tools/call', params: { name: 'noisy__shout', arguments: {} } })
+      denied = ((await answer(id)) as Answer).result
+      if (denied.isError) break
+      await sleep(50)
+    }
+    expect(denied.structuredContent.error.code).toBe('E_NOT_FOUND')
+  })
+})
+
+describe('over HTTP', () => {
+  it('one process serves both eras and HTTP+SSE, with the same tools', async () => {
+    const { url, token } = await serveHttp(place({ exposure: { mode: 'direct' } }, { 'noisy.mjs': noisy }))
+    const headers = { authorization: `Bearer ${token}` }
+    for (const mode of ['legacy', 'auto'] as const) {
+      const client = new Client({ name: 'new', version: '1' }, { versionNegotiation: { mode } })
+      await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
+      expect((await client.callTool({ name: 'noisy__shout' })).content).toEqual([{ type: 'text', text: 'said' }])
+      await client.close()
+    }
+    const old = new OldClient({ name: 'old', version: '1' })
+    const sse = new URL('/sse', url)
+    await old.connect(
+      new SSEClientTransport(sse, {
+        requestInit: { headers },
+        eventSourceInit: {
+          fetch: (input, init) => fetch(input, { ...init, headers: { ...headers, accept: 'text/event-stream' } }),
+        },
+      }) as never,
+    )
+    expect((await old.listTools()).tools.map(({ name }) => name)).toContain('noisy__shout')
+    await old.close()
+  })
+
+  it('nobody gets in without the token, or from a web page elsewhere', async () => {
+    const { url, token } = await serveHttp(place())
+    const status = (headers: Record<string, string>) =>
+      new Promise((resolve, reject) => {
+        const sent = request(
+          url,
+          { method: 'POST', headers: { 'content-type': 'application/json', ...headers } },
+          (response) => resolve(response.resume().statusCode),
+        )
+        sent.on('error', reject).end('{}')
+      })
+    expect(await status({})).toBe(401)
+    expect(await status({ authorization: 'Bearer wrong-wrong-wrong' })).toBe(401)
+    expect(await status({ authorization: `Bearer ${token}`, origin: 'https://evil.example' })).toBe(403)
+    expect(await status({ authorization: `Bearer ${token}`, host: 'evil.example' })).toBe(403)
+  })
+
+  it('is refused on all interfaces as long as nobody chose a token', async () => {
+    const { config, env } = place()
+    const failed = run(
+      process.execPath,
+      [cli, 'serve', '--http', '--host', '0.0.0.0', '--port', '0', '--config', config],
+      { env, timeout: 10_000 },
+    )
+    await expect(failed).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining('E_CONFIG_AUTH') })
+  })
+})
+
+describe('the Inspector', () => {
+  it('lists over stdio and calls over HTTP', async () => {
+    const here = place({ exposure: { mode: 'direct' } }, { 'noisy.mjs': noisy })
+    const list = [
+      '--cli',
+      '--method',
+      'tools/list',
+      '--',
+      process.execPath,
+      cli,
+      'serve',
+      '--stdio',
+      '--config',
+      here.config,
+    ]
+    const listed = await run(process.execPath, [inspector, ...list], { env: here.env })
+    expect(JSON.parse(listed.stdout).tools.map(({ name }: { name: string }) => name)).toContain('noisy__shout')
+    const { url, token } = await serveHttp(here)
+    const call = [
+      '--cli',
+      url,
+      '--transport',
+      'http',
+      '--header',
+      `Authorization: Bearer ${token}`,
+      '--method',
+      'tools/call',
+      '--tool-name',
+      'noisy__shout',
+    ]
+    const called = await run(process.execPath, [inspector, ...call], { env: here.env })
+    expect(JSON.parse(called.stdout).content).toEqual([{ type: 'text', text: 'said' }])
+  })
+})

@@ -1,0 +1,97 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { onTestFinished } from 'vitest'
+import { temporaryFolder } from './app.ts'
+
+const root = join(import.meta.dirname, '..')
+export const cli = join(root, 'dist/cli/main.js')
+export const run = promisify(execFile)
+
+export interface Place {
+  readonly dir: string
+  readonly config: string
+  readonly env: Record<string, string | undefined>
+}
+
+/** A folder as a user would have it: a configuration, a modules folder, a state folder of its own. */
+export function place(settings: Record<string, unknown> = {}, modules: Record<string, string> = {}): Place {
+  const dir = temporaryFolder()
+  const config = join(dir, 'mcp.config.json')
+  mkdirSync(join(dir, 'modules'))
+  writeFileSync(config, JSON.stringify(settings))
+  for (const [name, text] of Object.entries(modules)) writeFileSync(join(dir, 'modules', name), text)
+  return { dir, config, env: { PATH: process.env.PATH, HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') } }
+}
+
+export interface Served {
+  readonly child: ChildProcess
+  readonly url: string
+  readonly token: string
+}
+
+/** Serves over HTTP in a process of its own, ended with the test. */
+export async function serveHttp({ config, env }: Place): Promise<Served> {
+  const child = spawn(process.execPath, [cli, 'serve', '--http', '--port', '0', '--json', '--config', config], {
+    env,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  const ended = once(child, 'exit')
+  onTestFinished(async () => {
+    child.kill('SIGTERM')
+    await ended
+  })
+  const [line] = (await once(child.stdout as NonNullable<typeof child.stdout>, 'data')) as [Buffer]
+  const { url, token } = JSON.parse(line.toString()) as { url: string; token: string }
+  return { child, url, token }
+}
+
+export interface Talk {
+  readonly child: ChildProcess
+  /** Everything on stdout, parsed; a line that is not JSON fails the test. */
+  readonly messages: Array<Record<string, unknown>>
+  readonly stderr: () => string
+  send(message: object): void
+  answer(id: number): Promise<Record<string, unknown>>
+}
+
+/** Serves over stdio in a process of its own, the session already open. */
+export async function talkTo({ config, env }: Place): Promise<Talk> {
+  const child = spawn(process.execPath, [cli, 'serve', '--stdio', '--config', config], { env, stdio: 'pipe' })
+  const ended = once(child, 'exit')
+  onTestFinished(async () => {
+    child.kill('SIGKILL')
+    await ended
+  })
+  const messages: Array<Record<string, unknown>> = []
+  let rest = ''
+  let errors = ''
+  const waiting = new Map<unknown, (message: Record<string, unknown>) => void>()
+  child.stderr.on('data', (chunk: Buffer) => {
+    errors += chunk
+  })
+  child.stdout.on('data', (chunk: Buffer) => {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) {
+      const message = JSON.parse(line) as Record<string, unknown>
+      messages.push(message)
+      waiting.get(message.id)?.(message)
+    }
+  })
+  const send = (message: object): void => void child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  const answer = (id: number): Promise<Record<string, unknown>> => {
+    const there = messages.find((message) => message.id === id)
+    return there ? Promise.resolve(there) : new Promise((resolve) => waiting.set(id, resolve))
+  }
+  send({
+    id: 0,
+    method: 'initialize',
+    params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+  })
+  await answer(0)
+  send({ method: 'notifications/initialized' })
+  return { child, messages, stderr: () => errors, send, answer }
+}
