@@ -1,0 +1,113 @@
+import { messageOf } from '../core/errors.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import type { Relay } from '../core/tool.ts'
+import type { Ask } from './settings.ts'
+import type { Message } from './wire.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+const METHODS: Readonly<Record<string, Ask>> = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+}
+
+/**
+ * Requests and notifications a 2025-era server sends on its own. They do not say which call they belong to, and a
+ * question shown to the wrong person is worse than none: they go to the caller only while one caller has calls open.
+ */
+export interface Asks {
+  /** A call begins; give the answer to `leave` when it ends. */
+  enter(relay: Relay): Relay
+  leave(relay: Relay): void
+  /** Answers a request of the server, or says `false` when it is none of these. */
+  request(message: Message): boolean
+  /** The server takes a question back. */
+  cancelled(requestId: unknown): void
+  /** Passes a notification to the caller; `false` when it is not clear whose it is. */
+  notify(method: string, params: Json): boolean
+}
+
+/**
+ * @param attribution put before the text of a question, so that people know who asks
+ * @param send writes the response to the server
+ */
+export function createAsks(
+  allowed: readonly Ask[],
+  attribution: string | undefined,
+  send: (response: Message) => void,
+): Asks {
+  const open = new Map<Relay, number>()
+  const asking = new Map<unknown, AbortController>()
+
+  function only(has: 'request' | 'notify'): Relay | undefined {
+    let found: Relay | undefined
+    for (const relay of open.keys()) {
+      if (!relay[has]) continue
+      if (found && found[has] !== relay[has]) return undefined
+      found = relay
+    }
+    return found
+  }
+
+  async function relayed(method: string, params: Json, signal: AbortSignal): Promise<unknown> {
+    const ask = METHODS[method] as Ask
+    if (!allowed.includes(ask)) throw new ProtocolFailure(-32601, `${ask} is switched off for this server`)
+    const relay = only('request')
+    if (!relay?.request) {
+      if (ask === 'elicitation') return { action: 'cancel' }
+      throw new ProtocolFailure(-32603, `There is no one caller to pass ${method} to`)
+    }
+    return await relay.request(method, attributed(method, params, attribution), signal)
+  }
+
+  return {
+    enter(relay) {
+      open.set(relay, (open.get(relay) ?? 0) + 1)
+      return relay
+    },
+    leave(relay) {
+      const left = (open.get(relay) ?? 1) - 1
+      if (left > 0) open.set(relay, left)
+      else open.delete(relay)
+    },
+    request({ id, method, params }) {
+      if (id === undefined || method === undefined || !Object.hasOwn(METHODS, method)) return false
+      const abort = new AbortController()
+      asking.set(id, abort)
+      const answer = (body: Pick<Message, 'result'> | Pick<Message, 'error'>): void => {
+        // One that was taken back is not answered.
+        if (asking.delete(id)) send({ jsonrpc: '2.0', id, ...body })
+      }
+      relayed(method, params ?? {}, abort.signal).then(
+        (result) => answer({ result }),
+        (error: unknown) => answer({ error: errorOf(error) }),
+      )
+      return true
+    },
+    cancelled(requestId) {
+      asking.get(requestId)?.abort()
+      asking.delete(requestId)
+    },
+    notify(method, params) {
+      const relay = only('notify')
+      relay?.notify?.(method, params)
+      return relay !== undefined
+    },
+  }
+}
+
+function attributed(method: string, params: Json, attribution: string | undefined): Json {
+  const { _meta, ...rest } = params
+  const { progressToken: _theirs, ...meta } = (_meta ?? {}) as Record<string, unknown>
+  const kept = Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest
+  if (attribution === undefined || method !== 'elicitation/create' || typeof params['message'] !== 'string') return kept
+  return { ...kept, message: `${attribution}: ${params['message']}` }
+}
+
+function errorOf(error: unknown): NonNullable<Message['error']> {
+  const { code, data } = error as { code?: unknown; data?: unknown }
+  if (isProtocolFailure(error) || (typeof code === 'number' && Number.isInteger(code)))
+    return { code: code as number, message: messageOf(error), ...(data === undefined ? {} : { data }) }
+  return { code: -32603, message: 'The client did not answer' }
+}

@@ -1,0 +1,122 @@
+import type { Clock } from '../core/clock.ts'
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Relay } from '../core/tool.ts'
+import { createHttpWire } from './http.ts'
+import type { EraVerdict } from './manifest.ts'
+import { openConnection, type Prior, type Seen } from './open.ts'
+import { networkReason, statusOf } from './reasons.ts'
+import type { ServerSettings } from './settings.ts'
+import type { Environment } from './spawn.ts'
+import { createStdioWire } from './stdio.ts'
+import type { Wire } from './wire.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface RequestOptions {
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal | undefined
+  readonly relay?: Relay | undefined
+  readonly onProgress?: ((params: Json) => void) | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
+/** One live, initialised connection to a server. */
+export interface Connection {
+  readonly transport: 'stdio' | 'http' | 'sse'
+  readonly era: 'legacy' | 'modern'
+  readonly capabilities: Json
+  readonly server: { readonly name: string; readonly version: string } | undefined
+  /**
+   * Sends a request and gives its result as the server sent it, unchecked.
+   * @throws ProtocolFailure for a JSON-RPC error; PegboardError E_TIMEOUT, E_CANCELLED, E_TOO_LARGE,
+   *   E_UPSTREAM_UNAVAILABLE, E_UPSTREAM_PROTOCOL
+   */
+  request(method: string, params: Json, options: RequestOptions): Promise<Json>
+  /** Asks for updates of these resources instead of the ones asked for before (2026-era servers). */
+  watch(uris: readonly string[]): void
+  /** 2026-era servers are told the level with every request. */
+  setLogLevel(level: string): void
+  /** What the server last wrote to stderr. */
+  tail(): string
+  close(graceMs?: number): Promise<void>
+}
+
+export interface ConnectOptions {
+  readonly id: string
+  readonly settings: ServerSettings
+  readonly environment: Environment
+  readonly platform: string
+  readonly clientInfo: { readonly name: string; readonly version: string }
+  readonly clock: Clock
+  readonly log: Log
+  /** What the last connection found out, to spare a legacy server the probe. */
+  readonly verdict?: EraVerdict | undefined
+  readonly connectTimeoutMs: number
+  /** Ends an attempt that is under way. */
+  readonly signal: AbortSignal
+  readonly maxFrameBytes?: number | undefined
+  /** Every live child leaves a function here that ends it at once. */
+  readonly reapers: Set<() => void>
+  /** Any notification but progress. `attributed` when the caller it belongs to has it already. */
+  onNotification(method: string, params: Json, attributed: boolean): void
+  /** The connection is gone. Not called for a connection that never was, nor after `close`. */
+  onClosed(reason: string): void
+}
+
+/**
+ * Opens a channel and finds out which protocol the server speaks, on the one process it is given: the newer era's
+ * probe first, `initialize` when it is refused or ignored. A server that dies of the probe is started again without it.
+ * @throws PegboardError E_UPSTREAM_UNAVAILABLE with a reason fit for people
+ */
+export async function connect(options: ConnectOptions): Promise<Connection> {
+  const { target } = options.settings
+  const legacy: Prior | undefined = options.verdict?.era === 'legacy' ? { kind: 'legacy' } : undefined
+  if (target.kind === 'stdio') {
+    const wire = (): Wire => createStdioWire({ ...options, target })
+    const seen: Seen = {}
+    try {
+      return await openConnection(options, wire(), legacy, seen)
+    } catch (error) {
+      if (legacy || options.signal.aborted) throw unavailable(error)
+      const prior = seen.discover
+        ? { kind: 'modern' as const, discover: seen.discover as never }
+        : seen.probeFatal && { kind: 'legacy' as const }
+      if (!prior) throw unavailable(error)
+      return await openConnection(options, wire(), prior, {}).catch((again: unknown) => {
+        throw unavailable(again)
+      })
+    }
+  }
+  const kinds: Array<'http' | 'sse'> =
+    target.kind === 'sse' || options.verdict?.transport === 'sse' ? ['sse'] : ['http', 'sse']
+  let first: unknown
+  for (const kind of kinds) {
+    try {
+      return await openConnection(
+        options,
+        await createHttpWire(target, kind),
+        kind === 'http' ? legacy : { kind: 'legacy' },
+        {},
+      )
+    } catch (error) {
+      first ??= error
+      // Only an endpoint that does not take POST may be the older kind.
+      const status = statusOf(error)
+      if (status === undefined || ![400, 404, 405, 406].includes(status)) break
+    }
+  }
+  throw unavailable(first)
+}
+
+const unavailable = (error: unknown): PegboardError =>
+  new PegboardError('E_UPSTREAM_UNAVAILABLE', reasonOf(error), { cause: error })
+
+function reasonOf(error: unknown): string {
+  if (isPegboardError(error)) return error.message
+  const status = statusOf(error)
+  if (status === 401 || status === 403) return `it wants authorization (HTTP ${status})`
+  if (status !== undefined) return `HTTP ${status}`
+  const network = networkReason(error)
+  return network === 'network error' ? messageOf(error) : network
+}

@@ -1,0 +1,104 @@
+import type { Endpoints } from '../catalog/catalog.ts'
+import { messageOf } from '../core/errors.ts'
+import { ProtocolFailure } from '../core/failure.ts'
+import type { Log } from '../core/log.ts'
+import type { Relay } from '../core/tool.ts'
+import type { Connection } from './connection.ts'
+import { isRecord } from './envelope.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface EndpointsHost {
+  readonly timeoutMs: number
+  readonly log: Log
+  /** Waits for a live connection. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
+  ready(signal: AbortSignal): Promise<Connection>
+  request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
+  /** The server's own name of a prompt. */
+  promptNamed(exposed: string): string
+}
+
+export interface ServerEndpoints extends Endpoints {
+  /** Tells a new connection what the last one had been told: subscriptions and log level. */
+  restore(connection: Connection): void
+}
+
+/** Resources, prompts, completion and logging of one server. Many clients share the connection, so subscriptions are counted. */
+export function createEndpoints(host: EndpointsHost): ServerEndpoints {
+  const subscribed = new Map<string, number>()
+  let level: string | undefined
+
+  async function follow(connection: Connection, method: string, params: Json): Promise<Json> {
+    if (connection.era === 'modern') {
+      connection.watch([...subscribed.keys()])
+      return {}
+    }
+    return await connection.request(method, params, { timeoutMs: host.timeoutMs })
+  }
+
+  async function setLevel(connection: Connection): Promise<void> {
+    if (level === undefined || !isRecord(connection.capabilities['logging'])) return
+    if (connection.era === 'modern') connection.setLogLevel(level)
+    else await connection.request('logging/setLevel', { level }, { timeoutMs: host.timeoutMs })
+  }
+
+  const answers: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>> = {
+    'resources/read': (params, relay, signal) => host.request('resources/read', params, relay, signal),
+    'prompts/get': (params, relay, signal) =>
+      host.request('prompts/get', { ...params, name: host.promptNamed(String(params['name'])) }, relay, signal),
+    async 'completion/complete'(params, relay, signal) {
+      const connection = await host.ready(signal)
+      if (!isRecord(connection.capabilities['completions'])) return { completion: { values: [] } }
+      const { ref } = params
+      const named =
+        isRecord(ref) && ref['type'] === 'ref/prompt' ? { ...ref, name: host.promptNamed(String(ref['name'])) } : ref
+      return await host.request('completion/complete', { ...params, ref: named }, relay, signal)
+    },
+    async 'resources/subscribe'(params, _relay, signal) {
+      const uri = String(params['uri'])
+      const connection = await host.ready(signal)
+      const resources = connection.capabilities['resources']
+      if (!isRecord(resources) || resources['subscribe'] !== true)
+        throw new ProtocolFailure(-32601, 'This server does not announce changes of its resources')
+      const count = subscribed.get(uri) ?? 0
+      subscribed.set(uri, count + 1)
+      if (count > 0) return {}
+      try {
+        return await follow(connection, 'resources/subscribe', { uri })
+      } catch (error) {
+        subscribed.delete(uri)
+        throw error
+      }
+    },
+    async 'resources/unsubscribe'(params, _relay, signal) {
+      const uri = String(params['uri'])
+      const count = subscribed.get(uri) ?? 0
+      if (count > 1) subscribed.set(uri, count - 1)
+      if (count !== 1) return {}
+      subscribed.delete(uri)
+      return await follow(await host.ready(signal), 'resources/unsubscribe', { uri })
+    },
+    async 'logging/setLevel'(params, _relay, signal) {
+      level = String(params['level'])
+      await setLevel(await host.ready(signal))
+      return {}
+    },
+  }
+
+  return {
+    async request(method, params, relay, signal) {
+      const answer = Object.hasOwn(answers, method) ? answers[method] : undefined
+      if (!answer) throw new ProtocolFailure(-32601, `${method} is not passed on`)
+      const { _meta, inputResponses: _answers, requestState: _state, ...own } = params
+      return await answer(own, relay, signal)
+    },
+    restore(connection) {
+      const failed = (error: unknown): void =>
+        host.log.warn('not restored after reconnecting', { error: messageOf(error) })
+      setLevel(connection).catch(failed)
+      if (subscribed.size === 0) return
+      if (connection.era === 'modern') connection.watch([...subscribed.keys()])
+      else for (const uri of subscribed.keys()) follow(connection, 'resources/subscribe', { uri }).catch(failed)
+    },
+  }
+}

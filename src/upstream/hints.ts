@@ -1,0 +1,102 @@
+import type { Effect, Example } from '../core/tool.ts'
+import { isRecord } from './envelope.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+const DESTRUCTIVE = new Set(['delete', 'drop', 'destroy', 'remove', 'kill'])
+const READS = new Set(['get', 'list', 'search', 'read'])
+// Known only so that `mark_as_read` is not taken for reading.
+const WRITES = new Set(
+  'add append apply archive book cancel close commit copy create edit execute fill insert install invite mark merge move open patch post publish push put rename reply reset run save send set start stop submit sync toggle trigger update upload write'.split(
+    ' ',
+  ),
+)
+
+/** Words of a tool's name, lower case: `getFile_contents` → get, file, contents. */
+export const wordsOf = (name: string): string[] =>
+  name
+    .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter(Boolean)
+
+const RANK: Readonly<Record<Effect, number>> = { read: 0, write: 1, destructive: 2 }
+const worse = (a: Effect, b: Effect): Effect => (RANK[a] >= RANK[b] ? a : b)
+
+/**
+ * The worst a foreign tool may do, from its name and its annotations. Annotations make it worse; they make it better
+ * only for the operator who trusts them. A tool without any counts as writing, whatever it is called.
+ */
+export function guessEffect(name: string, annotations: Json | undefined, trustHints: boolean): Effect {
+  const words = wordsOf(name)
+  const verb = words.find((word) => READS.has(word) || WRITES.has(word))
+  const byName: Effect = words.some((word) => DESTRUCTIVE.has(word))
+    ? 'destructive'
+    : verb !== undefined && READS.has(verb)
+      ? 'read'
+      : 'write'
+  if (!annotations) return worse(byName, 'write')
+  const readOnly = annotations['readOnlyHint']
+  const said: Effect = readOnly === true ? 'read' : annotations['destructiveHint'] === true ? 'destructive' : 'write'
+  if (trustHints && (readOnly !== undefined || annotations['destructiveHint'] !== undefined)) return said
+  return worse(byName, said)
+}
+
+// The first English words are what models type instead of the verb, the rest is French.
+const VERBS: Readonly<Record<string, readonly string[]>> = {
+  create: ['add', 'new', 'make', 'créer', 'ajouter'],
+  add: ['create', 'insert', 'ajouter'],
+  delete: ['remove', 'erase', 'supprimer', 'effacer'],
+  remove: ['delete', 'supprimer', 'retirer'],
+  get: ['fetch', 'show', 'obtenir', 'afficher'],
+  fetch: ['get', 'download', 'récupérer'],
+  list: ['show all', 'enumerate', 'lister'],
+  search: ['find', 'look up', 'chercher', 'rechercher'],
+  find: ['search', 'trouver', 'chercher'],
+  read: ['open', 'show', 'lire'],
+  write: ['save', 'écrire', 'enregistrer'],
+  update: ['edit', 'change', 'modifier', 'mettre à jour'],
+  edit: ['update', 'change', 'modifier'],
+  send: ['post', 'envoyer'],
+  move: ['rename', 'déplacer'],
+  run: ['execute', 'lancer', 'exécuter'],
+  execute: ['run', 'exécuter'],
+}
+
+/** What else people call it: its verb said otherwise, in English and French, before the rest of its name. */
+export function verbAliases(name: string): readonly string[] {
+  const words = wordsOf(name)
+  const at = words.findIndex((word) => Object.hasOwn(VERBS, word))
+  const others = VERBS[words[at] ?? '']
+  if (at === -1 || at > 1 || !others) return []
+  const rest = words.slice(at + 1).join(' ')
+  return others.map((verb) => (rest ? `${verb} ${rest}` : verb))
+}
+
+/** One call with a value for every required parameter, made of defaults, examples and types. */
+export function exampleOf(schema: Json): Example {
+  const properties = isRecord(schema['properties']) ? schema['properties'] : {}
+  const required = Array.isArray(schema['required']) ? schema['required'].slice(0, 12) : []
+  const entries = required
+    .filter((name): name is string => typeof name === 'string' && name !== '__proto__')
+    .map((name) => [name, sample(Object.hasOwn(properties, name) ? properties[name] : undefined, name, 0)])
+  return { input: Object.fromEntries(entries) as Json }
+}
+
+function sample(schema: unknown, name: string, depth: number): unknown {
+  if (!isRecord(schema)) return `<${name}>`
+  if (schema['const'] !== undefined) return schema['const']
+  if (schema['default'] !== undefined) return schema['default']
+  for (const key of ['examples', 'enum']) {
+    const values = schema[key]
+    if (Array.isArray(values) && values.length > 0) return values[0]
+  }
+  const variants = schema['anyOf'] ?? schema['oneOf']
+  if (Array.isArray(variants) && depth < 3) return sample(variants[0], name, depth + 1)
+  const type = Array.isArray(schema['type']) ? schema['type'][0] : schema['type']
+  if (type === 'integer' || type === 'number') return typeof schema['minimum'] === 'number' ? schema['minimum'] : 1
+  if (type === 'boolean') return true
+  if (type === 'array') return depth < 3 ? [sample(schema['items'], name, depth + 1)] : []
+  if (type === 'object') return depth < 3 ? exampleOf(schema).input : {}
+  return `<${name}>`
+}

@@ -1,0 +1,67 @@
+import type { SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { networkReason, sessionLost, statusOf } from './reasons.ts'
+import type { HttpTarget } from './settings.ts'
+import type { Message, Wire, WireEvents } from './wire.ts'
+
+type Transport = StreamableHTTPClientTransport | SSEClientTransport
+
+/** Streamable HTTP or HTTP+SSE, by the SDK's transports. Loads them, and the HTTP library, when called. */
+export async function createHttpWire(target: HttpTarget, kind: 'http' | 'sse'): Promise<Wire> {
+  const [sdk, { createHttpClient }] = await Promise.all([import('@modelcontextprotocol/client'), import('./fetch.ts')])
+  const client = await createHttpClient()
+  const options = { fetch: client.fetch, requestInit: { headers: { ...target.headers } } }
+  const url = new URL(target.url)
+  const transport: Transport =
+    kind === 'sse' ? new sdk.SSEClientTransport(url, options) : new sdk.StreamableHTTPClientTransport(url, options)
+  let gone = false
+
+  const sessionId = (): string | undefined => ('sessionId' in transport ? transport.sessionId : undefined)
+
+  return {
+    kind,
+    streamPerRequest: kind === 'http',
+    get sessionId() {
+      return sessionId()
+    },
+    async open(events: WireEvents) {
+      const lost = (reason: string): void => {
+        if (gone) return
+        gone = true
+        events.closed(reason)
+      }
+      transport.onmessage = (message: unknown) => events.message(message as Message)
+      transport.onclose = () => lost('closed')
+      transport.onerror = (error: Error) => {
+        events.error(error)
+        const reason = lossOf(error, kind, sessionId() !== undefined)
+        // Later, so that the call that failed hears its own reason first.
+        if (reason !== undefined) setImmediate(() => lost(reason))
+      }
+      await transport.start()
+    },
+    send: (message, options) => (transport as StreamableHTTPClientTransport).send(message as never, options as never),
+    setProtocolVersion: (version) => transport.setProtocolVersion(version),
+    async close(graceMs = 500) {
+      const wasOpen = !gone
+      gone = true
+      if (wasOpen && 'terminateSession' in transport && sessionId() !== undefined)
+        await Promise.race([
+          transport.terminateSession().catch(() => undefined),
+          new Promise((resolve) => setTimeout(resolve, graceMs).unref()),
+        ])
+      await transport.close()
+      await client.close()
+    },
+    tail: () => '',
+  }
+}
+
+/** Why an error means that the connection is of no more use, if it does. */
+function lossOf(error: Error, kind: 'http' | 'sse', hasSession: boolean): string | undefined {
+  // Answers come on this stream; the library would open another, to a session that does not know us.
+  if (kind === 'sse' && 'event' in error) return 'the event stream ended'
+  if (sessionLost(error, hasSession || kind === 'sse')) return 'it forgot the session'
+  if (statusOf(error) !== undefined || error.name === 'AbortError') return undefined
+  const network = networkReason(error)
+  return network === 'network error' ? undefined : network
+}

@@ -1,0 +1,240 @@
+import type { Clock } from '../core/clock.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { ProtocolFailure } from '../core/failure.ts'
+import { isRecord } from './envelope.ts'
+import { networkReason, sessionLost, statusOf } from './reasons.ts'
+import type { Message, SendOptions, Wire } from './wire.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface LaneRequest {
+  /** Total time; progress does not extend it. */
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal | undefined
+  /** Every progress notification, in the order the server sent them, all before the result. */
+  readonly onProgress?: ((params: Json) => void) | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
+export interface LaneEvents {
+  notification(method: string, params: Json): void
+  /** A request of the server we answer ourselves; `undefined` leaves it to the SDK. */
+  request(message: Message): boolean
+  closed(reason: string): void
+  /** Everything that is not ours: what the SDK client reads. */
+  rest(message: Message): void
+  error(error: Error): void
+}
+
+/**
+ * Our own requests on a wire the SDK client shares. The SDK costs 100 µs a round trip and delivers progress after the
+ * result; here a request is one string and its answer one map look-up. Ids are `p:<n>`, which the SDK never uses.
+ */
+export interface Lane {
+  open(): Promise<void>
+  request(method: string, params: Json, options: LaneRequest): Promise<Json>
+  send(message: Message, options?: SendOptions): Promise<void> | undefined
+  readonly inFlight: number
+}
+
+interface Pending {
+  readonly resolve: (result: Json) => void
+  readonly reject: (error: unknown) => void
+  readonly onProgress: ((params: Json) => void) | undefined
+  readonly settle: () => void
+}
+
+/** The server forgot our session (HTTP 404): nothing ran, and a new session may repeat the call. */
+export const SESSION_LOST = 'session lost'
+
+/**
+ * @param name of the server, for messages
+ * @param cancelMeta `_meta` of the cancellation of a request, for 2026-era servers
+ */
+export function createLane(
+  name: string,
+  wire: Wire,
+  clock: Clock,
+  events: LaneEvents,
+  cancelMeta: () => Json | undefined = () => undefined,
+): Lane {
+  const pending = new Map<string, Pending>()
+  let counter = 0
+  let closed: string | undefined
+
+  const unavailable = (reason: string, cause?: unknown): PegboardError =>
+    new PegboardError(
+      'E_UPSTREAM_UNAVAILABLE',
+      `${name} is not connected: ${reason}.`,
+      cause === undefined ? {} : { cause },
+    )
+
+  const failAll = (reason: string): void => {
+    closed = reason
+    for (const [id, call] of [...pending]) {
+      pending.delete(id)
+      call.settle()
+      call.reject(unavailable(reason))
+    }
+    events.closed(reason)
+  }
+
+  const answer = (id: string, message: Message): void => {
+    const call = pending.get(id)
+    // Late answers to what was cancelled or timed out.
+    if (!call) return
+    pending.delete(id)
+    call.settle()
+    const { error, result } = message
+    if (error !== undefined) call.reject(failureOf(error))
+    else if (isRecord(result)) call.resolve(result)
+    else call.reject(new PegboardError('E_UPSTREAM_PROTOCOL', `${name} answered without a result.`))
+  }
+
+  const receive = (message: Message): void => {
+    const { id, method } = message
+    if (method === undefined) {
+      if (typeof id === 'string' && id.startsWith('p:')) answer(id, message)
+      else events.rest(message)
+      return
+    }
+    if (id !== undefined) {
+      if (!events.request(message)) events.rest(message)
+      return
+    }
+    const params = message.params ?? {}
+    if (method === 'notifications/progress') {
+      const token = params['progressToken']
+      if (typeof token === 'string' && token.startsWith('p:')) {
+        pending.get(token)?.onProgress?.(params)
+        return
+      }
+    }
+    events.notification(method, params)
+    // The SDK only needs what its own subscriptions hang on; a flood of logs need not pass its parsers.
+    if (method.startsWith('notifications/subscriptions/') || method === 'notifications/cancelled') events.rest(message)
+  }
+
+  return {
+    open: () =>
+      wire.open({
+        message: receive,
+        closed: failAll,
+        error: events.error,
+        oversize(id, bytes) {
+          const call = id === undefined ? undefined : pending.get(id)
+          if (!call || id === undefined) return events.error(new Error(`a message of ${bytes} bytes was dropped`))
+          pending.delete(id)
+          call.settle()
+          call.reject(new PegboardError('E_TOO_LARGE', `${name} answered with ${bytes} bytes.`))
+        },
+      }),
+    send: (message, options) => wire.send(message, options),
+    get inFlight() {
+      return pending.size
+    },
+    request(method, params, options) {
+      const { signal } = options
+      if (closed !== undefined) return Promise.reject(unavailable(closed))
+      if (signal?.aborted) return Promise.reject(abortReason(signal))
+      const id = `p:${++counter}`
+      return new Promise<Json>((resolve, reject) => {
+        const stream = wire.streamPerRequest ? new AbortController() : undefined
+        const drop = (error: unknown): boolean => {
+          if (!pending.delete(id)) return false
+          settle()
+          reject(error)
+          return true
+        }
+        const abandon = (error: unknown, reason: string): void => {
+          if (!drop(error)) return
+          // Modern HTTP has no other way to cancel; everywhere else the server is told.
+          if (stream && cancelMeta() !== undefined) stream.abort()
+          else cancel(id, reason)
+        }
+        const onAbort = (): void => abandon(abortReason(signal as AbortSignal), 'cancelled')
+        const stopTimer = clock.after(options.timeoutMs, () =>
+          abandon(
+            new PegboardError('E_TIMEOUT', `${name} did not answer ${method} within ${options.timeoutMs} ms.`),
+            'timed out',
+          ),
+        )
+        const settle = (): void => {
+          stopTimer()
+          signal?.removeEventListener('abort', onAbort)
+        }
+        signal?.addEventListener('abort', onAbort, { once: true })
+        pending.set(id, { resolve, reject, onProgress: options.onProgress, settle })
+        const body = options.onProgress
+          ? { ...params, _meta: { ...(params['_meta'] as Json | undefined), progressToken: id } }
+          : params
+        try {
+          const sent = wire.send(
+            { jsonrpc: '2.0', id, method, params: body },
+            stream && {
+              requestSignal: stream.signal,
+              onRequestStreamEnd: () => drop(unavailable('it ended the answer early')),
+              ...(options.headers ? { headers: options.headers } : {}),
+            },
+          )
+          sent?.catch((error: unknown) => drop(sendFailure(name, error, wire.sessionId !== undefined)))
+        } catch (error) {
+          drop(isPegboardError(error) ? unavailable(error.message) : error)
+        }
+      })
+    },
+  }
+
+  function cancel(requestId: string, reason: string): void {
+    if (closed !== undefined) return
+    const _meta = cancelMeta()
+    try {
+      wire
+        .send({
+          jsonrpc: '2.0',
+          method: 'notifications/cancelled',
+          params: { requestId, reason, ...(_meta ? { _meta } : {}) },
+        })
+        ?.catch((error: unknown) => events.error(error as Error))
+    } catch (error) {
+      events.error(error as Error)
+    }
+  }
+}
+
+const abortReason = (signal: AbortSignal): unknown =>
+  isPegboardError(signal.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.')
+
+function failureOf(error: unknown): ProtocolFailure {
+  if (!isRecord(error)) return new ProtocolFailure(-32603, 'unreadable error')
+  const { code, message, data } = error
+  return new ProtocolFailure(typeof code === 'number' ? code : -32603, typeof message === 'string' ? message : '', data)
+}
+
+/** A request an HTTP endpoint refused. JSON-RPC errors in the body stay what they are; the rest is unavailability. */
+function sendFailure(name: string, error: unknown, hasSession: boolean): unknown {
+  if (sessionLost(error, hasSession))
+    return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} forgot the session.`, { cause: SESSION_LOST })
+  const data = (error as { data?: { text?: unknown } }).data
+  const status = statusOf(error)
+  if (status !== undefined && status < 500 && typeof data?.text === 'string') {
+    const body = parseBody(data.text)
+    if (isRecord(body) && isRecord(body['error'])) return failureOf(body['error'])
+  }
+  if (status === 401 || status === 403)
+    return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} refuses us (HTTP ${status}); check its headers.`, {
+      cause: error,
+      retryable: false,
+    })
+  const reason = status === undefined ? networkReason(error) : `HTTP ${status}`
+  return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} cannot be reached: ${reason}.`, { cause: error })
+}
+
+function parseBody(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,79 @@
+import type { Client, McpSubscription } from '@modelcontextprotocol/client'
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { isRecord } from './envelope.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface Listening {
+  /** Follows these resources, and no others. */
+  watch(uris: readonly string[]): void
+  stop(): void
+}
+
+const LISTS = {
+  tools: 'notifications/tools/list_changed',
+  prompts: 'notifications/prompts/list_changed',
+  resources: 'notifications/resources/list_changed',
+} as const
+
+/**
+ * Keeps the change subscriptions of a 2026-era connection open, and opens them again when the server ends them.
+ * A gap may have hidden a change, so after one every list counts as changed.
+ */
+export function keepListening(
+  client: Client,
+  capabilities: Json,
+  clock: Clock,
+  log: Log,
+  alive: () => boolean,
+  changed: (method: string, params: Json, attributed: boolean) => void,
+): Listening {
+  const kinds = (Object.keys(LISTS) as Array<keyof typeof LISTS>).filter((kind) => {
+    const capability = capabilities[kind]
+    return isRecord(capability) && capability['listChanged'] === true
+  })
+  const lists =
+    kinds.length > 0 ? follow(Object.fromEntries(kinds.map((kind) => [`${kind}ListChanged`, true])), kinds) : undefined
+  let resources: (() => void) | undefined
+
+  function follow(filter: object, after: readonly (keyof typeof LISTS)[]): () => void {
+    let stopped = false
+    let subscription: McpSubscription | undefined
+    let cancelRetry = (): void => undefined
+    const retry = (waitMs: number): void => {
+      if (stopped || !alive()) return
+      cancelRetry = clock.after(waitMs, () => void open(waitMs, true))
+    }
+    const open = async (waitMs: number, again: boolean): Promise<void> => {
+      try {
+        subscription = await client.listen(filter, { timeout: 10_000 })
+        if (stopped) return await subscription.close()
+        if (again) for (const kind of after) changed(LISTS[kind], {}, false)
+        const cause = await subscription.closed
+        if (cause !== 'local') retry(1_000)
+      } catch (error) {
+        log.debug('subscription', { error: messageOf(error) })
+        retry(Math.min(waitMs * 2, 60_000))
+      }
+    }
+    void open(500, false)
+    return () => {
+      stopped = true
+      cancelRetry()
+      void subscription?.close().catch((error: unknown) => log.debug('subscription', { error: messageOf(error) }))
+    }
+  }
+
+  return {
+    watch(uris) {
+      resources?.()
+      resources = uris.length > 0 ? follow({ resourceSubscriptions: [...uris] }, []) : undefined
+    },
+    stop() {
+      lists?.()
+      resources?.()
+    },
+  }
+}

@@ -1,0 +1,122 @@
+import { messageOf } from '../core/errors.ts'
+import type { Connection } from './connection.ts'
+import { readDefinition, type ToolRecord } from './definition.ts'
+import { isRecord } from './envelope.ts'
+import { mirroredArguments } from './mirror.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export type ListKind = 'tools' | 'resources' | 'prompts'
+
+/** All a server offers. */
+export interface Listing {
+  readonly tools: readonly ToolRecord[]
+  readonly resources: readonly Json[]
+  readonly templates: readonly Json[]
+  readonly prompts: readonly Json[]
+}
+
+export const emptyListing: Listing = { tools: [], resources: [], templates: [], prompts: [] }
+
+const MAX_PAGES = 50
+const MAX_ITEMS = 500
+const LIST_MS = 15_000
+
+/**
+ * Asks for the lists of these kinds and leaves the others as they were. Without tools there is nothing to show, so a
+ * failure there is thrown; the other lists are warned about and taken as empty.
+ */
+export async function readListing(
+  connection: Connection,
+  kinds: ReadonlySet<ListKind>,
+  before: Listing,
+  warn: (message: string) => void,
+): Promise<Listing> {
+  const has = (kind: ListKind): boolean => isRecord(connection.capabilities[kind])
+  const optional = async (kind: ListKind, method: string, key: string, id: string): Promise<readonly Json[]> => {
+    if (!has(kind)) return []
+    try {
+      return (await pages(connection, method, key, warn)).filter(
+        (one): one is Record<string, unknown> => isRecord(one) && typeof one[id] === 'string',
+      )
+    } catch (error) {
+      warn(`${method} failed: ${messageOf(error)}`)
+      return []
+    }
+  }
+  const [tools, resources, templates, prompts] = await Promise.all([
+    !kinds.has('tools') ? before.tools : has('tools') ? readTools(connection, warn) : [],
+    kinds.has('resources') ? optional('resources', 'resources/list', 'resources', 'uri') : before.resources,
+    kinds.has('resources')
+      ? optional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
+      : before.templates,
+    kinds.has('prompts') ? optional('prompts', 'prompts/list', 'prompts', 'name') : before.prompts,
+  ])
+  return { tools, resources, templates, prompts }
+}
+
+async function readTools(connection: Connection, warn: (message: string) => void): Promise<readonly ToolRecord[]> {
+  const tools = new Map<string, ToolRecord>()
+  for (const raw of await pages(connection, 'tools/list', 'tools', warn)) {
+    const record = readDefinition(raw)
+    if (typeof record === 'string') {
+      warn(`skipped ${record}`)
+      continue
+    }
+    if (tools.has(record.name)) {
+      warn(`skipped a second tool named ${JSON.stringify(record.name)}`)
+      continue
+    }
+    if (record.mirrors && connection.era === 'modern' && connection.transport === 'http') {
+      const mirrored = mirroredArguments((raw as Json)['inputSchema'])
+      if (typeof mirrored === 'string') {
+        warn(`skipped ${JSON.stringify(record.name)}: ${mirrored}`)
+        continue
+      }
+    }
+    tools.set(record.name, record)
+  }
+  return [...tools.values()]
+}
+
+/** Every page, until the server stops, repeats itself or has had enough chances. */
+async function pages(
+  connection: Connection,
+  method: string,
+  key: string,
+  warn: (message: string) => void,
+): Promise<unknown[]> {
+  const items: unknown[] = []
+  const seen = new Set<string>()
+  let cursor: string | undefined
+  for (let page = 1; ; page++) {
+    const result = await connection.request(method, cursor === undefined ? {} : { cursor }, { timeoutMs: LIST_MS })
+    const part = result[key]
+    if (!Array.isArray(part)) {
+      warn(`${method} answered without ${key}`)
+      break
+    }
+    items.push(...part)
+    const next = result['nextCursor']
+    if (typeof next !== 'string' || next === '') break
+    const stop =
+      items.length >= MAX_ITEMS
+        ? `${MAX_ITEMS} entries`
+        : page >= MAX_PAGES
+          ? `${MAX_PAGES} pages`
+          : seen.has(next)
+            ? 'a page it repeats'
+            : undefined
+    if (stop) {
+      warn(`${method} was cut at ${stop}`)
+      break
+    }
+    seen.add(next)
+    cursor = next
+  }
+  if (items.length > MAX_ITEMS) {
+    warn(`${method} was cut at ${MAX_ITEMS} entries`)
+    items.length = MAX_ITEMS
+  }
+  return items
+}

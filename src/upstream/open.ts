@@ -1,0 +1,183 @@
+import type { Transport, TransportSendOptions } from '@modelcontextprotocol/client'
+import type { Clock } from '../core/clock.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import { type Asks, createAsks } from './asks.ts'
+import type { Connection, ConnectOptions } from './connection.ts'
+import { createEnvelope, type Envelope, isRecord, ownCapabilities } from './envelope.ts'
+import { createLane, type Lane } from './lane.ts'
+import { keepListening } from './listen.ts'
+import type { Message, Wire } from './wire.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** An era known beforehand, as the SDK takes it. */
+export type Prior = { readonly kind: 'legacy' } | { readonly kind: 'modern'; readonly discover: never }
+
+// Long enough for a server on a loaded machine, short enough for one that never answers what it does not know.
+const PROBE_MS = 2_000
+const HTTP_PROBE_MS = 10_000
+
+/** What a failed attempt teaches the next. */
+export interface Seen {
+  /** An answer to the probe that came after we had stopped waiting for it. */
+  discover?: Json
+  /** The process ended while it was being probed. */
+  probeFatal?: boolean
+}
+
+/** One try at one channel. Leaves nothing open when it fails. */
+export async function openConnection(
+  options: ConnectOptions,
+  wire: Wire,
+  prior: Prior | undefined,
+  seen: Seen,
+): Promise<Connection> {
+  const { id, settings, clock, log } = options
+  let state: 'opening' | 'open' | 'closed' = 'opening'
+  let era: 'legacy' | 'modern' | undefined
+  let logLevel: string | undefined
+  let deadReason = ''
+  let spokenTo = false
+  let envelope: Envelope | undefined
+
+  const attribution = settings.prefix === '' ? undefined : id
+  const asks: Asks = createAsks(settings.relay, attribution, (response) => {
+    // A question may be answered after the server has gone.
+    if (state !== 'closed') lane.send(response)?.catch((error: unknown) => log.debug('answer not sent', { error }))
+  })
+  const lane: Lane = createLane(
+    id,
+    wire,
+    clock,
+    {
+      notification(method, params) {
+        if (method === 'notifications/cancelled') return asks.cancelled(params['requestId'])
+        const attributed = method === 'notifications/message' && asks.notify(method, params)
+        if (method === 'notifications/elicitation/complete') asks.notify(method, params)
+        options.onNotification(method, params, attributed)
+      },
+      request: (message) => era !== 'modern' && asks.request(message),
+      closed(reason) {
+        const was = state
+        state = 'closed'
+        deadReason = reason
+        outer.onclose?.()
+        if (was === 'open') options.onClosed(reason)
+      },
+      rest(message) {
+        if (state === 'opening' && isProbeAnswer(message)) seen.discover = message.result as Json
+        outer.onmessage?.(message as never)
+      },
+      error: (error) => log.debug('upstream', { error: messageOf(error) }),
+    },
+    () => envelope?.meta(undefined),
+  )
+
+  // What the SDK client takes for its transport. With `pid` and `stderr` it takes it for a child process that must be
+  // probed in place.
+  const outer: Transport & { pid?: null; stderr?: null } = {
+    ...(wire.kind === 'stdio' ? { pid: null, stderr: null } : {}),
+    hasPerRequestStream: wire.streamPerRequest,
+    start: () => opening,
+    send: async (message, sendOptions?: TransportSendOptions) => {
+      spokenTo = true
+      await lane.send(message as Message, sendOptions as never)
+    },
+    close: () => wire.close(0),
+    setProtocolVersion: (negotiated) => wire.setProtocolVersion?.(negotiated),
+  }
+  Object.defineProperty(outer, 'sessionId', { get: () => wire.sessionId, enumerable: true })
+
+  // A child starts while the SDK is still being loaded; `start` above reports its failure.
+  const opening = lane.open()
+  opening.catch(() => undefined)
+  const { Client } = await import('@modelcontextprotocol/client')
+  const client = new Client(options.clientInfo, {
+    capabilities: ownCapabilities(settings.relay) as never,
+    versionNegotiation: { mode: 'auto', probe: { timeoutMs: wire.kind === 'stdio' ? PROBE_MS : HTTP_PROBE_MS } },
+    jsonSchemaValidator: noValidator,
+  })
+  client.onerror = (error) => log.debug('upstream', { error: messageOf(error) })
+
+  const giveUp = deadline(clock, options.connectTimeoutMs, options.signal)
+  try {
+    await Promise.race([
+      client.connect(outer, { timeout: options.connectTimeoutMs, ...(prior ? { prior: prior as never } : {}) }),
+      giveUp.passed,
+    ])
+  } catch (error) {
+    seen.probeFatal =
+      prior === undefined &&
+      spokenTo &&
+      deadReason !== '' &&
+      (error as { code?: unknown }).code === 'ERA_NEGOTIATION_FAILED'
+    const tail = wire.tail().trim()
+    if (tail) log.debug('stderr', { tail })
+    const died = wire.kind === 'stdio' && deadReason !== '' && deadReason !== 'closed' ? deadReason : undefined
+    await wire.close(0)
+    throw died === undefined ? error : new PegboardError('E_UPSTREAM_UNAVAILABLE', died, { cause: error })
+  } finally {
+    giveUp.stop()
+  }
+  era = client.getProtocolEra() ?? 'legacy'
+  const version = era === 'modern' ? client.getNegotiatedProtocolVersion() : undefined
+  envelope = createEnvelope(version, options.clientInfo, settings.relay, () => logLevel)
+  state = 'open'
+  const meta = envelope.meta
+  const capabilities = (client.getServerCapabilities() ?? {}) as Json
+  const listening =
+    era === 'modern'
+      ? keepListening(client, capabilities, clock, log, () => state === 'open', options.onNotification)
+      : undefined
+
+  return {
+    transport: wire.kind,
+    era,
+    capabilities,
+    server: client.getServerVersion(),
+    request(method, params, { relay, ...rest }) {
+      const _meta = meta(relay)
+      const body = _meta ? { ...params, _meta } : params
+      if (!relay) return lane.request(method, body, rest)
+      asks.enter(relay)
+      return lane.request(method, body, rest).finally(() => asks.leave(relay))
+    },
+    watch: (uris) => listening?.watch(uris),
+    setLogLevel(level) {
+      logLevel = level
+    },
+    tail: () => wire.tail(),
+    async close(graceMs) {
+      state = 'closed'
+      listening?.stop()
+      await wire.close(graceMs)
+    },
+  }
+}
+
+const isProbeAnswer = ({ id, result }: Message): boolean =>
+  typeof id === 'string' &&
+  id.startsWith('server-discover-probe') &&
+  isRecord(result) &&
+  Array.isArray(result['supportedVersions'])
+
+// Results are passed on unchecked, so the SDK's validator is never needed; making one loads a compiler.
+const noValidator = {
+  getValidator: () => (input: unknown) => ({ valid: true as const, data: input as never, errorMessage: undefined }),
+}
+
+function deadline(clock: Clock, ms: number, signal: AbortSignal): { readonly passed: Promise<never>; stop(): void } {
+  let stop = (): void => undefined
+  const passed = new Promise<never>((_, reject) => {
+    const end = (reason: string): void => reject(new PegboardError('E_UPSTREAM_UNAVAILABLE', reason))
+    const onAbort = (): void => end('it was stopped')
+    const cancelTimer = clock.after(ms, () => end(`no answer within ${ms / 1_000} s`))
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
+    stop = () => {
+      cancelTimer()
+      signal.removeEventListener('abort', onAbort)
+    }
+  })
+  return { passed, stop: () => stop() }
+}

@@ -1,0 +1,24 @@
+/** The HTTP status an SDK error carries, if any. */
+export function statusOf(error: unknown): number | undefined {
+  const { data, code, cause } = error as { data?: { status?: unknown }; code?: unknown; cause?: unknown }
+  if (typeof data?.status === 'number') return data.status
+  if (typeof code === 'number' && code >= 400 && code < 600) return code
+  const said = error instanceof Error ? /\(HTTP (\d{3})\)/.exec(error.message)?.[1] : undefined
+  return said ? Number(said) : cause instanceof Error ? statusOf(cause) : undefined
+}
+
+/** `ECONNREFUSED` and the like: messages of network errors carry addresses. */
+export function networkReason(error: unknown): string {
+  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth++) {
+    const { code } = at as NodeJS.ErrnoException
+    if (typeof code === 'string' && /^(E[A-Z]+|UND_ERR_[A-Z_]+)$/.test(code)) return code
+  }
+  return 'network error'
+}
+
+/** The server no longer knows our session: 404 says the protocol, 400 with a word about it say many servers. */
+export function sessionLost(error: unknown, hasSession: boolean): boolean {
+  if (!hasSession) return false
+  const status = statusOf(error)
+  return status === 404 || (status === 400 && error instanceof Error && /session/i.test(error.message))
+}

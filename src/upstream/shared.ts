@@ -1,0 +1,32 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
+import type { ManifestStore } from './manifest.ts'
+import type { Environment } from './spawn.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface UpstreamHooks {
+  /** A log message of a server that belongs to no call in flight; those of a call went to its caller. */
+  onLog?(server: string, params: Json): void
+  onResourceUpdated?(server: string, uri: string, params: Json): void
+}
+
+/** What all servers of a gateway share. */
+export interface UpstreamShared {
+  readonly catalog: Catalog
+  readonly log: Log
+  readonly clock: Clock
+  readonly environment: Environment
+  readonly platform: string
+  readonly clientInfo: { readonly name: string; readonly version: string }
+  readonly manifests: ManifestStore | undefined
+  readonly hooks: UpstreamHooks
+  /** Names no tool may take. */
+  readonly reserved: ReadonlySet<string>
+  readonly callTimeoutMs: number
+  readonly connectTimeoutMs: number
+  readonly maxFrameBytes: number | undefined
+  /** Ends every live child at once; for the last moment of this process. */
+  readonly reapers: Set<() => void>
+}

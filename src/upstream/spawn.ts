@@ -1,0 +1,123 @@
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+// Secrets of ours must not leak into children, so the list names what programs need to find their files and speak the
+// right language. NODE_EXTRA_CA_CERTS is left out on purpose: it costs every Node child 30 ms.
+const INHERITED_POSIX = ['PATH', 'HOME', 'USER', 'LOGNAME', 'LANG', 'LANGUAGE', 'TMPDIR', 'SHELL', 'TERM']
+const INHERITED_WINDOWS = [
+  'PATH',
+  'PATHEXT',
+  'APPDATA',
+  'LOCALAPPDATA',
+  'COMSPEC',
+  'HOMEDRIVE',
+  'HOMEPATH',
+  'PROCESSOR_ARCHITECTURE',
+  'PROGRAMDATA',
+  'PROGRAMFILES',
+  'PROGRAMFILES(X86)',
+  'PROGRAMW6432',
+  'SYSTEMDRIVE',
+  'SYSTEMROOT',
+  'TEMP',
+  'TMP',
+  'USERNAME',
+  'USERPROFILE',
+  'WINDIR',
+]
+
+/** The environment of a child: a short list of what every program needs, `LC_*`, and what the entry itself names. */
+export function childEnvironment(ours: Environment, named: Environment, platform: string): Record<string, string> {
+  const windows = platform === 'win32'
+  const wanted = new Set(windows ? INHERITED_WINDOWS : INHERITED_POSIX)
+  const env: Record<string, string> = {}
+  for (const [key, value] of Object.entries(ours)) {
+    if (value === undefined || value.startsWith('()')) continue
+    if (wanted.has(windows ? key.toUpperCase() : key) || key.startsWith('LC_')) env[key] = value
+  }
+  for (const [key, value] of Object.entries(named)) if (value !== undefined) env[key] = value
+  return env
+}
+
+/** Reads `KEY=VALUE` lines; `#` starts a comment, quotes around a value are taken off. */
+export function parseEnvFile(text: string): Record<string, string> {
+  const env: Record<string, string> = {}
+  for (const line of text.split(/\r?\n/)) {
+    const match = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$/.exec(line)
+    if (match?.[1] !== undefined) env[match[1]] = (match[2] ?? '').replace(/^(["'])(.*)\1$/, '$2')
+  }
+  return env
+}
+
+export interface SpawnPlan {
+  readonly file: string
+  readonly args: readonly string[]
+  readonly options: Pick<SpawnOptions, 'detached' | 'windowsHide' | 'windowsVerbatimArguments' | 'shell'>
+}
+
+/**
+ * How to start a program so that no shell reads its arguments and all it starts can be ended with it.
+ * On Windows, `npx` and the like are batch files, which only cmd.exe runs: their arguments are quoted for it.
+ */
+export function spawnPlan(
+  command: string,
+  args: readonly string[],
+  env: Environment,
+  platform: string,
+  exists: (file: string) => boolean = existsSync,
+): SpawnPlan {
+  if (platform !== 'win32') return { file: command, args, options: { detached: true, shell: false } }
+  const found = findOnWindows(command, env, exists)
+  if (!/\.(cmd|bat)$/i.test(found)) return { file: found, args, options: { windowsHide: true, shell: false } }
+  const line = [escapeMeta(path.win32.normalize(found)), ...args.map(quoteForBatch)].join(' ')
+  return {
+    file: read(env, 'COMSPEC') ?? 'cmd.exe',
+    args: ['/d', '/s', '/c', `"${line}"`],
+    options: { windowsHide: true, windowsVerbatimArguments: true, shell: false },
+  }
+}
+
+// Environment names have no case on Windows, but the record that holds them does.
+const read = (env: Environment, name: string): string | undefined =>
+  env[name] ?? Object.entries(env).find(([key]) => key.toUpperCase() === name)?.[1]
+
+function findOnWindows(command: string, env: Environment, exists: (file: string) => boolean): string {
+  const suffixes = (read(env, 'PATHEXT') ?? '.COM;.EXE;.BAT;.CMD').split(';')
+  const names = path.win32.extname(command) ? [command] : suffixes.map((suffix) => command + suffix.toLowerCase())
+  if (/[\\/]/.test(command)) return names.find(exists) ?? command
+  for (const folder of (read(env, 'PATH') ?? '').split(';'))
+    for (const name of names) {
+      const file = folder ? path.win32.join(folder, name) : ''
+      if (file && exists(file)) return file
+    }
+  return command
+}
+
+const escapeMeta = (text: string): string => text.replaceAll(/[()\][%!^"`<>&|;, *?]/g, '^$&')
+
+function quoteForBatch(arg: string): string {
+  const quoted = `"${arg.replaceAll(/(\\*)"/g, '$1$1\\"').replace(/(\\*)$/, '$1$1')}"`
+  // The batch file hands its arguments to cmd.exe once more.
+  return escapeMeta(escapeMeta(quoted))
+}
+
+/** Ends a child and everything it started. Says nothing when there is no one left. */
+export function killTree(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL', platform: string): void {
+  const { pid } = child
+  if (pid === undefined) return
+  if (platform === 'win32') {
+    spawn('taskkill', ['/pid', String(pid), '/T', '/F'], { stdio: 'ignore', windowsHide: true }).on('error', () => {
+      child.kill('SIGKILL')
+    })
+    return
+  }
+  try {
+    process.kill(-pid, signal)
+  } catch (error) {
+    // ESRCH: gone already. EPERM: macOS says so of a group of zombies.
+    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
+}

@@ -1,0 +1,179 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+import { PegboardError } from '../core/errors.ts'
+import { createFrames } from './frames.ts'
+import type { StdioTarget } from './settings.ts'
+import { childEnvironment, type Environment, killTree, parseEnvFile, spawnPlan } from './spawn.ts'
+import type { Message, Wire, WireEvents } from './wire.ts'
+
+export interface StdioOptions {
+  readonly target: StdioTarget
+  /** Our own environment, of which the child gets little. */
+  readonly environment: Environment
+  readonly platform: string
+  /** Longest line read; default 64 MiB. A longer one fails the call it answers, nothing else. */
+  readonly maxFrameBytes?: number | undefined
+  /** Holds a function for every child alive: for the last moment of this process. */
+  readonly reapers: Set<() => void>
+}
+
+const MAX_FRAME = 64 * 1024 * 1024
+const MAX_UNREAD = 64 * 1024 * 1024
+const TAIL = 8 * 1024
+// A server may print a banner; one that prints nothing else is not an MCP server.
+const MAX_NOISE = 1_000
+
+type Child = ChildProcessByStdio<Writable, Readable, Readable>
+
+/** A child process of its own group, speaking JSON lines on its pipes. */
+export function createStdioWire(options: StdioOptions): Wire {
+  const { target, platform } = options
+  let child: Child | undefined
+  let events: WireEvents | undefined
+  let stderr = ''
+  let outgoing = ''
+  let noise = 0
+  let gone = false
+  let exited: Promise<void> = Promise.resolve()
+
+  const reap = (): void => {
+    if (child) killTree(child, 'SIGKILL', platform)
+  }
+
+  const lost = (reason: string): void => {
+    if (gone) return
+    gone = true
+    outgoing = ''
+    reap()
+    options.reapers.delete(reap)
+    child?.stdin.destroy()
+    child?.stdout.destroy()
+    child?.stderr.destroy()
+    events?.closed(reason)
+  }
+
+  const frames = createFrames(options.maxFrameBytes ?? MAX_FRAME, {
+    frame(line) {
+      const message = parse(line)
+      if (message === undefined) {
+        if (++noise > MAX_NOISE) lost('it prints things that are not MCP')
+        return
+      }
+      noise = 0
+      if (Array.isArray(message)) for (const one of message) events?.message(one as Message)
+      else events?.message(message as Message)
+    },
+    oversize(head, tail, bytes) {
+      const id = /"id"\s*:\s*"(p:\d+)"/.exec(`${tail.toString('latin1')}\n${head.toString('latin1')}`)?.[1]
+      events?.oversize(id, bytes)
+    },
+  })
+
+  const flush = (): void => {
+    const lines = outgoing
+    outgoing = ''
+    if (!gone && lines) child?.stdin.write(lines)
+  }
+
+  return {
+    kind: 'stdio',
+    streamPerRequest: false,
+    async open(wired) {
+      events = wired
+      const fromFile = target.envFile === undefined ? {} : parseEnvFile(await readFile(target.envFile, 'utf8'))
+      const env = childEnvironment(options.environment, { ...fromFile, ...target.env }, platform)
+      const plan = spawnPlan(target.command, target.args, env, platform)
+      child = spawn(plan.file, [...plan.args], {
+        ...plan.options,
+        env,
+        stdio: ['pipe', 'pipe', 'pipe'],
+        ...(target.cwd === undefined ? {} : { cwd: target.cwd }),
+      }) as Child
+      const started = child
+      options.reapers.add(reap)
+      exited = new Promise((resolve) => {
+        started.once('exit', (code, signal) => {
+          resolve()
+          // What it wrote last may still be in the pipe; a grandchild may hold the pipe open for ever.
+          const end = (): void => lost(signal ? `it was ended by ${signal}` : `it exited with code ${code}`)
+          started.stdout.once('close', end)
+          setTimeout(end, 200).unref()
+        })
+        started.once('error', () => resolve())
+      })
+      started.stdout.on('data', frames)
+      started.stderr.on('data', (chunk: Buffer) => {
+        stderr = (stderr + chunk.toString('utf8')).slice(-TAIL)
+      })
+      // A broken pipe is told by `exit`, with a better reason.
+      for (const stream of [started.stdin, started.stdout, started.stderr]) stream.on('error', () => undefined)
+      await new Promise<void>((resolve, reject) => {
+        started.once('spawn', resolve)
+        started.once('error', (error: NodeJS.ErrnoException) => {
+          const what = path.basename(target.command)
+          const reason = error.code === 'ENOENT' ? `command not found: ${what}` : `${what} cannot start (${error.code})`
+          lost(reason)
+          reject(new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, { cause: error }))
+        })
+      })
+    },
+    send(message) {
+      if (gone || !child) throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server has gone')
+      if (child.stdin.writableLength > MAX_UNREAD)
+        throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server does not read what it is sent')
+      // One write for all that is sent in one turn: 32 calls at a time cost one system call, not 32.
+      if (outgoing === '') queueMicrotask(flush)
+      outgoing += `${JSON.stringify(message)}\n`
+      return undefined
+    },
+    async close(graceMs = 500) {
+      if (!child || child.pid === undefined) return lost('closed')
+      const left = child.exitCode !== null || child.signalCode !== null
+      if (!left && !gone) {
+        flush()
+        child.stdin.end()
+        if (!(await within(exited, graceMs))) {
+          killTree(child, 'SIGTERM', platform)
+          await within(exited, graceMs)
+        }
+      }
+      lost('closed')
+      await within(exited, 1_000)
+    },
+    tail: () => stderr,
+  }
+}
+
+/** An object or a batch; `undefined` for banners, colour codes and other noise. */
+function parse(line: Buffer): unknown {
+  const first = line[0]
+  if (first !== 0x7b && first !== 0x5b) {
+    const text = line.toString('utf8').trim()
+    return text === '' ? [] : text.startsWith('{') ? parseText(text) : undefined
+  }
+  return parseText(line.toString('utf8'))
+}
+
+function parseText(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && (Array.isArray(value) || 'method' in value || 'id' in value)
+      ? value
+      : undefined
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}
+
+function within(done: Promise<void>, ms: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(false), ms)
+    void done.then(() => {
+      clearTimeout(timer)
+      resolve(true)
+    })
+  })
+}

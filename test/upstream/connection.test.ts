@@ -1,0 +1,223 @@
+import { describe, expect, it } from 'vitest'
+import { createCatalog } from '../../src/catalog/catalog.ts'
+import type { Manifest } from '../../src/upstream/manifest.ts'
+import { modern, real, scripted, settingsOf, until, withHttpServer, withServers } from './host.ts'
+
+describe('servers that do not come up', () => {
+  it('delay nobody: a missing command, a crash and a silent one beside one that works', () =>
+    withServers(
+      {
+        missing: { command: 'no-such-command-anywhere' },
+        crashing: { command: process.execPath, args: ['-e', 'process.stderr.write("bad key"); process.exit(2)'] },
+        silent: scripted('--silent'),
+        fine: scripted(),
+      },
+      async ({ upstreams, text, catalog, logged }) => {
+        const startedAt = performance.now()
+        await until(() => upstreams.status().find((one) => one.id === 'fine')?.state === 'ready')
+        expect(performance.now() - startedAt).toBeLessThan(2_000)
+        expect(await text('mcp_fine.echo', { text: 'here' })).toBe('here')
+        await until(() => upstreams.status().filter((one) => one.state === 'failing').length === 2)
+        expect(upstreams.status()).toMatchObject([
+          { id: 'missing', state: 'failing', reason: 'command not found: no-such-command-anywhere' },
+          { id: 'crashing', state: 'failing', reason: 'it exited with code 2' },
+          { id: 'silent', state: 'connecting' },
+          { id: 'fine', state: 'ready' },
+        ])
+        expect(catalog.snapshot().owners.get('mcp_missing')).toMatchObject({ state: 'failing', tools: [] })
+        expect(logged).toContainEqual(expect.objectContaining({ level: 'warn', scope: 'mcp_crashing' }))
+      },
+      { wait: false },
+    ))
+
+  it('are said to have failed when they answer nothing at all', () =>
+    withServers(
+      { silent: scripted('--silent') },
+      async ({ upstreams }) => {
+        await until(() => upstreams.status()[0]?.state === 'failing')
+        expect(upstreams.status()[0]?.reason).toBe('no answer within 0.5 s')
+      },
+      { wait: false, connectTimeoutMs: 500 },
+    ))
+
+  it('are tried again until they are there', () => {
+    const port = 40_000 + (process.pid % 10_000)
+    return withServers(
+      { late: { url: `http://127.0.0.1:${port}/mcp` } },
+      async ({ upstreams, text }) => {
+        await until(() => upstreams.status()[0]?.state === 'failing')
+        expect(upstreams.status()[0]?.reason).toBe('ECONNREFUSED')
+        await withHttpServer(
+          real('everything', 'streamableHttp'),
+          /listening on port/,
+          async () => {
+            await until(() => upstreams.status()[0]?.state === 'ready', 15_000)
+            expect(await text('mcp_late.echo', { message: 'at last' })).toBe('Echo: at last')
+          },
+          { PORT: String(port) },
+        )
+      },
+      { wait: false },
+    )
+  })
+})
+
+describe('a server that goes away', () => {
+  it('keeps its tools, says what it is doing, and is started by the next call [DIG-96]', () =>
+    withServers({ fake: scripted() }, async ({ catalog, call, text, tool }) => {
+      const before = catalog.snapshot().owners.get('mcp_fake')?.tools.length
+      const states: string[] = []
+      catalog.onChange((now) => states.push(String(now.owners.get('mcp_fake')?.state)))
+      await expect(call('mcp_fake.crash')).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
+      const owner = catalog.snapshot().owners.get('mcp_fake')
+      expect(owner).toMatchObject({ state: 'connecting', reason: 'disconnected: it exited with code 1' })
+      expect(owner?.tools).toHaveLength(before ?? 0)
+      expect(await text('mcp_fake.echo', { text: 'again' })).toBe('again')
+      // Dying at once is not waited for a second time.
+      await expect(call('mcp_fake.crash')).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
+      expect(tool('mcp_fake.echo').available({} as never)).toBe('fake is reconnecting (attempt 2)')
+      await expect(call('mcp_fake.echo', { text: 'x' })).rejects.toMatchObject({
+        code: 'E_UPSTREAM_UNAVAILABLE',
+        retryAfterMs: 1_000,
+      })
+      await until(() => tool('mcp_fake.echo').available({} as never) === true)
+      expect(states).toEqual(['connecting', 'ready', 'failing', 'ready'])
+    }))
+
+  it('over HTTP is joined again when it is back', () => {
+    const port = String(30_000 + (process.pid % 10_000))
+    const serve = (test: () => Promise<void>): Promise<void> =>
+      withHttpServer(real('everything', 'streamableHttp'), /listening on port/, test, { PORT: port })
+    return withServers(
+      { web: { url: `http://127.0.0.1:${port}/mcp` } },
+      async ({ upstreams, text }) => {
+        await serve(async () => {
+          await until(() => upstreams.status()[0]?.state === 'ready', 10_000)
+          expect(await text('mcp_web.echo', { message: 'one' })).toBe('Echo: one')
+        })
+        await until(() => upstreams.status()[0]?.state !== 'ready', 10_000)
+        await serve(async () => {
+          await until(() => upstreams.status()[0]?.state === 'ready', 10_000)
+          expect(await text('mcp_web.echo', { message: 'two' })).toBe('Echo: two')
+        })
+      },
+      { wait: false, delayMs: { cold: 400 } },
+    )
+  })
+})
+
+describe('what was learnt before', () => {
+  const keeping = () => {
+    const kept = new Map<string, Manifest>()
+    // Through JSON, as a store on disk would.
+    return {
+      kept,
+      get: (hash: string) => kept.get(hash),
+      set: (hash: string, manifest: Manifest) => void kept.set(hash, JSON.parse(JSON.stringify(manifest)) as Manifest),
+    }
+  }
+
+  it('is in the catalogue before any child runs, and a call does not wait for the delay', async () => {
+    const manifests = keeping()
+    await withServers({ s: scripted() }, async () => undefined, { manifests })
+    expect([...manifests.kept.values()]).toMatchObject([{ format: 1, verdict: { era: 'legacy', transport: 'stdio' } }])
+    const catalog = createCatalog()
+    await withServers(
+      { s: scripted() },
+      async ({ text, upstreams }) => {
+        expect(upstreams.status()).toMatchObject([{ state: 'known', tools: catalog.snapshot().tools.length }])
+        expect(catalog.snapshot().byId.get('mcp_s.echo')?.input.json).toMatchObject({
+          properties: { text: { type: 'string' } },
+        })
+        expect(await text('mcp_s.echo', { text: 'started by this' })).toBe('started by this')
+        expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
+      },
+      { manifests, catalog, wait: false, delayMs: { known: 60_000 } },
+    )
+  })
+
+  it('that turns out wrong is put right', async () => {
+    const manifests = keeping()
+    await withServers({ s: modern('--only') }, async () => undefined, { manifests })
+    const [key, manifest] = [...manifests.kept][0] ?? []
+    manifests.kept.set(key ?? '', {
+      ...(manifest as Manifest),
+      verdict: { era: 'legacy', transport: 'stdio', at: Date.now() },
+    })
+    await withServers(
+      { s: modern('--only') },
+      async ({ text, upstreams }) => {
+        expect(await text('mcp_s.echo', { text: 'modern after all' })).toBe('modern after all')
+        expect(upstreams.status()).toMatchObject([{ era: 'modern' }])
+      },
+      { manifests, delayMs: { known: 0 } },
+    )
+  })
+
+  it('may be nonsense', () =>
+    withServers(
+      { s: scripted() },
+      async ({ text }) => expect(await text('mcp_s.echo', { text: 'fine' })).toBe('fine'),
+      {
+        manifests: { get: () => ({ format: 9, tools: 'no' }) as never, set: () => undefined },
+      },
+    ))
+})
+
+describe('changes while running', () => {
+  it('are read once however often they are announced, and passed on only when something differs [DIG-98]', () =>
+    withServers({ s: scripted() }, async ({ catalog, call, text }) => {
+      let changes = 0
+      catalog.onChange(() => changes++)
+      await call('mcp_s.change_tools', { times: 1_000 })
+      await until(() => catalog.snapshot().byId.has('mcp_s.appeared'))
+      expect(changes).toBe(1)
+      expect(Number(await text('mcp_s.count_lists'))).toBeLessThanOrEqual(2)
+      await call('mcp_s.change_nothing')
+      const lists = Number(await text('mcp_s.count_lists'))
+      await new Promise((resolve) => setTimeout(resolve, 2_500))
+      expect(Number(await text('mcp_s.count_lists'))).toBe(lists + 1)
+      expect(changes).toBe(1)
+    }))
+
+  it('keep the objects of tools that stayed the same', () =>
+    withServers({ s: scripted() }, async ({ catalog, call, tool }) => {
+      const echo = tool('mcp_s.echo')
+      await call('mcp_s.change_tools', { times: 1 })
+      await until(() => catalog.snapshot().byId.has('mcp_s.appeared'))
+      expect(tool('mcp_s.echo')).toBe(echo)
+    }))
+
+  it('of the configuration start, stop and restart only what they concern', () =>
+    withServers(
+      { stays: scripted(), goes: scripted(), changes: scripted() },
+      async ({ catalog, upstreams, text, tool }) => {
+        const echo = tool('mcp_stays.echo')
+        upstreams.configure(
+          settingsOf({
+            stays: scripted(),
+            changes: scripted('--say', '!'),
+            comes: scripted(),
+            off: { ...scripted(), disabled: true },
+          }),
+        )
+        await until(() => upstreams.status().filter((one) => one.state === 'ready').length === 3)
+        expect(upstreams.status().map(({ id, state }) => `${id} ${state}`)).toEqual([
+          'stays ready',
+          'changes ready',
+          'comes ready',
+          'off stopped',
+        ])
+        expect([...catalog.snapshot().owners.keys()].sort()).toEqual(['mcp_changes', 'mcp_comes', 'mcp_stays'])
+        expect(tool('mcp_stays.echo')).toBe(echo)
+        expect(await text('mcp_changes.echo', { text: 'hi' })).toBe('hi!')
+      },
+    ))
+
+  it('can be asked for by hand', () =>
+    withServers({ s: scripted() }, async ({ upstreams, text }) => {
+      await upstreams.refresh('s')
+      expect(await text('mcp_s.count_lists')).toBe('2')
+      await expect(upstreams.refresh('unknown')).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
+    }))
+})

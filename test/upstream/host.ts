@@ -1,0 +1,163 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { type Catalog, createCatalog } from '../../src/catalog/catalog.ts'
+import { type CallContext, localCaller, noOrigin } from '../../src/core/context.ts'
+import { createLog, silentLog } from '../../src/core/log.ts'
+import type { McpResult, ToolResult } from '../../src/core/result.ts'
+import { noRelay, type Relay, type Tool } from '../../src/core/tool.ts'
+import { parseServer, type ServerSettings } from '../../src/upstream/settings.ts'
+import { createUpstreams, type Upstreams, type UpstreamsOptions } from '../../src/upstream/upstreams.ts'
+
+const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url))
+const official = (name: string): string => path(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`)
+
+/** Entries of `mcpServers` for the servers the tests run against. */
+export const scripted = (...args: string[]) => ({
+  command: process.execPath,
+  args: [path('../fixtures/upstreams/scripted.mjs'), ...args],
+})
+export const modern = (...args: string[]) => ({
+  command: process.execPath,
+  args: [path('../fixtures/upstreams/modern.mjs'), ...args],
+})
+export const real = (name: string, ...args: string[]) => ({
+  command: process.execPath,
+  args: [official(name), ...args],
+})
+
+export interface Rig {
+  readonly catalog: Catalog
+  readonly upstreams: Upstreams
+  /** What was logged, one JSON object a line. */
+  readonly logged: readonly Record<string, unknown>[]
+  tool(id: string): Tool
+  call(id: string, input?: unknown, options?: CallOptions): Promise<ToolResult>
+  /** Calls a tool that answers with one text and gives the text. */
+  text(id: string, input?: unknown, options?: CallOptions): Promise<string>
+}
+
+export interface CallOptions {
+  readonly signal?: AbortSignal
+  readonly relay?: Partial<Relay>
+  readonly onProgress?: (done: number, total?: number, message?: string) => void
+}
+
+export function settingsOf(servers: Readonly<Record<string, object>>): Record<string, ServerSettings> {
+  return Object.fromEntries(Object.entries(servers).map(([id, raw]) => [id, parseServer(id, raw).settings]))
+}
+
+/** Runs upstreams for one test and ends them after it, whatever happens. */
+export async function withServers(
+  servers: Readonly<Record<string, object>>,
+  test: (rig: Rig) => Promise<void>,
+  options: Partial<UpstreamsOptions> & { readonly wait?: boolean } = {},
+): Promise<void> {
+  const catalog = options.catalog ?? createCatalog()
+  const logged: Record<string, unknown>[] = []
+  const upstreams = createUpstreams({
+    catalog,
+    log: createLog((line) => logged.push(JSON.parse(line)), 'debug'),
+    servers: settingsOf(servers),
+    environment: process.env,
+    clientInfo: { name: 'pegboard-test', version: '1.0.0' },
+    ...options,
+  })
+  const tool = (id: string): Tool => {
+    const found = catalog.snapshot().byId.get(id)
+    if (!found) throw new Error(`no tool ${id}; there are ${[...catalog.snapshot().byId.keys()].join(' ')}`)
+    return found
+  }
+  const call: Rig['call'] = (id, input = {}, { signal, relay, onProgress } = {}) =>
+    tool(id).run(input, contextWith(signal, onProgress), { ...noRelay, ...relay })
+  try {
+    upstreams.start()
+    if (options.wait !== false)
+      await until(
+        () => upstreams.status().every((one) => one.state === 'ready'),
+        15_000,
+        () => JSON.stringify(upstreams.status()),
+      )
+    await test({
+      catalog,
+      upstreams,
+      logged,
+      tool,
+      call,
+      text: async (id, input, more) => textOf(await call(id, input, more)),
+    })
+  } finally {
+    await upstreams.stop()
+  }
+}
+
+export function resultOf(result: ToolResult): McpResult {
+  if (result.kind !== 'mcp') throw new Error(`a result of kind ${result.kind}`)
+  return result.result
+}
+
+export const textOf = (result: ToolResult): string => String(resultOf(result).content?.[0]?.['text'])
+
+const contextWith = (
+  signal = new AbortController().signal,
+  onProgress: CallOptions['onProgress'] = () => undefined,
+): CallContext => ({
+  config: undefined,
+  caller: localCaller,
+  callId: 'test',
+  origin: noOrigin,
+  signal,
+  log: silentLog,
+  shared: {},
+  progress: onProgress,
+  sendFile: () => undefined,
+  warn: () => undefined,
+  ask: () => Promise.reject(new Error('no one to ask')),
+  call: () => Promise.reject(new Error('no calls')),
+})
+
+export async function until(done: () => boolean, withinMs = 5_000, explain: () => string = () => ''): Promise<void> {
+  const end = performance.now() + withinMs
+  while (!done()) {
+    if (performance.now() > end) throw new Error(`did not happen within ${withinMs} ms ${explain()}`)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
+
+/** Starts a server that listens on HTTP and runs a test against it. */
+export async function withHttpServer(
+  entry: { readonly command: string; readonly args: readonly string[] },
+  ready: RegExp,
+  test: (port: number, child: ChildProcess) => Promise<void>,
+  env: Record<string, string> = {},
+): Promise<void> {
+  const child = spawn(entry.command, [...entry.args], {
+    env: { ...process.env, ...env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  let output = ''
+  const hear = (chunk: Buffer): void => {
+    output += chunk.toString()
+  }
+  child.stdout.on('data', hear)
+  child.stderr.on('data', hear)
+  try {
+    await until(
+      () => ready.test(output) || child.exitCode !== null,
+      10_000,
+      () => output,
+    )
+    await test(Number(ready.exec(output)?.[1] ?? env['PORT']), child)
+  } finally {
+    child.kill('SIGKILL')
+  }
+}
+
+export const alive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false
+    throw error
+  }
+}

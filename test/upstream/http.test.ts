@@ -1,0 +1,171 @@
+import { getEventListeners } from 'node:events'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text as readText } from 'node:stream/consumers'
+import { describe, expect, it } from 'vitest'
+import { createHttpClient } from '../../src/upstream/fetch.ts'
+import { modern, until, withHttpServer, withServers } from './host.ts'
+
+async function listening(answer: RequestListener, test: (origin: string) => Promise<void>): Promise<void> {
+  const server = createServer(answer)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    await test(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+/** A 2025-era endpoint with sessions it can forget. */
+function sessionful() {
+  const sessions = new Set<string>()
+  let calls = 0
+  let opened = 0
+  const answer = async (request: IncomingMessage, response: Parameters<RequestListener>[1]): Promise<void> => {
+    if (request.method !== 'POST') return void response.writeHead(405).end()
+    const message = JSON.parse(await readText(request))
+    const send = (result: object, headers = {}): void => {
+      response.writeHead(200, { 'content-type': 'application/json', ...headers })
+      response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }))
+    }
+    if (message.method === 'initialize') {
+      const session = `s${++opened}`
+      sessions.add(session)
+      return send(
+        {
+          protocolVersion: '2025-11-25',
+          capabilities: { tools: {} },
+          serverInfo: { name: 'sessionful', version: '1' },
+        },
+        { 'mcp-session-id': session },
+      )
+    }
+    if (!sessions.has(String(request.headers['mcp-session-id'])))
+      return void response
+        .writeHead(message.method === 'server/discover' ? 400 : 404)
+        .end('{"error":"no such session"}')
+    if (message.id === undefined) return void response.writeHead(202).end()
+    if (message.method === 'tools/list')
+      return send({ tools: [{ name: 'count', description: 'Counts calls.', inputSchema: { type: 'object' } }] })
+    return send({ content: [{ type: 'text', text: String(++calls) }] })
+  }
+  return {
+    answer: ((request, response) => void answer(request, response)) as RequestListener,
+    forget: () => sessions.clear(),
+    opened: () => opened,
+  }
+}
+
+describe('a server over HTTP', () => {
+  it('that forgot our session is joined again, and the refused call is made once more', () => {
+    const server = sessionful()
+    return listening(server.answer, (origin) =>
+      withServers({ web: { url: `${origin}/mcp` } }, async ({ text, upstreams }) => {
+        expect(await text('mcp_web.count')).toBe('1')
+        server.forget()
+        expect(await text('mcp_web.count')).toBe('2')
+        expect(server.opened()).toBe(2)
+        expect(upstreams.status()).toMatchObject([{ state: 'ready', transport: 'http', era: 'legacy' }])
+      }),
+    )
+  })
+
+  it('is not followed to where it redirects', () =>
+    listening(
+      (_request, response) => void response.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
+      (origin) =>
+        withServers(
+          { web: { url: `${origin}/mcp` } },
+          async ({ upstreams }) => {
+            await until(() => upstreams.status()[0]?.state === 'failing')
+            expect(upstreams.status()[0]?.reason).toBe('HTTP 302')
+          },
+          { wait: false },
+        ),
+    ))
+
+  it('that wants authorization is said to', () =>
+    listening(
+      (_request, response) => void response.writeHead(401).end(),
+      (origin) =>
+        withServers(
+          { web: { url: origin } },
+          async ({ upstreams }) => {
+            await until(() => upstreams.status()[0]?.state === 'failing')
+            expect(upstreams.status()[0]?.reason).toBe('it wants authorization (HTTP 401)')
+          },
+          { wait: false },
+        ),
+    ))
+
+  it('gets the headers of its entry', () => {
+    const seen: unknown[] = []
+    const server = sessionful()
+    return listening(
+      (request, response) => {
+        seen.push(request.headers['x-key'])
+        server.answer(request, response)
+      },
+      (origin) =>
+        withServers({ web: { url: origin, headers: { 'X-Key': 'k' } } }, async ({ text }) => {
+          await text('mcp_web.count')
+          expect(new Set(seen)).toEqual(new Set(['k']))
+        }),
+    )
+  })
+})
+
+describe('a 2026-07-28 server over HTTP', () => {
+  const serve = (test: (url: string) => Promise<void>): Promise<void> =>
+    withHttpServer(modern('--http'), /port (\d+)/, (port) => test(`http://127.0.0.1:${port}/mcp`))
+
+  it('gets marked arguments as headers too, and its tools with illegal marks are left out', () =>
+    serve((url) =>
+      withServers({ web: { url } }, async ({ text, catalog, logged }) => {
+        expect(JSON.parse(await text('mcp_web.get_param', { region: 'Zürich' }))).toMatchObject({
+          args: { region: 'Zürich' },
+        })
+        expect(catalog.snapshot().byId.has('mcp_web.bad_param')).toBe(false)
+        expect(logged).toContainEqual(
+          expect.objectContaining({ level: 'warn', message: expect.stringContaining('"bad_param"') }),
+        )
+      }),
+    ))
+
+  it('notices a cancelled call by its closed stream', () =>
+    serve((url) =>
+      withServers({ web: { url } }, async ({ call, text }) => {
+        const abort = new AbortController()
+        const waiting = call('mcp_web.wait', {}, { signal: abort.signal })
+        setTimeout(() => abort.abort(), 50)
+        await expect(waiting).rejects.toMatchObject({ code: 'E_CANCELLED' })
+        let count = '0'
+        for (let tries = 0; count === '0' && tries < 50; tries++) count = await text('mcp_web.count_aborted')
+        expect(count).toBe('1')
+      }),
+    ))
+
+  it('delivers progress in order', () =>
+    serve((url) =>
+      withServers({ web: { url } }, async ({ call }) => {
+        const heard: number[] = []
+        await call('mcp_web.burst', { count: 20 }, { onProgress: (done) => heard.push(done) })
+        expect(heard).toEqual(Array.from({ length: 20 }, (_, n) => n + 1))
+      }),
+    ))
+})
+
+describe('the HTTP client', () => {
+  it('leaves no listener on a signal that many requests share', () =>
+    listening(
+      (_request, response) => void response.end('{}'),
+      async (origin) => {
+        const client = await createHttpClient()
+        const abort = new AbortController()
+        for (let n = 0; n < 40; n++) await (await client.fetch(origin, { signal: abort.signal })).text()
+        expect(getEventListeners(abort.signal, 'abort').length).toBeLessThan(3)
+        await client.close()
+      },
+    ))
+})

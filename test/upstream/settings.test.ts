@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest'
+import { parseServer } from '../../src/upstream/settings.ts'
+
+const parse = (raw: unknown) => parseServer('srv', raw)
+
+describe('an entry of mcpServers', () => {
+  it('is read as Claude Desktop writes it', () => {
+    expect(parse({ command: 'npx', args: ['-y', '@scope/server', 3], env: { KEY: 'k', PORT: 80 } })).toEqual({
+      settings: {
+        target: { kind: 'stdio', command: 'npx', args: ['-y', '@scope/server', '3'], env: { KEY: 'k', PORT: '80' } },
+        enabled: true,
+        prefix: 'srv',
+        allow: [],
+        deny: [],
+        trustHints: false,
+        relay: ['elicitation', 'sampling', 'roots'],
+      },
+      warnings: [],
+    })
+  })
+
+  it('is read as Cursor and VS Code write it', () => {
+    const { settings, warnings } = parse({
+      type: 'stdio',
+      command: 'uvx',
+      cwd: '/srv',
+      envFile: '/srv/.env',
+      gallery: true,
+      autoApprove: ['x'],
+      alwaysAllow: ['y'],
+      disabledTools: ['rm_*'],
+    })
+    expect(settings).toMatchObject({
+      target: { kind: 'stdio', command: 'uvx', cwd: '/srv', envFile: '/srv/.env' },
+      deny: ['rm_*'],
+    })
+    expect(warnings).toEqual([
+      'mcpServers.srv.gallery means nothing to Pegboard.',
+      'mcpServers.srv.autoApprove means nothing to Pegboard.',
+      'mcpServers.srv.alwaysAllow means nothing to Pegboard.',
+    ])
+  })
+
+  it.each([
+    [{ url: 'https://h/mcp' }, 'http'],
+    [{ serverUrl: 'https://h/mcp', headers: { Authorization: 'Bearer x' } }, 'http'],
+    [{ type: 'http', url: 'https://h/sse' }, 'http'],
+    [{ type: 'streamable-http', url: 'https://h/' }, 'http'],
+    [{ transport: 'streamableHttp', url: 'https://h/' }, 'http'],
+    [{ type: 'sse', url: 'https://h/events' }, 'sse'],
+    [{ url: 'https://h/sse' }, 'sse'],
+    [{ type: 'http', command: 'unused', url: 'https://h/' }, 'http'],
+  ])('%j is reached by %s', (raw, kind) => {
+    expect(parse(raw).settings.target.kind).toBe(kind)
+  })
+
+  it('may be switched off, filtered, renamed and described', () => {
+    const { settings } = parse({
+      command: 'c',
+      disabled: true,
+      prefix: '',
+      allow: ['a'],
+      allowed_actions: ['b'],
+      deny: ['c'],
+      blocked_actions: ['d'],
+      timeoutMs: 5_000,
+      trustHints: true,
+      description: 'About it.',
+    })
+    expect(settings).toMatchObject({
+      enabled: false,
+      prefix: '',
+      allow: ['a', 'b'],
+      deny: ['c', 'd'],
+      timeoutMs: 5_000,
+      trustHints: true,
+      summary: 'About it.',
+    })
+  })
+
+  it('with a slip of the pen is warned about with the nearest key', () => {
+    expect(parse({ command: 'c', prefx: 'p' }).warnings).toEqual([
+      'mcpServers.srv.prefx means nothing to Pegboard; did you mean "prefix"?',
+    ])
+  })
+
+  it.each([
+    [{}, 'mcpServers.srv names neither a command nor a url.'],
+    [{ type: 'stdio', url: 'https://h/' }, 'mcpServers.srv names neither a command nor a url.'],
+    [{ url: 'file:///etc/passwd' }, 'mcpServers.srv.url is not an http or https address.'],
+    [{ url: 'nonsense' }, 'mcpServers.srv.url is not an http or https address.'],
+    ['npx', 'mcpServers.srv: Invalid input: expected object, received string.'],
+    [{ command: 'c', args: 'not a list' }, 'mcpServers.srv.args: Invalid input: expected array, received string.'],
+    [{ command: 'c', timeoutMs: 1 }, 'mcpServers.srv.timeoutMs: Too small: expected number to be >=100.'],
+  ])('%j is refused', (raw, message) => {
+    expect(() => parse(raw)).toThrow(expect.objectContaining({ code: 'E_CONFIG_INVALID', message }))
+  })
+})

@@ -1,0 +1,151 @@
+import { mkdtempSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { alive, resultOf, scripted, until, withServers } from './host.ts'
+
+describe('a server on stdio', () => {
+  it('has its results relayed unaltered, blocks, structure and unknown keys alike [DIG-97]', () =>
+    withServers({ s: scripted() }, async ({ call }) => {
+      expect(resultOf(await call('mcp_s.get_content'))).toEqual({
+        content: [
+          { type: 'text', text: 'one', annotations: { priority: 1 } },
+          { type: 'image', data: 'iVBORw0KGgo=', mimeType: 'image/png' },
+          { type: 'audio', data: 'UklGRg==', mimeType: 'audio/wav' },
+          { type: 'resource', resource: { uri: 'file:///a', text: 'a' } },
+          { type: 'resource_link', uri: 'file:///b', name: 'b' },
+        ],
+        structuredContent: { n: 1, null: null, deep: [{ a: 1 }] },
+        isError: false,
+        _meta: { 'example.com/result': 1 },
+        somethingNew: { kept: true },
+      })
+    }))
+
+  it('delivers every progress notification of a burst, in order, before the result', () =>
+    withServers({ s: scripted() }, async ({ call }) => {
+      for (let round = 0; round < 20; round++) {
+        const heard: unknown[] = []
+        await call('mcp_s.burst', { count: 25 }, { onProgress: (...args) => heard.push(args) })
+        expect(heard).toEqual(Array.from({ length: 25 }, (_, n) => [n + 1, 25, `step ${n + 1}`]))
+      }
+    }))
+
+  it('is told when a call is cancelled, and its late answer is ignored', () =>
+    withServers({ s: scripted() }, async ({ call, text }) => {
+      const abort = new AbortController()
+      const hanging = call('mcp_s.hang', {}, { signal: abort.signal })
+      setTimeout(() => abort.abort(), 30)
+      await expect(hanging).rejects.toMatchObject({ code: 'E_CANCELLED' })
+      expect(await text('mcp_s.list_cancelled')).toMatch(/^\["p:\d+"\]$/)
+    }))
+
+  it('that hangs costs the caller its limit and no more, even while it reports progress', () =>
+    withServers({ s: { ...scripted(), timeoutMs: 300 } }, async ({ call, text }) => {
+      const startedAt = performance.now()
+      await expect(call('mcp_s.hang_reporting')).rejects.toMatchObject({ code: 'E_TIMEOUT', retryable: true })
+      expect(performance.now() - startedAt).toBeLessThan(1_000)
+      expect(await text('mcp_s.list_cancelled')).toMatch(/^\["p:\d+"\]$/)
+    }))
+
+  it('that crashes fails the calls under way at once and is there again for the next', () =>
+    withServers({ s: scripted() }, async ({ call, text, upstreams }) => {
+      const others = [call('mcp_s.hang'), call('mcp_s.hang')]
+      const startedAt = performance.now()
+      const results = await Promise.allSettled([call('mcp_s.crash'), ...others])
+      expect(performance.now() - startedAt).toBeLessThan(1_000)
+      for (const result of results)
+        expect(result).toMatchObject({ reason: { code: 'E_UPSTREAM_UNAVAILABLE', retryable: true } })
+      expect(upstreams.status()[0]?.reason).toBe('disconnected: it exited with code 1')
+      expect(await text('mcp_s.echo', { text: 'back' })).toBe('back')
+    }))
+
+  it('that dies in the middle of a line leaves nothing of it to the next process', () =>
+    withServers({ s: scripted() }, async ({ call, text }) => {
+      await expect(call('mcp_s.crash_half')).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
+      expect(await text('mcp_s.echo', { text: 'whole' })).toBe('whole')
+    }))
+
+  it('may print banners, colours and HTML', () =>
+    withServers({ s: scripted('--banner') }, async ({ text }) => {
+      expect(await text('mcp_s.noise')).toBe('said')
+      expect(await text('mcp_s.echo', { text: 'still here' })).toBe('still here')
+    }))
+
+  it('may answer with eleven megabytes', () =>
+    withServers({ s: scripted() }, async ({ text }) => {
+      expect(await text('mcp_s.huge', { bytes: 11 * 1024 * 1024 })).toHaveLength(11 * 1024 * 1024)
+    }))
+
+  it('that answers with more than the limit fails that call and no other', () =>
+    withServers(
+      { s: scripted() },
+      async ({ call, text }) => {
+        const [huge, small] = await Promise.allSettled([
+          call('mcp_s.huge', { bytes: 3_000_000 }),
+          call('mcp_s.echo', { text: 'fits' }),
+        ])
+        expect(huge).toMatchObject({ reason: { code: 'E_TOO_LARGE' } })
+        expect(small).toMatchObject({ status: 'fulfilled' })
+        expect(await text('mcp_s.echo', { text: 'same process' })).toBe('same process')
+      },
+      { maxFrameBytes: 1_000_000 },
+    ))
+
+  it('has its protocol errors passed on with code, message and data', () =>
+    withServers({ s: scripted() }, async ({ call }) => {
+      await expect(call('mcp_s.fail')).rejects.toMatchObject({
+        name: 'ProtocolFailure',
+        code: -32050,
+        message: 'no such thing',
+        data: { thing: 7 },
+      })
+    }))
+
+  it('sees a short list of our environment and what its entry names', () =>
+    withServers(
+      { s: { ...scripted(), env: { GIVEN: 'yes', NUMBER: 7 } } },
+      async ({ text }) => {
+        const seen = JSON.parse(await text('mcp_s.get_environment'))
+        expect(seen).toMatchObject({ GIVEN: 'yes', NUMBER: '7', LC_ALL: 'C' })
+        for (const secret of ['AWS_SECRET_ACCESS_KEY', 'GITHUB_TOKEN', 'NODE_EXTRA_CA_CERTS'])
+          expect(seen).not.toHaveProperty(secret)
+      },
+      {
+        environment: {
+          ...process.env,
+          AWS_SECRET_ACCESS_KEY: 's',
+          GITHUB_TOKEN: 't',
+          NODE_EXTRA_CA_CERTS: '/ca',
+          LC_ALL: 'C',
+        },
+      },
+    ))
+
+  it('gets its arguments literally', () =>
+    withServers({ s: scripted('; touch x', '$(touch y)', '`touch z`') }, async ({ text }) => {
+      expect(JSON.parse(await text('mcp_s.get_arguments'))).toEqual(['; touch x', '$(touch y)', '`touch z`'])
+    }))
+
+  it('is started again without the probe when the probe is what it dies of', () =>
+    withServers({ s: scripted('--die-on-probe') }, async ({ text }) => {
+      expect(await text('mcp_s.echo', { text: 'alive' })).toBe('alive')
+    }))
+
+  it('does not outlive us, nor does what it started', async () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'pegboard-')), 'pid')
+    await withServers({ s: scripted() }, async ({ text }) => {
+      await text('mcp_s.start_grandchild', { file })
+      expect(alive(Number(readFileSync(file, 'utf8')))).toBe(true)
+    })
+    await until(() => !alive(Number(readFileSync(file, 'utf8'))))
+  })
+
+  it('that stops reading does not keep a call for ever', () =>
+    withServers({ s: { ...scripted(), timeoutMs: 400 } }, async ({ call }) => {
+      const stuck = call('mcp_s.stop_reading')
+      const big = call('mcp_s.echo', { text: 'x'.repeat(5_000_000) })
+      for (const result of await Promise.allSettled([stuck, big]))
+        expect(result).toMatchObject({ reason: { code: 'E_TIMEOUT' } })
+    }))
+})
