@@ -121,6 +121,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     environment: options.env ?? {},
     clientInfo: { name: 'pegboard', version: own.version },
     reserved: new Set(META_NAMES),
+    callTimeoutMs: config.execution.timeoutMs,
     // The first list goes out before children take the processor.
     delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
     hooks: { onLog: (_server, params) => logged.emit(params), onResourceUpdated: (_server, uri) => updated.emit(uri) },

@@ -3,8 +3,13 @@ import type { Log } from './log.ts'
 import type { JsonSchema, StandardSchema } from './schema.ts'
 import type { Effect, Example, NameOf } from './tool.ts'
 
-type Infer<S> = S extends StandardSchema<infer _Input, infer Output> ? Output : Record<string, unknown>
-type AnySchema = StandardSchema<never, unknown> | JsonSchema
+/** What `run` gets: what the schema gives out. A raw JSON Schema tells the compiler nothing but that it is an object. */
+type Infer<S> = S extends { readonly '~standard': { readonly types?: infer Types } }
+  ? NonNullable<Types> extends { readonly output: infer Output }
+    ? Output
+    : never
+  : Record<string, unknown>
+type AnySchema = StandardSchema<unknown, unknown> | JsonSchema
 
 /** What `available` and `assemble` may look at. */
 export interface ToolView<Config> {
@@ -20,7 +25,7 @@ export interface ToolDraft {
 }
 
 /** One tool as a module author writes it. */
-export interface ToolDef<Config = unknown, Input extends AnySchema = AnySchema> {
+export interface ToolDef<Config = unknown, Input = AnySchema> {
   /** Said to people; default is made of the name. */
   readonly title?: string
   /** At least 20 characters: what it does, when to use it, when not. The model has nothing else to go by. */
@@ -64,7 +69,7 @@ export interface ToolModule<Config = unknown> {
   /** `^[a-z][a-z0-9_-]*$`; the category and the prefix of its tools. */
   readonly name: string
   readonly description: string
-  readonly config?: StandardSchema<never, Config> | JsonSchema
+  readonly config?: StandardSchema<unknown, Config> | JsonSchema
   // biome-ignore lint/suspicious/noExplicitAny: each tool has its own input type; it is checked where the tool is written
   readonly tools: Readonly<Record<string, ToolDef<Config, any>>>
   /** Old tool name to new: calls with the old one keep working. */
@@ -78,12 +83,11 @@ export interface ToolModule<Config = unknown> {
 
 const BRAND = Symbol.for('pegboard.module')
 
-type ToolsOf<Config, Inputs extends Record<string, AnySchema>> = {
-  readonly [K in keyof Inputs]: ToolDef<Config, Inputs[K]>
-}
+// Unconstrained: with a bound, one tool without an input would cost all the others their types.
+type ToolsOf<Config, Inputs> = { readonly [K in keyof Inputs]: ToolDef<Config, Inputs[K]> }
 
 /** Types a module: inside each tool, `input` and `config` are inferred from their schemas. Returns what it was given. */
-export function defineModule<Config, Inputs extends Record<string, AnySchema>>(
+export function defineModule<Config, Inputs>(
   module: Omit<ToolModule<Config>, 'tools'> & { readonly tools: ToolsOf<Config, Inputs> },
 ): ToolModule<Config> {
   return Object.assign({ [BRAND]: true }, module) as unknown as ToolModule<Config>

@@ -44,6 +44,8 @@ export interface Tool {
   readonly internal?: boolean
   /** Upstream `_meta`, annotations, icons: relayed when the tool is listed. */
   readonly extra: Readonly<Record<string, unknown>>
+  /** How long a call may take; default is the operator's. */
+  readonly timeoutMs?: number
   /** A string is the reason the tool is hidden. Pure and synchronous. */
   available(caller: Caller): true | string
   /** `null` hides the tool from this caller. May narrow what is shown, never widen it. */
@@ -58,6 +60,8 @@ export interface Tool {
  * Module tools ignore it.
  */
 export interface Relay {
+  /** The client listens for progress of this call. */
+  readonly wantsProgress?: boolean
   readonly meta: Readonly<Record<string, unknown>>
   readonly inputResponses?: unknown
   readonly requestState?: unknown

@@ -78,9 +78,10 @@ export function createCalls(options: CallsOptions): Calls {
     const cancel = (): void => abort.abort(new PegboardError('E_CANCELLED', 'The call was cancelled by the client.'))
     if (request.signal?.aborted) cancel()
     else request.signal?.addEventListener('abort', cancel, { once: true })
+    const timeoutMs = entry.tool.timeoutMs ?? settings.timeoutMs
     const timer = setTimeout(
-      () => abort.abort(new PegboardError('E_TIMEOUT', `${entry.tool.id} took longer than ${settings.timeoutMs} ms.`)),
-      settings.timeoutMs,
+      () => abort.abort(new PegboardError('E_TIMEOUT', `${entry.tool.id} took longer than ${timeoutMs} ms.`)),
+      timeoutMs,
     )
     running.add(abort)
     try {

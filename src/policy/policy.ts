@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isToolName } from '../core/names.ts'
 import type { Effect, Tool } from '../core/tool.ts'
 import { matcher } from './rules.ts'
 
@@ -26,7 +27,8 @@ export type Constraints = z.infer<typeof constraintsOptions>
 
 /** Hidden means: answer exactly as if it did not exist. Disabled may be told. */
 export type Decision =
-  | { readonly allow: true }
+  /** `as`: allowed under one of its aliases only, and shown under that name. */
+  | { readonly allow: true; readonly as?: string }
   | { readonly allow: false; readonly kind: 'denied' | 'disabled'; readonly reason: string }
 
 export interface Policy {
@@ -67,23 +69,26 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   return {
     decide(tool) {
       const rule = rules.get(tool.module)
+      let as: string | undefined
       if (rule) {
-        const names = spellings(tool)
-        if (names.some(rule.blocked))
+        if (spellings(tool).some(rule.blocked))
           return {
             allow: false,
             kind: 'denied',
             reason: `blocked by modules.${tool.module}.constraints.blocked_actions`,
           }
-        if (rule.allowed && !names.some(rule.allowed))
-          return { allow: false, kind: 'denied', reason: `not in modules.${tool.module}.constraints.allowed_actions` }
+        if (rule.allowed && !rule.allowed(actionOf(tool))) {
+          as = tool.aliases.filter(isToolName).find(rule.allowed)
+          if (as === undefined)
+            return { allow: false, kind: 'denied', reason: `not in modules.${tool.module}.constraints.allowed_actions` }
+        }
       }
       if (denied(tool.id)) return { allow: false, kind: 'denied', reason: 'matched by policy.deny' }
       if (RANK[tool.effect] > max)
         return { allow: false, kind: 'denied', reason: `its effect is "${tool.effect}" and policy.maxEffect is lower` }
       if (disabled.has(tool.id) || disabled.has(tool.name) || disabled.has(actionOf(tool)))
         return { allow: false, kind: 'disabled', reason: `${tool.id} tool is disabled` }
-      return ALLOWED
+      return as === undefined ? ALLOWED : { allow: true, as }
     },
     unknownActions(tools) {
       const known = new Map<string, string[]>()

@@ -118,6 +118,7 @@ export function createLane(options: LaneOptions): Lane {
         relay: {
           meta: logLevel === undefined ? meta : { ...meta, [LOG_LEVEL]: logLevel },
           clientCapabilities: capabilities,
+          wantsProgress: token !== undefined,
           request: ask,
           notify: (method, notified) => send({ jsonrpc: '2.0', method, params: notified }),
         },

@@ -10,7 +10,7 @@ import type { Owner } from '../catalog/catalog.ts'
 import type { Caller } from '../core/context.ts'
 import type { ProtocolFailure } from '../core/failure.ts'
 import type { McpResult } from '../core/result.ts'
-import type { Relay } from '../core/tool.ts'
+import { noRelay, type Relay } from '../core/tool.ts'
 import { callTool, noPrompt, noResource, progressTo, toFailure } from './answer.ts'
 import { type Connection, callerOf } from './caller.ts'
 import { serverCapabilities } from './capabilities.ts'
@@ -82,6 +82,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     const level = envelopeOf(ctx)?.[LOG_LEVEL_META_KEY] ?? logLevel
     const state = ctx.mcpReq.requestState()
     return {
+      wantsProgress: ctx.mcpReq._meta?.progressToken !== undefined,
       meta: level === undefined ? meta : { ...meta, [LOG_LEVEL_META_KEY]: level },
       ...(ctx.mcpReq.inputResponses === undefined ? {} : { inputResponses: ctx.mcpReq.inputResponses }),
       ...(state === undefined ? {} : { requestState: state }),
@@ -252,7 +253,17 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     server: mcp,
     caller: () => callerNow(),
     answered: (id, result) => early.set(id, result),
-    dispose: () => stopListening?.(),
+    dispose() {
+      stopListening?.()
+      // Upstreams count who is subscribed; a client that leaves seldom says so.
+      const { owners } = host.view(callerNow())
+      for (const uri of subscribed) {
+        const owner = ownerOfResource(owners, uri)
+        owner?.endpoints
+          ?.request('resources/unsubscribe', { uri }, noRelay, AbortSignal.timeout(5_000))
+          .catch((error) => host.log.debug('unsubscribing failed', { uri, error }))
+      }
+    },
   }
 }
 

@@ -6,7 +6,7 @@ import type { Schema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
 import { createResolver, type Resolution } from './resolve.ts'
-import { type Hidden, hiddenFrom } from './visible.ts'
+import { type Hidden, see } from './visible.ts'
 
 /** A tool as one caller sees it. */
 export interface ViewTool {
@@ -21,6 +21,7 @@ export interface View {
   readonly caller: Caller
   /** By module id, then in the module's own order: stable, so that prompt caches hold. */
   readonly tools: readonly ViewTool[]
+  /** By catalogue id, also where the caller knows the tool by an alias only. */
   readonly byId: ReadonlyMap<string, ViewTool>
   /** Owners with at least one visible tool, resource or prompt, and upstreams that are not ready. */
   readonly owners: readonly Owner[]
@@ -84,32 +85,34 @@ function build(
   warn: (tool: string, message: string) => void,
 ): View {
   const hidden = new Map<string, Hidden>()
-  const allowed: Tool[] = []
+  const allowed = new Map<string, Tool>()
   for (const tool of snapshot.tools) {
-    const reason = hiddenFrom(tool, caller, policy)
-    if (!reason) allowed.push(tool)
+    const seen = see(tool, caller, policy)
+    if ('tool' in seen) allowed.set(tool.id, seen.tool)
     else {
-      hidden.set(tool.id, reason)
-      if (reason.reason.includes('check failed')) warn(tool.id, reason.reason)
+      hidden.set(tool.id, seen.hidden)
+      if (seen.hidden.reason.includes('check failed')) warn(tool.id, seen.hidden.reason)
     }
   }
-  const names = new Map(allowed.map((tool) => [tool.id, tool.name]))
-  const nameOf = (id: string): string | undefined => names.get(id)
+  const nameOf = (id: string): string | undefined => allowed.get(id)?.name
 
   const tools: ViewTool[] = []
-  for (const tool of allowed) {
+  const byId = new Map<string, ViewTool>()
+  for (const [id, tool] of allowed) {
     try {
       const draft = tool.assemble(caller, nameOf)
-      if (draft) tools.push({ tool, ...draft })
-      else hidden.set(tool.id, { kind: 'unavailable', reason: 'nothing it needs is configured for this caller' })
+      if (draft) {
+        const entry = { tool, ...draft }
+        tools.push(entry)
+        byId.set(id, entry)
+      } else hidden.set(id, { kind: 'unavailable', reason: 'nothing it needs is configured for this caller' })
     } catch (error) {
-      hidden.set(tool.id, { kind: 'unavailable', reason: `its assembly check failed: ${messageOf(error)}` })
-      warn(tool.id, messageOf(error))
+      hidden.set(id, { kind: 'unavailable', reason: `its assembly check failed: ${messageOf(error)}` })
+      warn(id, messageOf(error))
     }
   }
   tools.sort((a, b) => (a.tool.module < b.tool.module ? -1 : a.tool.module > b.tool.module ? 1 : 0))
 
-  const byId = new Map(tools.map((entry) => [entry.tool.id, entry]))
   const counts = new Map<string, number>()
   for (const { tool } of tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
   let resolver: ReturnType<typeof createResolver> | undefined

@@ -1,5 +1,6 @@
 import type { Caller } from '../core/context.ts'
 import { messageOf } from '../core/errors.ts'
+import { wireName } from '../core/names.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
 
@@ -11,21 +12,38 @@ export interface Hidden {
   readonly reason: string
 }
 
+/** A tool as a caller may have it, or why not. */
+export type Seen = { readonly tool: Tool } | { readonly hidden: Hidden }
+
 /**
  * The one predicate behind listing, searching and calling, in this order: policy (constraints, deny, effect, switches),
  * then the tool's own `available`. A check that throws hides its tool.
  */
-export function hiddenFrom(tool: Tool, caller: Caller, policy: Policy): Hidden | undefined {
+export function see(tool: Tool, caller: Caller, policy: Policy): Seen {
+  let as: string | undefined
   try {
     const decision = policy.decide(tool)
-    if (!decision.allow) return { kind: decision.kind, reason: decision.reason }
+    if (!decision.allow) return { hidden: { kind: decision.kind, reason: decision.reason } }
+    as = decision.as
   } catch (error) {
-    return { kind: 'denied', reason: `the policy check failed: ${messageOf(error)}` }
+    return { hidden: { kind: 'denied', reason: `the policy check failed: ${messageOf(error)}` } }
   }
   try {
     const available = tool.available(caller)
-    return available === true ? undefined : { kind: 'unavailable', reason: String(available) }
+    if (available !== true) return { hidden: { kind: 'unavailable', reason: String(available) } }
   } catch (error) {
-    return { kind: 'unavailable', reason: `its availability check failed: ${messageOf(error)}` }
+    return { hidden: { kind: 'unavailable', reason: `its availability check failed: ${messageOf(error)}` } }
   }
+  return { tool: as === undefined ? tool : named(tool, as) }
+}
+
+/** The tool under one of its aliases; its own name becomes an alias. */
+function named(tool: Tool, alias: string): Tool {
+  const id = `${tool.module}.${alias}`
+  const aliases = [tool.id.slice(tool.module.length + 1), ...tool.aliases.filter((other) => other !== alias)]
+  return Object.create(tool, {
+    id: { value: id, enumerable: true },
+    name: { value: wireName(id), enumerable: true },
+    aliases: { value: aliases, enumerable: true },
+  })
 }
