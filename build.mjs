@@ -33,6 +33,8 @@ const result = await build({
   legalComments: 'linked',
   chunkNames: 'chunks/[name]-[hash]',
   alias: { pegboard: './src/index.ts' },
+  // Stays a package of its own: it faces the network, and its fixes should reach users without a new release of ours.
+  external: ['undici'],
   logLevel: 'warning',
   // CommonJS packages inside the bundle still call require for Node's own modules.
   banner: { js: "import{createRequire as __r}from'node:module';const require=__r(import.meta.url);" },

@@ -145,7 +145,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   let stopWarming: (() => void) | undefined
   const host: Host = {
     view: (caller) => views.viewFor(caller),
-    exposure: (caller) => exposures.of(views.viewFor(caller)),
+    exposure: (caller) => exposures.of(views.viewFor(caller), caller),
     search(query, caller, limit) {
       const view = views.viewFor(caller)
       index()

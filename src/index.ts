@@ -13,3 +13,13 @@ export {
 } from './core/module.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
 export type { Effect, Example, NameOf } from './core/tool.ts'
+export { ToolContext } from './loader/tool-context.ts'
+export { compileGlob, type Matcher } from './policy/glob.ts'
+export {
+  createPaths,
+  type FolderEntry,
+  type OpenFile,
+  type OpenFolder,
+  type Paths,
+  type PathsOptions,
+} from './policy/paths.ts'

@@ -39,12 +39,6 @@ export const errorCatalogue = {
     meaning: 'The tool ran and reported a failure.',
     next: 'Read the message; change the arguments or the plan.',
   },
-  E_DENIED_BY_POLICY: {
-    audience: 'model',
-    retryable: false,
-    meaning: 'The operator does not allow this.',
-    next: 'Use another tool, or ask the operator.',
-  },
   E_LOOP_DETECTED: {
     audience: 'model',
     retryable: false,
@@ -128,12 +122,6 @@ export const errorCatalogue = {
     retryable: false,
     meaning: 'Writing is switched off.',
     next: 'Set modules.filesystem.config.readonly to false.',
-  },
-  E_SECRET_BLOCKED: {
-    audience: 'model',
-    retryable: false,
-    meaning: 'The result held a field that looks like a credential.',
-    next: 'The tool must not return it.',
   },
   E_MODULE_LOAD: {
     audience: 'operator',

@@ -5,7 +5,7 @@ import type { View } from './view.ts'
 /** Remembers how tools are shown, because a list must not flip between two modes in the middle of a conversation. */
 export interface Exposures {
   /** Decided at the first question: once a session, or once a principal and profile where there are no sessions. */
-  of(view: View): Exposure
+  of(view: View, caller: Caller): Exposure
   /** A session ended. */
   forget(session: string): void
   /** Settings changed: callers without a session are decided anew, sessions keep what they have. */
@@ -19,9 +19,10 @@ export function createExposures(initial: ExposureSettings): Exposures {
   const sessions = new Map<string, Exposure>()
   const principals = new Map<string, Exposure>()
   return {
-    of(view) {
-      const { session } = view.caller
-      const [kept, key] = session === undefined ? [principals, principalKey(view.caller)] : [sessions, session]
+    of(view, caller) {
+      // Views are shared between sessions; the caller is not.
+      const { session } = caller
+      const [kept, key] = session === undefined ? [principals, principalKey(caller)] : [sessions, session]
       const known = kept.get(key)
       if (known) return known
       const made = decideExposure(view, settings)

@@ -1,0 +1,274 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+
+/** A client of the bundled modules behind the doors; `call` gives the structured answer, `result` the whole result. */
+async function discovery(settings: Record<string, unknown> = {}) {
+  const dir = temporaryFolder()
+  writeFileSync(join(dir, 'file.txt'), 'file contents...')
+  const started = await startApp({ exposure: { mode: 'discovery' }, ...settings }, dir)
+  const client = await connectTo(started.app)
+  const result = (name: string, args: Record<string, unknown> = {}) =>
+    client.callTool({ name, arguments: args }) as Promise<Answer>
+  const call = async (name: string, args: Record<string, unknown> = {}) => answerOf(await result(name, args))
+  const names = async (): Promise<string[]> => (await client.listTools()).tools.map((tool) => tool.name)
+  return { ...started, client, result, call, names, dir }
+}
+
+const METAS = ['search_tools', 'get_tool', 'execute_tool', 'list_categories', 'browse_category']
+
+describe('exposure', () => {
+  it('lists five tools directly when they fit, under the names of the example [DIG-01]', async () => {
+    const { names } = await discovery({
+      exposure: { contextWindow: 131_000, estimator: 'flat' },
+      modules: {
+        hello: { constraints: { allowed_actions: ['greet'] } },
+        filesystem: { constraints: { allowed_actions: ['read', 'ls', 'find', 'grep'] } },
+      },
+    })
+    expect((await names()).sort()).toEqual([
+      'filesystem__find',
+      'filesystem__grep',
+      'filesystem__ls',
+      'filesystem__read',
+      'hello__greet',
+    ])
+  })
+
+  it('keeps the mode of a session when tools come, and decides anew for the next [DIG-04]', async () => {
+    const { app, names } = await discovery({ exposure: { contextWindow: 16_000, estimator: 'flat', share: 0.2 } })
+    expect(await names()).toContain('filesystem__read')
+    const { makeTool } = await import('../tools.ts')
+    app.catalog.set(
+      { id: 'many', summary: 'many', origin: 'module', state: 'ready' },
+      { tools: Array.from({ length: 40 }, (_, n) => makeTool(`many.tool_${n}`)) },
+    )
+    expect(await names()).toContain('many__tool_39')
+    const next = await connectTo(app)
+    expect((await next.listTools()).tools.map(({ name }) => name)).toEqual(METAS)
+    expect(answerOf(await next.callTool({ name: 'list_categories', arguments: {} })).tool_injection).toBe('discovery')
+  })
+
+  it('counts the tools of servers like any other [DIG-06]', async () => {
+    const { app } = await discovery({
+      exposure: { contextWindow: 8_192, estimator: 'flat' },
+      modules: { filesystem: { enabled: false } },
+    })
+    const { makeTool } = await import('../tools.ts')
+    expect(app.explainExposure((await import('../../src/core/context.ts')).localCaller).mode).toBe('direct')
+    app.catalog.set(
+      { id: 'mcp_fake', summary: 'fake', origin: 'upstream', state: 'ready' },
+      { tools: Array.from({ length: 40 }, (_, n) => makeTool(`mcp_fake.t${n}`, { origin: 'upstream' })) },
+    )
+    expect(app.explainExposure((await import('../../src/core/context.ts')).localCaller).mode).toBe('discovery')
+  })
+
+  it('in compact mode lists names with open schemas, and get_tool has the full one', async () => {
+    const { client, call } = await discovery({ exposure: { mode: 'compact' } })
+    const { tools } = await client.listTools()
+    expect(tools.find(({ name }) => name === 'filesystem__read')?.inputSchema).toEqual({ type: 'object' })
+    expect((await call('get_tool', { name: 'filesystem__read' })).parameters.properties).toHaveProperty('path')
+  })
+})
+
+describe('the walk from a wish to a result', () => {
+  it('goes list, browse, get, execute [DIG-16]', async () => {
+    const { call } = await discovery()
+    expect((await call('list_categories')).categories.map(({ id }: Answer) => id)).toEqual(['filesystem', 'hello'])
+    const page = await call('browse_category', { category: 'filesystem', page: 1 })
+    expect(page.tools.map(({ name }: Answer) => name)).toContain('filesystem.read')
+    const tool = await call('get_tool', { name: 'filesystem.read' })
+    expect(tool.parameters.required).toEqual(['path'])
+    expect(await call('execute_tool', { name: 'filesystem.read', params: { path: 'file.txt' } })).toMatchObject({
+      success: true,
+    })
+  })
+})
+
+describe('search_tools', () => {
+  it('puts the tool that was meant first, and holds to its limits [DIG-10]', async () => {
+    const { call, result } = await discovery()
+    const found = await call('search_tools', { query: 'read a file' })
+    expect(found.tools[0]).toMatchObject({ name: 'filesystem.read', risk_level: 'low', relevance: 1 })
+    expect(found.tools[0].params_summary).toMatch(/^path: str, /)
+    expect((await call('search_tools', { query: 'read a file', max_results: 1 })).count).toBe(1)
+    for (const max_results of [0, 21])
+      expect((await result('search_tools', { query: 'x', max_results })).structuredContent.error.code).toBe(
+        'E_VALIDATION',
+      )
+  })
+
+  it('understands French without a model [DIG-47]', async () => {
+    const { call } = await discovery()
+    expect((await call('search_tools', { query: 'lire un fichier' })).tools[0].name).toBe('filesystem.read')
+  })
+
+  it('says so when nothing matches', async () => {
+    const { result } = await discovery()
+    const answer = await result('search_tools', { query: 'zyxwvut qqqq' })
+    expect(answer.isError).toBeUndefined()
+    expect(answer.structuredContent).toEqual({
+      tools: [],
+      count: 0,
+      query: 'zyxwvut qqqq',
+      hint: 'Nothing matches. Try other words, or list_categories.',
+    })
+  })
+
+  it('refuses a query of a megabyte, and takes a pattern for words', async () => {
+    const { result } = await discovery()
+    expect((await result('search_tools', { query: 'x'.repeat(1024 * 1024) })).structuredContent.error.code).toBe(
+      'E_VALIDATION',
+    )
+    expect((await result('search_tools', { query: '(a+)+$' })).isError).toBeUndefined()
+  })
+
+  it('never shows what constraints hide [DIG-21]', async () => {
+    const { call, result } = await discovery({
+      modules: { filesystem: { constraints: { allowed_actions: ['read', 'ls', 'find', 'grep'] } } },
+    })
+    expect(JSON.stringify(await call('search_tools', { query: 'write a file', max_results: 20 }))).not.toContain(
+      'filesystem.write',
+    )
+    for (const [name, args] of [
+      ['execute_tool', { name: 'filesystem.write', params: { path: 'x', content: 'y' } }],
+      ['get_tool', { name: 'filesystem.write' }],
+      ['filesystem__write', { path: 'x', content: 'y' }],
+    ] as const)
+      expect((await result(name, args)).structuredContent.error.code, name).toBe('E_NOT_FOUND')
+  })
+})
+
+describe('get_tool', () => {
+  it('gives schema, examples and side effects [DIG-11]', async () => {
+    const { call, result } = await discovery()
+    const tool = await call('get_tool', { name: 'filesystem.read' })
+    expect(tool.parameters.properties.path.type).toBe('string')
+    expect(tool.examples.length).toBeGreaterThan(0)
+    expect(Array.isArray(tool.side_effects)).toBe(true)
+    expect((await result('get_tool', { name: 'filesystem.raed' })).structuredContent.error.message).toBe(
+      "Tool 'filesystem.raed' not found. Did you mean 'filesystem.read'?",
+    )
+  })
+})
+
+describe('execute_tool', () => {
+  it('wraps a result, and names what is missing [DIG-12]', async () => {
+    const { call, result, app } = await discovery()
+    expect((await call('execute_tool', { name: 'filesystem.read', params: { path: 'file.txt' } })).data.content).toBe(
+      'file contents...',
+    )
+    const missing = await result('execute_tool', { name: 'filesystem.read', params: {} })
+    expect(missing.isError).toBe(true)
+    expect(missing.structuredContent).toMatchObject({ success: false, error: { code: 'E_VALIDATION' } })
+    expect(missing.structuredContent.error.message).toContain('path')
+    expect(app.surface.metaNames).toContain('execute_tool')
+  })
+
+  it('does not execute itself or its siblings', async () => {
+    const { result } = await discovery()
+    for (const name of ['execute_tool', 'search_tools'])
+      expect((await result('execute_tool', { name })).structuredContent.error.code).toBe('E_LOOP_DETECTED')
+  })
+
+  it('helps with names that are nearly right, and resolves those that are clear [DIG-18]', async () => {
+    const { call, result } = await discovery()
+    const wrong = await result('execute_tool', { name: 'filesystem.raed', params: { path: 'file.txt' } })
+    expect(wrong.structuredContent.error.message).toContain("Did you mean 'filesystem.read'?")
+    expect((await call('execute_tool', { name: 'filesystem_read', params: { path: 'file.txt' } })).success).toBe(true)
+  })
+})
+
+describe('a tool that is not listed', () => {
+  it('runs when called by its name, through the same gates [DIG-17]', async () => {
+    const { call, result } = await discovery({ policy: { deny: ['filesystem.write'] } })
+    const through = await call('execute_tool', { name: 'filesystem.read', params: { path: 'file.txt' } })
+    for (const name of ['filesystem.read', 'filesystem__read'])
+      expect(await call(name, { path: 'file.txt' })).toEqual(through.data)
+    expect((await result('filesystem.write', { path: 'x', content: 'y' })).structuredContent.error.code).toBe(
+      'E_NOT_FOUND',
+    )
+  })
+})
+
+describe('list_categories and browse_category', () => {
+  it('leave out what has no visible tool [DIG-13]', async () => {
+    const { call } = await discovery({ modules: { hello: { constraints: { blocked_actions: ['*'] } } } })
+    expect(await call('list_categories')).toMatchObject({ categories: [{ id: 'filesystem' }], total_categories: 1 })
+  })
+
+  it('page through all tools once [DIG-14]', async () => {
+    const { call } = await discovery()
+    const first = await call('browse_category', { category: 'filesystem', page_size: 2 })
+    expect(first.total_pages).toBe(Math.ceil(first.total_tools / 2))
+    const all: string[] = []
+    for (let page = 1; page <= first.total_pages; page++)
+      all.push(
+        ...(await call('browse_category', { category: 'filesystem', page, page_size: 2 })).tools.map(
+          ({ name }: Answer) => name,
+        ),
+      )
+    expect(new Set(all).size).toBe(first.total_tools)
+    expect((await call('browse_category', { category: 'filesystem', page: 99 })).tools).toEqual([])
+  })
+
+  it('say what is wrong with a category or a page', async () => {
+    const { result } = await discovery()
+    const unknown = (await result('browse_category', { category: 'filesytem' })).structuredContent.error
+    expect(unknown).toMatchObject({
+      code: 'E_NOT_FOUND',
+      message: "Category 'filesytem' not found. Available categories: filesystem, hello.",
+      hint: "Did you mean 'filesystem'?",
+    })
+    for (const bad of [{ page: -1 }, { page_size: 1e9 }, { page: 1.5 }, { page: 'x' }, { pagesize: 5 }])
+      expect(
+        (await result('browse_category', { category: 'hello', ...bad })).structuredContent.error.code,
+        JSON.stringify(bad),
+      ).toBe('E_VALIDATION')
+  })
+})
+
+describe('bad arguments', () => {
+  it('are refused with what to do next, and nothing runs', async () => {
+    const { result } = await discovery()
+    const cases: Array<[Record<string, unknown>, string, RegExp]> = [
+      [{ path: 5 }, 'E_VALIDATION', /path/],
+      [{ path: 'file.txt', pth: 1 }, 'E_VALIDATION', /pth.*path/s],
+      [JSON.parse('{"path":"file.txt","__proto__":{"x":1}}'), 'E_VALIDATION', /forbidden key "__proto__"/],
+      [{ path: 'file.txt', limit: 12345678901234567890 }, 'E_INT_PRECISION', /limit/],
+      [{ path: '../outside.txt' }, 'E_PATH_OUTSIDE_ROOT', /outside/],
+    ]
+    for (const [params, code, message] of cases) {
+      const answer = await result('execute_tool', { name: 'filesystem.read', params })
+      expect(answer.isError, JSON.stringify(params)).toBe(true)
+      expect(answer.structuredContent.error.code).toBe(code)
+      expect(answer.structuredContent.error.message).toMatch(message)
+      expect(answer.content[0].text.startsWith(`${code}: `)).toBe(true)
+      expect(answer.structuredContent.error.hint.length).toBeGreaterThan(10)
+    }
+  })
+})
+
+describe('blocked actions', () => {
+  it('are gone from every list, and a name that does not exist is only warned about [DIG-22]', async () => {
+    const { call, logged } = await discovery({
+      modules: { filesystem: { constraints: { blocked_actions: ['write', 'drop_table'] } } },
+    })
+    const page = await call('browse_category', { category: 'filesystem' })
+    expect(page.tools.map(({ name }: Answer) => name)).not.toContain('filesystem.write')
+    expect(logged.join('\n')).toContain('"action":"drop_table"')
+    expect(logged.join('\n')).not.toContain('"action":"write"')
+  })
+})
+
+describe('annotations', () => {
+  it('follow from the one word a tool says of itself [DIG-52]', async () => {
+    const { client } = await discovery({ exposure: { mode: 'direct' } })
+    const { tools } = await client.listTools()
+    const hints = (name: string) => tools.find((tool) => tool.name === name)?.annotations
+    expect(hints('filesystem__read')).toMatchObject({ readOnlyHint: true, destructiveHint: false })
+    expect(hints('filesystem__write')).toMatchObject({ readOnlyHint: false })
+  })
+})

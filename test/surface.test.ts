@@ -1,0 +1,112 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { commands } from '../src/cli/commands.ts'
+import { fileSchema } from '../src/config/schema.ts'
+import { errorCatalogue } from '../src/core/errors.ts'
+import * as library from '../src/index.ts'
+import { META_NAMES } from '../src/meta/surface.ts'
+
+// What others build on. A change here is a change of what was promised: it needs a line in the changelog.
+const pinned = {
+  exports: [
+    'PegboardError',
+    'ToolContext',
+    'ToolError',
+    'compileGlob',
+    'createApp',
+    'createPaths',
+    'defineModule',
+    'errorCatalogue',
+    'isPegboardError',
+    'toSchema',
+    'z',
+  ],
+  metaTools: ['search_tools', 'get_tool', 'execute_tool', 'list_categories', 'browse_category'],
+  commands: ['serve', 'list', 'search', 'call', 'check', 'schema', 'eval', 'docs'],
+  configKeys: [
+    '$schema',
+    'server',
+    'modulesDir',
+    'autoload',
+    'modules',
+    'exposure',
+    'policy',
+    'execution',
+    'tools',
+    'dirs',
+    'loader',
+    'inputs',
+    'mcpServers',
+    'servers',
+  ],
+  codes: [
+    'E_VALIDATION',
+    'E_INT_PRECISION',
+    'E_NOT_FOUND',
+    'E_TOOL_HIDDEN',
+    'E_TOOL_DISABLED',
+    'E_TOOL_FAILED',
+    'E_LOOP_DETECTED',
+    'E_CANNOT_ASK',
+    'E_OVERLOADED',
+    'E_SHUTTING_DOWN',
+    'E_TIMEOUT',
+    'E_CANCELLED',
+    'E_TOO_LARGE',
+    'E_INTERNAL',
+    'E_UPSTREAM_UNAVAILABLE',
+    'E_UPSTREAM_PROTOCOL',
+    'E_PATH_OUTSIDE_ROOT',
+    'E_PATH_DENIED',
+    'E_NOT_REGULAR_FILE',
+    'E_READ_ONLY',
+    'E_MODULE_LOAD',
+    'E_MODULE_SHAPE',
+    'E_MODULE_CONFIG',
+    'E_CONFIG_SYNTAX',
+    'E_CONFIG_INVALID',
+    'E_CONFIG_MISSING',
+    'E_CONFIG_AUTH',
+    'E_NAME_TAKEN',
+    'E_NAME_INVALID',
+  ],
+}
+
+describe('what others build on', () => {
+  it('is exported under these names', () => expect(Object.keys(library).sort()).toEqual(pinned.exports.toSorted()))
+  it('has these meta-tools', () => expect(META_NAMES).toEqual(pinned.metaTools))
+  it('has these commands', () => expect(commands.map(({ name }) => name)).toEqual(pinned.commands))
+  it('has these configuration keys', () =>
+    expect(Object.keys(fileSchema.shape).sort()).toEqual(pinned.configKeys.toSorted()))
+  it('has these error codes', () => expect(Object.keys(errorCatalogue).sort()).toEqual(pinned.codes.toSorted()))
+})
+
+describe('the README', () => {
+  const readme = readFileSync(join(import.meta.dirname, '../README.md'), 'utf8')
+  it('names every error code', () => {
+    for (const code of pinned.codes) expect(readme).toContain(`\`${code}\``)
+  })
+  it('names every configuration key', () => {
+    for (const key of pinned.configKeys.filter((name) => name !== '$schema' && name !== 'servers'))
+      expect(readme, key).toMatch(new RegExp(`\`${key}[\`.]`))
+  })
+})
+
+describe('every code', () => {
+  it('is thrown somewhere, or it would be a promise nobody keeps', async () => {
+    const { readdirSync } = await import('node:fs')
+    const root = join(import.meta.dirname, '..')
+    const sources = ['src', 'modules'].flatMap((dir) =>
+      readdirSync(join(root, dir), { recursive: true, encoding: 'utf8' })
+        .filter((file) => file.endsWith('.ts'))
+        .map((file) => join(root, dir, file)),
+    )
+    const text = sources
+      .filter((file) => !file.endsWith('core/errors.ts'))
+      .map((file) => readFileSync(file, 'utf8'))
+      .join('\n')
+    const unused = pinned.codes.filter((code) => !text.includes(`'${code}'`))
+    expect(unused).toEqual([])
+  })
+})
