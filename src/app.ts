@@ -102,7 +102,6 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       ...(config.file === undefined ? {} : { config_file: config.file }),
       env: options.env ?? {},
     },
-    hostModules: own.hostModules,
     importTimeoutMs: config.loader.importTimeoutMs,
     startTimeoutMs: config.loader.startTimeoutMs,
     runStep: (id, input) => calls.call({ name: id, input, caller: localCaller, origin: 'setup' }),
@@ -164,6 +163,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     log,
     view: host.view,
     exposure: host.exposure,
+    failed: () => loader.status().failed,
     onUpstream(listener) {
       const stops = [
         listener.log && logged.listen(listener.log),
@@ -184,7 +184,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     server,
     explainExposure: (caller, change) => decideExposure(views.viewFor(caller), { ...current.exposure, ...change }),
     forget: (session) => exposures.forget(session),
-    failed: () => loader.status().failed,
+    failed: server.failed,
     unknownActions: () => rules.unknownActions(catalog.snapshot().tools),
     async start() {
       upstreams.start()

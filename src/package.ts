@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 
 /** Where Pegboard itself is installed. */
 export interface Package {
@@ -8,8 +8,6 @@ export interface Package {
   readonly version: string
   /** Folder of the bundled modules: compiled ones in an installation, sources when run from source. */
   readonly modules: string
-  /** What drop-ins get when they import these, wherever they lie. */
-  readonly hostModules: Readonly<Record<string, string>>
 }
 
 /** Finds the package this file belongs to, in `src/` as well as bundled into `dist/`. */
@@ -23,9 +21,5 @@ export function ownPackage(): Package {
     root,
     version,
     modules: join(root, fromSource ? 'modules' : 'dist/modules'),
-    hostModules: {
-      pegboard: pathToFileURL(join(root, 'dist/index.js')).href,
-      zod: import.meta.resolve('zod'),
-    },
   }
 }

@@ -29,7 +29,8 @@ async function listed(mode: string): Promise<Map<string, unknown>> {
 describe('what a model sees of every tool', () => {
   it('is what was reviewed, one file a tool', async () => {
     const tools = new Map([...(await listed('direct')), ...(await listed('discovery'))])
-    for (const [name, tool] of tools) await expect(`${JSON.stringify(tool, null, 2)}\n`, name).toMatchFileSnapshot(join(folder, `${name}.json`))
+    for (const [name, tool] of tools)
+      await expect(`${JSON.stringify(tool, null, 2)}\n`, name).toMatchFileSnapshot(join(folder, `${name}.json`))
     expect(readdirSync(folder).sort()).toEqual([...tools.keys()].map((name) => `${name}.json`).sort())
   })
 })

@@ -38,14 +38,14 @@ function unknownModule(wanted: string, known: readonly string[]): PegboardError 
 /** The published parameters, with hidden ones beside them, each marked `"hidden": true`. */
 export function parametersOf(tool: Tool): JsonSchema {
   const { json } = tool.input
-  const hidden = Object.entries(hiddenOf(tool)).map(([name, schema]) => [name, { ...schema, hidden: true }])
+  const hidden = Object.entries(tool.hiddenParameters ?? {}).map(([name, schema]) => [
+    name,
+    { ...schema, hidden: true },
+  ])
   if (hidden.length === 0) return json
   const shown = isRecord(json['properties']) ? json['properties'] : {}
   return { ...json, properties: { ...shown, ...Object.fromEntries(hidden) } }
 }
-
-const hiddenOf = (tool: Tool & { hiddenParameters?: Readonly<Record<string, JsonSchema>> }) =>
-  tool.hiddenParameters ?? {}
 
 const action = (tool: Tool) => ({
   name: tool.id.slice(tool.module.length + 1),

@@ -46,7 +46,7 @@ export interface ToolDef<Config = unknown, Input = AnySchema> {
   readonly examples?: readonly Example[]
   /** Parameters accepted and checked but not shown to the model. */
   readonly hidden?: readonly string[]
-  /** Not listed or searched; only other modules and set-up steps may run it. */
+  /** Not listed or searched, and no client can call it; only set-up steps may. */
   readonly internal?: boolean
   /** Give `run` its context even when it declares one parameter. */
   readonly context?: boolean

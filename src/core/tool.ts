@@ -42,6 +42,8 @@ export interface Tool {
   readonly examples: readonly Example[]
   /** For set-up steps and other modules only: to clients it does not exist. */
   readonly internal?: boolean
+  /** Parameters that are accepted but not shown to a model; for developers. */
+  readonly hiddenParameters?: Readonly<Record<string, JsonSchema>>
   /** Upstream `_meta`, annotations, icons: relayed when the tool is listed. */
   readonly extra: Readonly<Record<string, unknown>>
   /** How long a call may take; default is the operator's. */

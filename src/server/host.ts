@@ -15,6 +15,8 @@ export interface ServerHost {
   readonly log: Log
   view(caller: Caller): View
   exposure(caller: Caller): Exposure
+  /** Module files that could not be loaded. */
+  failed(): readonly { readonly file: string; readonly error: string }[]
   /** Log messages and resource updates that upstreams send on their own. Returns how to stop listening. */
   onUpstream(listener: UpstreamListener): () => void
 }

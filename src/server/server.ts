@@ -3,21 +3,18 @@ import {
   CLIENT_INFO_META_KEY,
   LOG_LEVEL_META_KEY,
   McpServer,
-  ProtocolError,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import type { Owner } from '../catalog/catalog.ts'
 import type { Caller } from '../core/context.ts'
-import type { ProtocolFailure } from '../core/failure.ts'
 import type { McpResult } from '../core/result.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
-import { callTool, noPrompt, noResource, progressTo, toFailure } from './answer.ts'
+import { callTool, progressTo } from './answer.ts'
 import { type Connection, callerOf } from './caller.ts'
 import { serverCapabilities } from './capabilities.ts'
 import type { ServerHost } from './host.ts'
 import { instructionsFor } from './instructions.ts'
-import { ownerOfPrompt, ownerOfReference, ownerOfResource } from './route.ts'
-import { relayed } from './wire.ts'
+import { asProtocolError, passThrough } from './passthrough.ts'
+import { ownerOfResource } from './route.ts'
 
 /** One MCP server instance over the shared catalogue: cheap, made per connection (2025) or per request (2026). */
 export interface McpInstance {
@@ -59,7 +56,6 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     },
   )
   const { server } = mcp
-  const subscribed = new Set<string>()
   const early = new Map<string | number, McpResult>()
   // 2025-era clients set it once for the session; upstreams of 2026 want it with every request.
   let logLevel: string | undefined
@@ -94,7 +90,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
             request: (method: string, params: unknown, signal?: AbortSignal) =>
               ctx.mcpReq.send(
                 { method, params } as never,
-                passThrough as never,
+                anything as never,
                 { timeout: HUMAN_MS, ...(signal ? { signal } : {}) } as never,
               ),
           }
@@ -141,97 +137,15 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     return project(result) as never
   })
 
-  const visible = (ctx: ServerContext): readonly Owner[] => host.view(callerNow(ctx)).owners
-
-  server.setRequestHandler(
-    'resources/list',
-    (_request, ctx) =>
-      ({
-        resources: unique(
-          visible(ctx).flatMap((owner) => owner.resources),
-          'uri',
-        ),
-      }) as never,
-  )
-  server.setRequestHandler(
-    'resources/templates/list',
-    (_request, ctx) =>
-      ({
-        resourceTemplates: unique(
-          visible(ctx).flatMap((owner) => owner.templates),
-          'uriTemplate',
-        ),
-      }) as never,
-  )
-  server.setRequestHandler(
-    'prompts/list',
-    (_request, ctx) =>
-      ({
-        prompts: unique(
-          visible(ctx).flatMap((owner) => owner.prompts),
-          'name',
-        ),
-      }) as never,
-  )
-
-  const forward = async (
-    owner: Owner | undefined,
-    missing: ProtocolFailure,
-    method: string,
-    params: object,
-    ctx: ServerContext,
-  ): Promise<never> => {
-    try {
-      if (!owner?.endpoints) throw missing
-      return relayed(
-        await owner.endpoints.request(method, params as Record<string, unknown>, relayFor(ctx), ctx.mcpReq.signal),
-      ) as never
-    } catch (error) {
-      throw asProtocolError(error)
-    }
-  }
-
-  server.setRequestHandler('resources/read', (request, ctx) => {
-    const { uri } = request.params
-    return forward(ownerOfResource(visible(ctx), uri), noResource(uri), 'resources/read', request.params, ctx)
-  })
-  server.setRequestHandler('prompts/get', (request, ctx) => {
-    const { name } = request.params
-    return forward(ownerOfPrompt(visible(ctx), name), noPrompt(name), 'prompts/get', request.params, ctx)
-  })
-  server.setRequestHandler('completion/complete', (request, ctx) =>
-    forward(
-      ownerOfReference(visible(ctx), request.params.ref as Record<string, unknown>),
-      noPrompt(
-        String((request.params.ref as { name?: unknown }).name ?? (request.params.ref as { uri?: unknown }).uri),
-      ),
-      'completion/complete',
-      request.params,
-      ctx,
-    ),
-  )
-
+  const subscribed = passThrough(server, host, { era: connection.era, caller: callerNow, relay: relayFor })
   if (connection.era === 'legacy') {
-    server.setRequestHandler('resources/subscribe', async (request, ctx) => {
-      const { uri } = request.params
-      await forward(ownerOfResource(visible(ctx), uri), noResource(uri), 'resources/subscribe', request.params, ctx)
-      subscribed.add(uri)
-      return {}
-    })
-    server.setRequestHandler('resources/unsubscribe', async (request, ctx) => {
-      const { uri } = request.params
-      subscribed.delete(uri)
-      await forward(ownerOfResource(visible(ctx), uri), noResource(uri), 'resources/unsubscribe', request.params, ctx)
-      return {}
-    })
-    server.setRequestHandler('logging/setLevel', async (request, ctx) => {
+    server.setRequestHandler('logging/setLevel', (request, ctx) => {
       logLevel = request.params.level
-      // Each upstream filters for itself; one that cannot is no reason to refuse.
-      await Promise.allSettled(
-        visible(ctx).map((owner) =>
-          owner.endpoints?.request('logging/setLevel', { level: logLevel as string }, relayFor(ctx), ctx.mcpReq.signal),
-        ),
-      )
+      // Each upstream filters for itself. None is waited for: one that is gone must not hold the answer.
+      for (const owner of host.view(callerNow(ctx)).owners)
+        owner.endpoints
+          ?.request('logging/setLevel', { level: logLevel }, relayFor(ctx), AbortSignal.timeout(SHORT_MS))
+          .catch((error) => host.log.debug('a log level was not taken', { owner: owner.id, error }))
       return {}
     })
   }
@@ -260,7 +174,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
       for (const uri of subscribed) {
         const owner = ownerOfResource(owners, uri)
         owner?.endpoints
-          ?.request('resources/unsubscribe', { uri }, noRelay, AbortSignal.timeout(5_000))
+          ?.request('resources/unsubscribe', { uri }, noRelay, AbortSignal.timeout(SHORT_MS))
           .catch((error) => host.log.debug('unsubscribing failed', { uri, error }))
       }
     },
@@ -270,24 +184,10 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
 const envelopeOf = (ctx: ServerContext | undefined): Readonly<Record<string, unknown>> | undefined =>
   ctx?.mcpReq.envelope as Record<string, unknown> | undefined
 
+/** How long a person may take over a question. */
 const HUMAN_MS = 10 * 60_000
+/** How long what nobody waits for may take. */
+const SHORT_MS = 5_000
 
 /** Accepts any result as it is: what passes through is not ours to check. */
-const passThrough = {
-  '~standard': { version: 1, vendor: 'pegboard', validate: (value: unknown) => ({ value }) },
-} as const
-
-/** The SDK answers with a code only for errors of its own class. */
-function asProtocolError(error: unknown): ProtocolError {
-  const { code, message, data } = toFailure(error)
-  return new ProtocolError(code, message, data)
-}
-
-function unique(
-  items: readonly { readonly entry: Readonly<Record<string, unknown>> }[],
-  key: string,
-): Array<Readonly<Record<string, unknown>>> {
-  const seen = new Map<unknown, Readonly<Record<string, unknown>>>()
-  for (const { entry } of items) if (!seen.has(entry[key])) seen.set(entry[key], entry)
-  return [...seen.values()]
-}
+const anything = { '~standard': { version: 1, vendor: 'pegboard', validate: (value: unknown) => ({ value }) } } as const

@@ -20,6 +20,7 @@ export type Seen = { readonly tool: Tool } | { readonly hidden: Hidden }
  * then the tool's own `available`. A check that throws hides its tool.
  */
 export function see(tool: Tool, caller: Caller, policy: Policy): Seen {
+  if (tool.internal) return { hidden: { kind: 'denied', reason: 'it is for set-up steps only' } }
   let as: string | undefined
   try {
     const decision = policy.decide(tool)

@@ -1,7 +1,7 @@
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
+import { type Answer, answerOf, servers, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 
 /** A client of the bundled modules behind the doors; `call` gives the structured answer, `result` the whole result. */
@@ -38,7 +38,9 @@ describe('exposure', () => {
   })
 
   it('keeps the mode of a session when tools come, and decides anew for the next [DIG-04]', async () => {
-    const { app, names } = await discovery({ exposure: { contextWindow: 16_000, estimator: 'flat', share: 0.2 } })
+    const { app, client, names } = await discovery({
+      exposure: { contextWindow: 16_000, estimator: 'flat', share: 0.2 },
+    })
     expect(await names()).toContain('filesystem__read')
     const { makeTool } = await import('../tools.ts')
     app.catalog.set(
@@ -48,7 +50,10 @@ describe('exposure', () => {
     expect(await names()).toContain('many__tool_39')
     const next = await connectTo(app)
     expect((await next.listTools()).tools.map(({ name }) => name)).toEqual(METAS)
-    expect(answerOf(await next.callTool({ name: 'list_categories', arguments: {} })).tool_injection).toBe('discovery')
+    const status = async (from: typeof next) =>
+      JSON.parse(((await from.readResource({ uri: 'server://status' })).contents[0] as Answer).text)
+    expect((await status(next)).tool_injection).toBe('discovery')
+    expect((await status(client)).tool_injection).toBe('direct')
   })
 
   it('counts the tools of servers like any other [DIG-06]', async () => {
@@ -270,5 +275,94 @@ describe('annotations', () => {
     const hints = (name: string) => tools.find((tool) => tool.name === name)?.annotations
     expect(hints('filesystem__read')).toMatchObject({ readOnlyHint: true, destructiveHint: false })
     expect(hints('filesystem__write')).toMatchObject({ readOnlyHint: false })
+  })
+})
+
+describe('hello', () => {
+  it('greets, and says that it runs [DIG-90]', async () => {
+    const { call } = await discovery()
+    expect((await call('hello.say_hello', { name: 'Ada' })).message).toBe('Hello, Ada!')
+    expect(await call('hello.status')).toMatchObject({ ok: true, greeted: 1 })
+  })
+})
+
+describe('modules and servers', () => {
+  it('are one list to a client [TOM-01]', async () => {
+    const { app, names } = await discovery({ exposure: { mode: 'direct' }, mcpServers: { thinking: servers.thinking } })
+    await app.settled(20_000)
+    expect(await names()).toEqual(expect.arrayContaining(['hello__say_hello', 'thinking__sequentialthinking']))
+  })
+})
+
+describe('set-up steps', () => {
+  it('run although the client may not call what they call [DIG-23]', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'modules'))
+    writeFileSync(
+      join(dir, 'modules/store.mjs'),
+      `let opened = 'nothing'
+export default { name: 'store', description: 'Keeps tables.', tools: {
+  connect: { description: 'Opens a database file.', effect: 'write', input: { type: 'object', properties: { database: { type: 'string' } } }, run({ database }) { opened = database; return opened } },
+  list_tables: { description: 'Lists the tables.', effect: 'read', run: () => ({ opened }) },
+} }`,
+    )
+    const store = {
+      setup: [{ action: 'connect', params: { database: '{{workspace}}/data.db' } }],
+      constraints: { allowed_actions: ['list_tables'] },
+    }
+    const { app } = await startApp({ modules: { store } }, dir)
+    const client = await connectTo(app)
+    expect(answerOf(await client.callTool({ name: 'store.list_tables', arguments: {} }))).toEqual({
+      opened: join(dir, 'data.db'),
+    })
+    expect(
+      answerOf(
+        await client.callTool({
+          name: 'execute_tool',
+          arguments: { name: 'store.connect', params: { database: 'x' } },
+        }),
+      ).error.code,
+    ).toBe('E_NOT_FOUND')
+  })
+})
+
+describe('scripts that register themselves', () => {
+  it('may return text, objects, errors, or throw [SBS-07, SBS-08]', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'modules'))
+    const register = (name: string, body: string) =>
+      `registerTool({ name: '${name}', execute(args, env) { ${body} }, def: { type: 'function', function: { name: '${name}', description: 'A tool of a script.', parameters: { type: 'object', properties: {} } } } })\n`
+    writeFileSync(
+      join(dir, 'modules/script.js'),
+      register('as_text', "return 'plain'") +
+        register('as_object', 'return { n: 1 }') +
+        register('as_error', "return { error: 'no such sub' }") +
+        register('as_throw', "throw new Error('disk on fire')"),
+    )
+    const { app } = await startApp({}, dir)
+    const client = await connectTo(app)
+    const execute = (name: string) => client.callTool({ name: 'execute_tool', arguments: { name } }) as Promise<Answer>
+    expect((await execute('as_text')).structuredContent).toEqual({ success: true, data: 'plain' })
+    expect(((await client.callTool({ name: 'as_text', arguments: {} })) as Answer).content).toEqual([
+      { type: 'text', text: 'plain' },
+    ])
+    expect((await execute('as_object')).structuredContent).toEqual({ success: true, data: { n: 1 } })
+    for (const [name, message] of [
+      ['as_error', 'no such sub'],
+      ['as_throw', 'disk on fire'],
+      ['as_nothing', "Tool 'as_nothing' not found."],
+    ] as const) {
+      const failed = await execute(name)
+      expect(failed.isError).toBe(true)
+      expect(failed.structuredContent.error.message).toContain(message)
+    }
+  })
+})
+
+describe('bundled descriptions', () => {
+  it('say enough for a model that has nothing else to go by [SBS-13]', async () => {
+    const { app } = await discovery()
+    for (const { id, description } of app.catalog.snapshot().tools)
+      expect(description.length, id).toBeGreaterThanOrEqual(40)
   })
 })

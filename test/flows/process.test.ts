@@ -44,7 +44,7 @@ describe('on stdio', () => {
     for (const pid of children) expect(() => process.kill(Number(pid), 0), `child ${pid}`).toThrow('ESRCH')
   })
 
-  it('a module dropped into the folder is found without a restart [DIG-15, SBS-02, SBS-14]', async () => {
+  it('a module dropped into the folder is found without a restart [DIG-15, DIG-29, SBS-02, SBS-14]', async () => {
     const here = place({ exposure: { mode: 'direct' } })
     const { send, answer, messages } = await talkTo(here)
     send({ id: 1, method: 'tools/list' })
@@ -98,6 +98,15 @@ describe('on stdio', () => {
       await sleep(50)
     }
     expect(denied.structuredContent.error.code).toBe('E_NOT_FOUND')
+  })
+})
+
+describe('the schema command', () => {
+  it('prints every tool of a module with its parameters [DIG-26]', async () => {
+    const { config, env } = place()
+    const { stdout } = await run(process.execPath, [cli, 'schema', 'hello', '--json', '--config', config], { env })
+    const { actions } = JSON.parse(stdout) as Answer
+    expect(actions.map(({ parameters }: Answer) => parameters.type)).toEqual(['object', 'object', 'object'])
   })
 })
 

@@ -138,7 +138,9 @@ describe('a client of the 2025 era', () => {
     client.send({ id: 2, method: 'prompts/list' })
     client.send({ id: 3, method: 'resources/list' })
     expect((await client.answer(2)).result).toEqual({ prompts: [] })
-    expect((await client.answer(3)).result).toEqual({ resources: [] })
+    expect((await client.answer(3)).result.resources.map(({ uri }: { uri: string }) => uri)).toEqual([
+      'server://status',
+    ])
     expect(client.messages().filter(({ id }) => id === 0)).toHaveLength(1)
   })
 

@@ -116,6 +116,26 @@ describe('what policy denies', () => {
   })
 })
 
+describe('an internal tool', () => {
+  it('does not exist for any client', () => {
+    const inner = viewOf({ m: [makeTool('m.a'), makeTool('m.open', { internal: true })] })
+    expect(inner.resolve('m.open').kind).toBe('unknown')
+    expect(inner.count('m')).toBe(1)
+  })
+})
+
+describe('a tool allowed by one of its aliases', () => {
+  it('is shown and called under that name', () => {
+    const narrowed = viewOf(
+      { hello: [makeTool('hello.say_hello', { aliases: ['greet'] }), makeTool('hello.status')] },
+      { constraints: { hello: { allowed_actions: ['greet'] } } },
+    )
+    expect(narrowed.tools.map((entry) => [entry.tool.id, entry.tool.name])).toEqual([['hello.greet', 'hello__greet']])
+    expect(found(narrowed, 'hello__greet')).toBe('hello.greet')
+    expect(found(narrowed, 'hello.say_hello')).toBe('hello.greet')
+  })
+})
+
 describe('what is switched off or unavailable', () => {
   it('says why', () => {
     const off = viewOf(

@@ -1,0 +1,62 @@
+import { isAbsolute, resolve } from 'node:path'
+import { createPaths, type Paths, ToolError, z } from 'pegboard'
+
+/** Filled in by Pegboard; not for people. */
+const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
+const list = (what: string) => z.array(z.string().min(1)).default([]).describe(what)
+
+export const Config = z.object({
+  root: z.string().min(1).optional().describe('The folder that tools work in; default the workspace.'),
+  roots: z.array(z.string().min(1)).min(1).optional().describe('The same, several. Relative paths start at the first.'),
+  allowed_paths: list(
+    'More folders or files that may be used. An exact file here is allowed although it is protected.',
+  ),
+  denied_paths: list('What is never touched nor listed: globs or folders below a root, or absolute paths.'),
+  deny_names: z
+    .array(z.string().min(1))
+    .default(['config.yaml', 'mcp.config.json', '.env'])
+    .describe('File and folder names that are denied everywhere.'),
+  write_roots: z.array(z.string().min(1)).optional().describe('Of the folders, where writing is allowed; default all.'),
+  readonly: z.boolean().default(false).describe('true switches all writing off.'),
+  max_file_size: z
+    .int()
+    .min(1)
+    .default(10 * 1024 * 1024)
+    .describe('Bytes: larger files are read in part, not searched, and not written.'),
+  workspace: own('workspace'),
+  state_dir: own('state_dir'),
+  modules_dir: own('modules_dir'),
+  config_file: own('config_file'),
+})
+
+export type Settings = z.infer<typeof Config>
+
+/** The guarded way to files under one configuration. */
+export function pathsFor(settings: Settings): Paths {
+  const absolute = (path: string): string => (isAbsolute(path) ? path : resolve(settings.workspace, path))
+  const named = settings.roots ?? (settings.root === undefined ? [settings.workspace] : [settings.root])
+  const allowed = settings.allowed_paths.map(absolute)
+  return createPaths({
+    roots: [...named.map(absolute), ...allowed],
+    ...(settings.write_roots ? { writeRoots: settings.write_roots.map(absolute) } : {}),
+    allowed,
+    // What Pegboard keeps for itself, tokens among it, is nobody's business.
+    denied: [...settings.denied_paths, settings.state_dir],
+    denyNames: settings.deny_names,
+    // Whoever writes these decides what Pegboard runs.
+    protected: [settings.modules_dir, settings.config_file],
+    readonly: settings.readonly,
+  })
+}
+
+/** A path as a parameter. */
+export const path = z.string().min(1).max(4096)
+export const folder = path.default('.')
+
+/** `dir/name` seen from `dir`, for patterns. */
+export const under = (base: string, full: string): string =>
+  base === '.' ? full : full.startsWith(`${base}/`) ? full.slice(base.length + 1) : full
+
+/** For patterns a model writes. */
+export const badPattern = (message: string): ToolError =>
+  new ToolError(`The pattern does not work: ${message}.`, { code: 'E_VALIDATION', hint: 'Correct the pattern.' })

@@ -1,0 +1,97 @@
+import { defineModule, ToolError, type ToolModule, z } from 'pegboard'
+
+const GREETINGS: Readonly<Record<string, string>> = {
+  en: 'Hello',
+  fr: 'Bonjour',
+  de: 'Hallo',
+  es: 'Hola',
+  it: 'Ciao',
+  nl: 'Hoi',
+  pt: 'Olá',
+  ja: 'こんにちは',
+  zh: '你好',
+}
+
+const language = z
+  .string()
+  .max(40)
+  .optional()
+  .describe(`Language of the greeting: ${Object.keys(GREETINGS).join(', ')}. Default en.`)
+
+function greeting(name: string, wanted = 'en'): string {
+  const word = GREETINGS[wanted.toLowerCase().slice(0, 2)]
+  if (!word)
+    throw new ToolError(`There is no greeting in "${wanted}".`, {
+      code: 'E_VALIDATION',
+      hint: `Use one of ${Object.keys(GREETINGS).join(', ')}.`,
+    })
+  return `${word}, ${name}!`
+}
+
+/** Its state lives in here, so that a reloaded or second copy counts for itself. */
+function hello(): ToolModule {
+  const state = { startedAt: 0, greeted: 0 }
+  return defineModule({
+    name: 'hello',
+    description: 'Greets people and says that the server is running: the smallest module, to try things out.',
+    start() {
+      state.startedAt = performance.now()
+    },
+    tools: {
+      say_hello: {
+        title: 'Say hello',
+        description: 'Greets one person by name. Use it to try the connection; for several people use greet_many.',
+        aliases: ['greet', 'hello', 'hi', 'bonjour', 'saluer', 'dire bonjour'],
+        tags: ['demo', 'greeting'],
+        input: z.object({ name: z.string().min(1).max(200).default('world').describe('Whom to greet.'), language }),
+        output: z.object({ message: z.string() }),
+        effect: 'read',
+        sideEffects: ['counts the greeting'],
+        examples: [{ input: { name: 'Ada' } }, { input: { name: 'Ada', language: 'fr' }, note: 'in French' }],
+        run({ name, language: wanted }) {
+          const message = greeting(name, wanted)
+          state.greeted++
+          return { message }
+        },
+      },
+      greet_many: {
+        title: 'Greet many',
+        description: 'Greets up to 100 people in one call, one message each. For a single person use say_hello.',
+        aliases: ['greet all', 'greet everyone', 'saluer tous', 'saluer plusieurs personnes'],
+        tags: ['demo', 'greeting'],
+        input: z.object({
+          names: z.array(z.string().min(1).max(200)).min(1).max(100).describe('Whom to greet, in order.'),
+          language,
+        }),
+        output: z.object({ messages: z.array(z.string()), count: z.int() }),
+        effect: 'read',
+        sideEffects: ['counts the greetings'],
+        examples: [{ input: { names: ['Ada', 'Grace'] } }],
+        run({ names, language: wanted }) {
+          const messages = names.map((name) => greeting(name, wanted))
+          state.greeted += messages.length
+          return { messages, count: messages.length }
+        },
+      },
+      status: {
+        title: 'Status',
+        description:
+          'Says that the server runs, for how long, and how many people were greeted. Not for the state of other tools.',
+        aliases: ['ping', 'health', 'uptime', 'état', 'statut'],
+        tags: ['demo', 'health'],
+        output: z.object({ ok: z.boolean(), uptime_seconds: z.number(), greeted: z.int() }),
+        effect: 'read',
+        idempotent: true,
+        sideEffects: ['none'],
+        examples: [{ input: {} }],
+        run: () => ({
+          ok: true,
+          uptime_seconds: Math.round((performance.now() - state.startedAt) / 1000),
+          greeted: state.greeted,
+        }),
+      },
+    },
+  })
+}
+
+export default hello()

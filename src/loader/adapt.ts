@@ -1,0 +1,195 @@
+import type { CallContext } from '../core/context.ts'
+import { PegboardError, ToolError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { ToolDef } from '../core/module.ts'
+import { nearest, wireName } from '../core/names.ts'
+import { valueResult } from '../core/result.ts'
+import { emptyObject, type Issue, isStandardSchema, type JsonSchema, type Schema, toSchema } from '../core/schema.ts'
+import type { Draft, Tool } from '../core/tool.ts'
+import { checkSchema, isRecord } from './check.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: a loaded file's input types are not known here
+type AnyToolDef = ToolDef<any, any>
+
+/** One tool of a file, whatever shape the file had. `invoke` decides how much of the context the author's function gets. */
+export interface ToolSource {
+  readonly action: string
+  readonly def: Omit<AnyToolDef, 'run'>
+  invoke(input: unknown, ctx: CallContext): unknown
+}
+
+/** What a tool is bound to when it becomes callable. */
+export interface Binding {
+  readonly module: string
+  readonly config: unknown
+  readonly log: Log
+  /** More names it answers to. */
+  readonly aliases?: readonly string[]
+  /** Wraps every run, so that the owner knows what is under way. */
+  readonly track?: <T>(work: () => Promise<T>) => Promise<T>
+}
+
+/**
+ * Turns a definition into the Tool the rest of Pegboard knows. After this nobody else sees the module's configuration.
+ * @throws PegboardError E_MODULE_SHAPE for a schema no client could use
+ */
+export function adaptTool(source: ToolSource, binding: Binding): Tool {
+  const { action, def } = source
+  const { module, config } = binding
+  const id = `${module}.${action}`
+  const log = binding.log.scoped(module)
+  const hidden = def.hidden ?? []
+  const input = closedSchema(def.input, hidden, id)
+  const track = binding.track ?? ((work) => work())
+  // By identity, so that variants which are constants are converted once.
+  const variants = new WeakMap<object, Schema>()
+  const variant = (given: object): Schema => {
+    const known = given === def.input ? input : variants.get(given)
+    if (known) return known
+    const made = closedSchema(given, hidden, id)
+    variants.set(given, made)
+    return made
+  }
+  const base: Draft = { description: def.description, input }
+
+  return {
+    id,
+    name: wireName(id),
+    module,
+    origin: 'module',
+    title: def.title ?? titleOf(action),
+    description: def.description,
+    input,
+    ...(def.output === undefined ? {} : { output: outputSchema(def.output, id) }),
+    effect: def.effect,
+    idempotent: def.idempotent ?? def.effect === 'read',
+    openWorld: def.openWorld ?? false,
+    sideEffects: def.sideEffects ?? [],
+    aliases: [...new Set([...(def.aliases ?? []), ...(binding.aliases ?? [])])],
+    tags: def.tags ?? [],
+    examples: def.examples ?? [],
+    ...(def.internal ? { internal: true } : {}),
+    ...(hidden.length > 0 ? { hiddenParameters: input.hidden } : {}),
+    extra: {},
+    available(caller) {
+      const answer: unknown = def.available?.({ config, caller, nameOf: () => undefined }) ?? true
+      return answer === true || typeof answer === 'string' ? answer : 'it is not available now'
+    },
+    assemble(caller, nameOf) {
+      if (!def.assemble) return base
+      const draft = def.assemble(
+        { config, caller, nameOf },
+        { description: def.description, input: def.input ?? emptyInput },
+      )
+      if (!draft) return null
+      return { description: draft.description, input: draft.input === emptyInput ? input : variant(draft.input) }
+    },
+    parse: input.parse,
+    run: (value, ctx) =>
+      track(async () => {
+        const result = await source.invoke(value, { ...ctx, config, log })
+        if (isRecord(result) && typeof result['error'] === 'string' && result['error'] !== '') {
+          const { error, ...data } = result
+          throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})
+        }
+        return valueResult(result)
+      }),
+  }
+}
+
+const emptyInput: JsonSchema = { type: 'object', properties: {} }
+
+/** Names that frameworks use for the context: a client cannot smuggle one in. */
+const CONTEXT_NAMES = ['ctx', 'env', '_ctx']
+
+interface Closed extends Schema {
+  /** What is accepted and not shown, by parameter. */
+  readonly hidden: Readonly<Record<string, JsonSchema>>
+}
+
+/**
+ * The schema a client is shown and the check behind it: closed unless its author opened it, without hidden parameters,
+ * which are accepted all the same.
+ */
+function closedSchema(given: unknown, hidden: readonly string[], id: string): Closed {
+  const base = given === undefined ? emptyObject : convert(given, `the input of ${id}`)
+  const json = base.json
+  const properties = isRecord(json['properties']) ? json['properties'] : {}
+  const required = (json['required'] ?? []) as readonly string[]
+  if (Object.hasOwn(properties, 'ctx'))
+    throw shape(`the input of ${id} has a parameter called ctx, which is the name of the context`)
+  const stuck = hidden.find((name) => required.includes(name) && !isDefaulted(properties[name]))
+  if (stuck) throw shape(`the hidden parameter ${stuck} of ${id} must be optional`)
+
+  const open =
+    isRecord(json['additionalProperties']) ||
+    json['additionalProperties'] === true ||
+    isRecord(json['patternProperties'])
+  const shown = Object.keys(properties).filter((name) => !hidden.includes(name))
+  const published: JsonSchema = {
+    ...json,
+    properties: Object.fromEntries(shown.map((name) => [name, properties[name]])),
+    ...(required.length > 0 ? { required: required.filter((name) => !hidden.includes(name)) } : {}),
+    additionalProperties: open ? (json['additionalProperties'] ?? true) : false,
+  }
+  // zod fills its own defaults; with a raw JSON Schema the author has nobody else to do it.
+  const defaults = isStandardSchema(given) ? {} : defaultsOf(properties)
+
+  return {
+    json: published,
+    hidden: Object.fromEntries(
+      hidden.flatMap((name) => (isRecord(properties[name]) ? [[name, properties[name]]] : [])),
+    ),
+    parse(value) {
+      if (!isRecord(value)) return { ok: false, issues: [{ path: '', message: 'must be an object' }] }
+      const input = { ...value }
+      for (const name of CONTEXT_NAMES) if (!Object.hasOwn(properties, name)) delete input[name]
+      const issues: Issue[] = []
+      for (const name of Object.keys(input)) {
+        if (Object.hasOwn(properties, name)) continue
+        if (hidden.includes(name)) delete input[name]
+        else if (!open) issues.push({ path: '', message: unknownName(name, shown) })
+      }
+      return issues.length > 0 ? { ok: false, issues } : base.parse({ ...structuredClone(defaults), ...input })
+    },
+  }
+}
+
+function unknownName(name: string, known: readonly string[]): string {
+  const [near] = nearest(name, known, 3, 1)
+  if (near) return `unknown parameter "${name}"; did you mean "${near}"?`
+  return `unknown parameter "${name}"; ${known.length > 0 ? `known: ${known.join(', ')}` : 'the tool takes none'}`
+}
+
+function defaultsOf(properties: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const pairs = Object.entries(properties).filter(([, schema]) => isDefaulted(schema))
+  return Object.fromEntries(pairs.map(([name, schema]) => [name, (schema as JsonSchema)['default']]))
+}
+
+const isDefaulted = (schema: unknown): boolean => isRecord(schema) && schema['default'] !== undefined
+
+const outputSchema = (given: unknown, id: string): JsonSchema => convert(given, `the output of ${id}`).json
+
+function convert(given: unknown, place: string): Schema {
+  const schema = toSchema(given)
+  let json: JsonSchema
+  try {
+    json = schema.json
+  } catch (error) {
+    throw new PegboardError('E_MODULE_SHAPE', `${place} has no JSON Schema.`, { cause: error })
+  }
+  checkSchema(json, place)
+  if (json['type'] !== 'object') throw shape(`${place} must be an object at its root`)
+  return schema
+}
+
+const shape = (message: string): PegboardError => new PegboardError('E_MODULE_SHAPE', `${message}.`)
+
+/** `say_hello` becomes `Say hello`. */
+const titleOf = (action: string): string => {
+  const words = action
+    .replaceAll(/[_.-]+/g, ' ')
+    .replaceAll(/([a-z])([A-Z])/g, '$1 $2')
+    .trim()
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}

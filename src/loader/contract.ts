@@ -1,0 +1,73 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
+import type { Problem } from './files.ts'
+import type { TemplateVars } from './templates.ts'
+
+/** What the configuration says of one module. */
+export interface ModuleSetting {
+  readonly enabled?: boolean
+  readonly config?: unknown
+  /** Calls made once when the module is loaded; they pass constraints. */
+  readonly setup?: readonly { readonly action: string; readonly params?: unknown }[]
+  /** A drop-in of this name replaces the bundled module. */
+  readonly override?: boolean
+}
+export type ModuleSettings = Readonly<Record<string, ModuleSetting>>
+
+export interface LoaderOptions {
+  readonly catalog: Catalog
+  readonly log: Log
+  readonly clock?: Clock
+  /** Folders of modules that come with Pegboard, absolute. */
+  readonly bundledDirs: readonly string[]
+  /** The folder of drop-ins, absolute. It need not exist. */
+  readonly modulesDir?: string
+  /** False: only modules that `settings` names. */
+  readonly autoload: boolean
+  readonly settings: ModuleSettings
+  readonly vars: TemplateVars
+  /** Runs one set-up step through exec, past constraints. Rejects when the tool fails. */
+  readonly runStep: (toolId: string, params: unknown) => Promise<unknown>
+  /** Specifier to file URL for imports of drop-ins; tests only. */
+  readonly hostModules?: Readonly<Record<string, string>>
+  readonly importTimeoutMs?: number
+  readonly startTimeoutMs?: number
+  /** How long a replaced module may go on with the calls it has. */
+  readonly drainMs?: number
+}
+
+/** What one round of loading did. Module ids; `failed` is all that is broken now. */
+export interface Report {
+  readonly loaded: readonly string[]
+  readonly failed: readonly Problem[]
+  readonly added: readonly string[]
+  readonly removed: readonly string[]
+  readonly changed: readonly string[]
+}
+
+export interface LoaderStatus {
+  readonly loaded: readonly {
+    readonly id: string
+    readonly file: string
+    readonly state: 'ready' | 'degraded'
+    readonly reason?: string
+  }[]
+  readonly failed: readonly Problem[]
+}
+
+export interface Loader {
+  /** Loads everything. Resolves when all modules have started, or failed. */
+  loadAll(): Promise<Report>
+  /** Reads a module or a file again; without a name all drop-ins. What fails keeps its earlier version. */
+  reload(name?: string): Promise<Report>
+  /** New settings: modules whose settings changed are started anew. */
+  configure(settings: ModuleSettings): Promise<Report>
+  /** Follows the folder of drop-ins. Returns what ends it. */
+  watch(): () => void
+  status(): LoaderStatus
+  /** What `_` files exported, by stem without `_`. */
+  readonly shared: Readonly<Record<string, unknown>>
+  /** Stops all modules, last first. Never rejects. */
+  stop(): Promise<void>
+}

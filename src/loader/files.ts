@@ -1,0 +1,142 @@
+import { dirname, sep } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Clock } from '../core/clock.ts'
+import { type ErrorCode, isPegboardError, PegboardError } from '../core/errors.ts'
+import { discover, type Entry } from './discover.ts'
+import type { Importer, Namespace } from './fresh.ts'
+import { locate } from './locate.ts'
+import { collect, type Loaded, moduleIdOf, shapeOf } from './shapes.ts'
+import { within } from './within.ts'
+
+/** A file that was imported and has a legal shape. A new object each time it is imported. */
+export interface FileRecord {
+  readonly entry: Entry
+  readonly loaded: Loaded
+}
+
+/** Why a file gives nothing, or nothing new. */
+export interface Problem {
+  readonly file: string
+  /** For operators: `weather.mjs:3: …`. */
+  readonly error: string
+  readonly code: ErrorCode
+}
+
+export interface Files {
+  /** Imports what is new and what `pick` names, in order, one by one; forgets what is gone. A failure leaves the earlier record. */
+  refresh(pick: (entry: Entry) => boolean): Promise<void>
+  /** Bundled ones first, then drop-ins, each in name order. */
+  records(): readonly FileRecord[]
+  problems(): readonly Problem[]
+  /** What helpers exported, by stem without `_`. */
+  readonly shared: Readonly<Record<string, unknown>>
+}
+
+export interface FilesOptions {
+  readonly bundledDirs: readonly string[]
+  readonly modulesDir?: string
+  readonly importer: Importer
+  readonly importTimeoutMs: number
+  readonly clock: Clock
+  /** Whether to import a file at all, by the module id its name suggests. */
+  readonly wanted: (id: string) => boolean
+}
+
+/** Knows which module files there are and what is in them. */
+export function createFiles(options: FilesOptions): Files {
+  let entries: Entry[] = []
+  const records = new Map<string, FileRecord>()
+  const helpers = new Set<string>()
+  const problems = new Map<string, Problem>()
+  const shared: Record<string, unknown> = {}
+
+  async function find(): Promise<Entry[]> {
+    const found: Entry[] = []
+    for (const dir of options.bundledDirs) found.push(...(await discover(dir, true)))
+    if (options.modulesDir !== undefined) found.push(...(await discover(options.modulesDir, false)))
+    return found
+  }
+
+  async function read(entry: Entry): Promise<void> {
+    const { value, registered } = await collect(() => importEntry(entry))
+    if (entry.helper) {
+      helpers.add(entry.file)
+      shared[entry.stem.replace(/^_+/, '')] = exported(value)
+    } else records.set(entry.file, { entry, loaded: shapeOf(value, registered, entry.stem) })
+  }
+
+  function importEntry(entry: Entry): Promise<Namespace> {
+    // Bundled files are ours: no hook, no second copy, and a bundler or a test runner may serve them its own way.
+    const work: Promise<Namespace> = entry.bundled
+      ? import(/* @vite-ignore */ pathToFileURL(entry.file).href)
+      : options.importer.import(entry.file)
+    const { importTimeoutMs } = options
+    const late = (): Error =>
+      new PegboardError(
+        'E_MODULE_LOAD',
+        `importing took longer than ${importTimeoutMs} ms; slow work belongs in start().`,
+      )
+    return within(work, importTimeoutMs, options.clock, late)
+  }
+
+  function forget(entry: Entry): void {
+    records.delete(entry.file)
+    problems.delete(entry.file)
+    if (helpers.delete(entry.file)) delete shared[entry.stem.replace(/^_+/, '')]
+  }
+
+  return {
+    shared,
+    async refresh(pick) {
+      const before = entries
+      entries = (await find()).filter((entry) => entry.helper || options.wanted(idFrom(entry.stem)))
+      const present = new Set(entries.map((entry) => entry.file))
+      for (const entry of before) if (!present.has(entry.file)) forget(entry)
+      options.importer.renew()
+      for (const entry of entries) {
+        const known = records.has(entry.file) || problems.has(entry.file) || helpers.has(entry.file)
+        if (known && (entry.bundled || !pick(entry))) continue
+        try {
+          await read(entry)
+          problems.delete(entry.file)
+        } catch (error) {
+          problems.set(entry.file, await problemOf(error, entry))
+        }
+      }
+    },
+    records: () => entries.flatMap((entry) => records.get(entry.file) ?? []),
+    problems: () => entries.flatMap((entry) => problems.get(entry.file) ?? []),
+  }
+}
+
+/** How people are told which file is meant. */
+export const fileName = (entry: Entry): string => (entry.bundled ? `bundled/${entry.label}` : entry.label)
+
+/** The modules folder an entry lies in. */
+const rootOf = (entry: Entry): string => entry.file.slice(0, -(entry.label.length + 1)).replace(/[\\/]$/, '') || sep
+
+async function problemOf(error: unknown, entry: Entry): Promise<Problem> {
+  const root = rootOf(entry)
+  const code = isPegboardError(error) ? error.code : 'E_MODULE_LOAD'
+  return {
+    file: fileName(entry),
+    code,
+    error: await locate(error, entry.file, root === '' ? dirname(entry.file) : root),
+  }
+}
+
+/** The id a file's name suggests; names that suggest none are looked at and refused with a reason. */
+function idFrom(stem: string): string {
+  try {
+    return moduleIdOf(stem)
+  } catch (error) {
+    if (isPegboardError(error)) return stem
+    throw error
+  }
+}
+
+/** A helper with nothing but a default export is that value. */
+function exported(namespace: Namespace): unknown {
+  const names = Object.keys(namespace)
+  return names.length === 1 && names[0] === 'default' ? namespace['default'] : namespace
+}

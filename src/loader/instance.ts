@@ -1,0 +1,139 @@
+import type { Clock } from '../core/clock.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { nearest } from '../core/names.ts'
+import { toSchema } from '../core/schema.ts'
+import type { Tool } from '../core/tool.ts'
+import { adaptTool } from './adapt.ts'
+import { isRecord } from './check.ts'
+import type { Owner } from './owners.ts'
+import { moduleTools } from './shapes.ts'
+import { fillTemplates, type TemplateVars } from './templates.ts'
+import { within } from './within.ts'
+
+/** An owner that has been started: its tools are bound to its configuration. */
+export interface Instance {
+  readonly id: string
+  readonly summary: string
+  readonly tools: readonly Tool[]
+  /** Lets calls under way end, at most `drainMs`, then stops the module. Never rejects. */
+  stop(drainMs: number): Promise<void>
+}
+
+export interface InstanceOptions {
+  readonly config: unknown
+  readonly vars: TemplateVars
+  readonly log: Log
+  readonly clock: Clock
+  readonly startTimeoutMs: number
+  readonly changed: () => void
+}
+
+/**
+ * Checks configuration and schemas, then starts the module.
+ * @throws PegboardError E_MODULE_CONFIG, E_MODULE_SHAPE; E_MODULE_LOAD when `start` fails or takes too long
+ */
+export async function startInstance(owner: Owner, options: InstanceOptions): Promise<Instance> {
+  const { id, module } = owner
+  const { clock, log, startTimeoutMs } = options
+  const config = parseConfig(owner, options)
+  const running = createRunning(clock)
+  const binding = { module: id, config, log, track: running.track }
+  const renamed = Object.entries(module?.renamed ?? {})
+  const tools = module
+    ? moduleTools(module).map((source) =>
+        adaptTool(source, {
+          ...binding,
+          aliases: renamed.filter(([, now]) => now === source.action).map(([old]) => old),
+        }),
+      )
+    : owner.slots.map(({ source, aliases }) => adaptTool(source, { ...binding, aliases }))
+
+  const abort = new AbortController()
+  if (module?.start) {
+    const late = (): Error => new Error(`it took longer than ${startTimeoutMs} ms`)
+    try {
+      const started = Promise.resolve(
+        module.start({ config, log: log.scoped(id), signal: abort.signal, changed: options.changed }),
+      )
+      await within(started, startTimeoutMs, clock, late)
+    } catch (error) {
+      abort.abort()
+      throw new PegboardError('E_MODULE_LOAD', `${id} did not start: ${messageOf(error)}.`, { cause: error })
+    }
+  }
+  return {
+    id,
+    summary: module?.description ?? summaryOf(tools),
+    tools,
+    async stop(drainMs) {
+      await running.drained(drainMs)
+      abort.abort()
+      try {
+        if (module?.stop)
+          await within(Promise.resolve(module.stop()), startTimeoutMs, clock, () => new Error('stop() took too long'))
+      } catch (error) {
+        log.warn('a module did not stop cleanly', { module: id, error: messageOf(error) })
+      }
+    },
+  }
+}
+
+const summaryOf = (tools: readonly Tool[]): string =>
+  tools.length === 1 ? (tools[0]?.description ?? '') : `${tools.map((tool) => tool.title).join(', ')}.`
+
+function parseConfig({ id, module }: Owner, { config, vars, log }: InstanceOptions): unknown {
+  const place = `modules.${id}.config`
+  const bad = (path: string, message: string): PegboardError =>
+    new PegboardError('E_MODULE_CONFIG', `${place}${path && `.${path}`}: ${message}`)
+  const fill = (value: unknown): unknown => {
+    try {
+      return fillTemplates(value, vars)
+    } catch (error) {
+      throw bad('', messageOf(error))
+    }
+  }
+  const given = fill(config ?? {})
+  if (!module?.config) return given
+  const schema = toSchema(module.config)
+  const parsed = schema.parse(given)
+  if (!parsed.ok) throw bad(parsed.issues[0]?.path ?? '', parsed.issues[0]?.message ?? 'does not fit')
+  const known = knownKeys(schema.json)
+  for (const key of known && isRecord(given) ? Object.keys(given) : []) {
+    if (known?.includes(key)) continue
+    const [near] = nearest(key, known ?? [], 3, 1)
+    log.warn('an unknown configuration key is ignored', { key: `${place}.${key}`, ...(near ? { nearest: near } : {}) })
+  }
+  // Once more, for defaults such as "{{workspace}}".
+  return fill(parsed.value)
+}
+
+/** The keys a closed configuration may have; undefined when it takes any. */
+const knownKeys = (json: Readonly<Record<string, unknown>>): string[] | undefined =>
+  isRecord(json['properties']) && !json['additionalProperties'] ? Object.keys(json['properties']) : undefined
+
+/** Counts what is under way. */
+function createRunning(clock: Clock) {
+  let count = 0
+  let waiting: (() => void) | undefined
+  return {
+    async track<T>(work: () => Promise<T>): Promise<T> {
+      count++
+      try {
+        return await work()
+      } finally {
+        if (--count === 0) waiting?.()
+      }
+    },
+    drained: (ms: number): Promise<void> =>
+      count === 0 || ms === 0
+        ? Promise.resolve()
+        : new Promise((resolve) => {
+            const cancel = clock.after(ms, resolve)
+            waiting = () => {
+              cancel()
+              resolve()
+            }
+          }),
+  }
+}

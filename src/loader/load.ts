@@ -1,0 +1,272 @@
+import { existsSync, realpathSync } from 'node:fs'
+import { sep } from 'node:path'
+import { systemClock } from '../core/clock.ts'
+import { isPegboardError, messageOf } from '../core/errors.ts'
+import { nearest } from '../core/names.ts'
+import type { Loader, LoaderOptions, Report } from './contract.ts'
+import type { Entry } from './discover.ts'
+import { createFiles, type FileRecord, fileName, type Problem } from './files.ts'
+import { createImporter } from './fresh.ts'
+import { type Instance, startInstance } from './instance.ts'
+import { type Owner, settleOwners } from './owners.ts'
+import { fillTemplates, type TemplateVars } from './templates.ts'
+import { changedPaths, type Fingerprint, fingerprint, watchFolder } from './watch.ts'
+
+export type { Loader, LoaderOptions, LoaderStatus, ModuleSetting, ModuleSettings, Report } from './contract.ts'
+
+/** A running instance, and what it was made of: the same again needs no restart. */
+interface Running {
+  readonly instance: Instance
+  readonly owner: Owner
+  readonly made: readonly unknown[]
+  degraded?: string
+}
+
+/** Turns files into catalogue owners, and keeps them so. One broken file never stops the others. */
+export function createLoader(options: LoaderOptions): Loader {
+  const { catalog, log, clock = systemClock, autoload, drainMs = 5_000 } = options
+  // Node names imported files by their real place, and so must we to recognise them.
+  const modulesDir =
+    options.modulesDir !== undefined && existsSync(options.modulesDir)
+      ? realpathSync(options.modulesDir)
+      : options.modulesDir
+  const vars: TemplateVars = { ...(modulesDir === undefined ? {} : { modules_dir: modulesDir }), ...options.vars }
+  let settings = options.settings
+  const wanted = (id: string): boolean => settings[id]?.enabled !== false && (autoload || Object.hasOwn(settings, id))
+  const importer = createImporter(modulesDir ?? '', options.hostModules)
+  const files = createFiles({
+    bundledDirs: options.bundledDirs,
+    ...(modulesDir === undefined ? {} : { modulesDir }),
+    importer,
+    importTimeoutMs: options.importTimeoutMs ?? 10_000,
+    clock,
+    wanted,
+  })
+  const running = new Map<string, Running>()
+  /** Owners that did not start or could not be published, by id: not tried again until something of theirs changes. */
+  const broken = new Map<string, { readonly made: readonly unknown[]; readonly problem: Problem }>()
+  const leaving = new Set<Promise<void>>()
+  const watches = new Set<() => void>()
+  const said = new Set<string>()
+  let refused: readonly Problem[] = []
+  let seen: Fingerprint = new Map()
+  let last: Promise<unknown> = Promise.resolve()
+
+  /** One round at a time: globals are lent to one file after the other. */
+  function queue<T>(work: () => Promise<T>): Promise<T> {
+    const next = last.then(work, work)
+    last = next.catch(() => undefined)
+    return next
+  }
+
+  async function round(pick: (entry: Entry) => boolean): Promise<Report> {
+    const before = new Map([...running].map(([id, { instance }]) => [id, instance]))
+    if (modulesDir !== undefined) seen = await fingerprint(modulesDir)
+    await files.refresh(pick)
+    const records = files.records().filter((record) => wanted(record.loaded.id))
+    const settled = settleOwners(records, (id) => settings[id]?.override === true)
+    refused = settled.refused
+    for (const warning of settled.warnings) sayOnce(warning, () => log.warn(warning))
+
+    const fresh = await startChanged(settled.owners)
+    const published = fresh.filter(({ owner, instance, made }) => publish(owner, instance, made))
+    for (const id of [...running.keys()].reverse()) if (!settled.owners.some((owner) => owner.id === id)) remove(id)
+    for (const id of broken.keys()) if (!settled.owners.some((owner) => owner.id === id)) broken.delete(id)
+    for (const { owner } of published) await setUp(owner.id)
+    complain()
+    return report(before)
+  }
+
+  /** Starts, side by side, owners that are not running as they should be; gives those that started, in order. */
+  async function startChanged(owners: readonly Owner[]) {
+    const started = owners.map(async (owner) => {
+      const setting = settings[owner.id]
+      const made = [
+        ...owner.records,
+        ...owner.slots.map((slot) => slot.source),
+        JSON.stringify([setting?.config, setting?.setup]),
+      ]
+      if (same(running.get(owner.id)?.made, made) || same(broken.get(owner.id)?.made, made)) return []
+      broken.delete(owner.id)
+      try {
+        const instance = await startInstance(owner, {
+          config: setting?.config,
+          vars,
+          log,
+          clock,
+          startTimeoutMs: options.startTimeoutMs ?? 30_000,
+          changed: () => catalog.touch(),
+        })
+        return [{ owner, instance, made }]
+      } catch (error) {
+        broken.set(owner.id, { made, problem: problemOf(owner, error) })
+        return []
+      }
+    })
+    return (await Promise.all(started)).flat()
+  }
+
+  function publish(owner: Owner, instance: Instance, made: readonly unknown[]): boolean {
+    const old = running.get(owner.id)
+    try {
+      catalog.set(
+        { id: owner.id, summary: instance.summary, origin: 'module', state: 'ready' },
+        { tools: instance.tools },
+      )
+    } catch (error) {
+      broken.set(owner.id, { made, problem: problemOf(owner, error) })
+      leave(instance, 0)
+      return false
+    }
+    running.set(owner.id, { instance, owner, made })
+    if (old) leave(old.instance, drainMs)
+    return true
+  }
+
+  function remove(id: string): void {
+    const old = running.get(id)
+    running.delete(id)
+    catalog.delete(id)
+    if (old) leave(old.instance, drainMs)
+  }
+
+  function leave(instance: Instance, ms: number): void {
+    const gone = instance.stop(ms).finally(() => leaving.delete(gone))
+    leaving.add(gone)
+  }
+
+  async function setUp(id: string): Promise<void> {
+    const owner = running.get(id)
+    for (const { action, params } of settings[id]?.setup ?? []) {
+      const tool = action.startsWith(`${id}.`) ? action : `${id}.${action}`
+      try {
+        await options.runStep(tool, fillTemplates(params ?? {}, vars))
+      } catch (error) {
+        const reason = `the set-up step ${tool} failed: ${messageOf(error)}`
+        log.warn('a set-up step failed', { module: id, step: tool, error: messageOf(error) })
+        if (owner && owner.degraded === undefined) owner.degraded = reason
+        catalog.describe(id, { state: 'degraded', reason: owner?.degraded ?? reason })
+      }
+    }
+  }
+
+  const failed = (): Problem[] => [
+    ...files.problems(),
+    ...refused,
+    ...[...broken.values()].map(({ problem }) => problem),
+  ]
+
+  function complain(): void {
+    const now = failed()
+    for (const key of [...said])
+      if (key.startsWith('!') && !now.some(({ error }) => key === `!${error}`)) said.delete(key)
+    for (const { file, error, code } of now)
+      sayOnce(`!${error}`, () => log.warn(`a module was not loaded: ${error}`, { file, code }))
+    const known = [...running.keys(), ...files.records().map((record) => record.loaded.id)]
+    for (const id of Object.keys(settings)) {
+      if (
+        known.includes(id) ||
+        settings[id]?.enabled === false ||
+        id.startsWith('mcp_') ||
+        now.some(({ file }) => file.includes(id))
+      )
+        continue
+      const [near] = nearest(id, known, 3, 1)
+      sayOnce(id, () =>
+        log.warn(`modules.${id} is configured, but there is no such module`, near ? { nearest: near } : {}),
+      )
+    }
+  }
+
+  function sayOnce(key: string, say: () => void): void {
+    if (said.has(key)) return
+    said.add(key)
+    say()
+  }
+
+  function report(before: ReadonlyMap<string, Instance>): Report {
+    const ids = [...running.keys()]
+    return {
+      loaded: ids,
+      failed: failed(),
+      added: ids.filter((id) => !before.has(id)),
+      removed: [...before.keys()].filter((id) => !running.has(id)),
+      changed: ids.filter((id) => before.has(id) && before.get(id) !== running.get(id)?.instance),
+    }
+  }
+
+  /** After events: what really changed decides. A change no single module owns (a helper, a library) concerns them all. */
+  async function follow(): Promise<void> {
+    if (modulesDir === undefined) return
+    const changed = changedPaths(seen, await fingerprint(modulesDir))
+    if (changed.size === 0) return
+    const owns = (entry: Entry, path: string): boolean =>
+      entry.file === path || (entry.folder !== undefined && path.startsWith(entry.folder + sep))
+    const isShared = (path: string): boolean => {
+      const [top = '', ...below] = path.slice(modulesDir.length + 1).split(sep)
+      return top.startsWith('_') || (below.length > 0 && !files.records().some(({ entry }) => owns(entry, path)))
+    }
+    const everything = [...changed].some(isShared)
+    const done = await round((entry) => everything || [...changed].some((path) => owns(entry, path)))
+    log.info('modules were read again', {
+      added: done.added,
+      changed: done.changed,
+      removed: done.removed,
+      failed: done.failed.length,
+    })
+  }
+
+  return {
+    shared: files.shared,
+    loadAll: () => queue(() => round(() => true)),
+    reload(name) {
+      const named = (entry: Entry): boolean =>
+        [entry.file, entry.label, entry.stem].includes(name ?? '') ||
+        files.records().some((record) => record.entry.file === entry.file && record.loaded.id === name)
+      return queue(() => round((entry) => name === undefined || named(entry)))
+    },
+    configure(next) {
+      return queue(() => {
+        settings = next
+        return round(() => false)
+      })
+    },
+    watch() {
+      if (modulesDir === undefined) return () => undefined
+      const onEvent = (): void => {
+        queue(follow).catch((error: unknown) => log.error('modules could not be read again', { error }))
+      }
+      const end = watchFolder(modulesDir, onEvent, { clock, log })
+      watches.add(end)
+      return () => {
+        watches.delete(end)
+        end()
+      }
+    },
+    status: () => ({
+      loaded: [...running].map(([id, { owner, degraded }]) => ({
+        id,
+        file: owner.records.map((record: FileRecord) => fileName(record.entry)).join(', '),
+        ...(degraded === undefined ? { state: 'ready' as const } : { state: 'degraded' as const, reason: degraded }),
+      })),
+      failed: failed(),
+    }),
+    stop: () =>
+      queue(async () => {
+        for (const end of watches) end()
+        watches.clear()
+        for (const { instance } of [...running.values()].reverse()) await instance.stop(0)
+        running.clear()
+        await Promise.all(leaving)
+        importer.dispose()
+      }),
+  }
+}
+
+const same = (a: readonly unknown[] | undefined, b: readonly unknown[]): boolean =>
+  a !== undefined && a.length === b.length && a.every((item, index) => item === b[index])
+
+function problemOf(owner: Owner, error: unknown): Problem {
+  const file = fileName((owner.records[0] as FileRecord).entry)
+  return { file, error: `${file}: ${messageOf(error)}`, code: isPegboardError(error) ? error.code : 'E_MODULE_SHAPE' }
+}

@@ -1,0 +1,183 @@
+import type { CallContext } from '../core/context.ts'
+import { isPegboardError, messageOf, PegboardError, ToolError } from '../core/errors.ts'
+import type { ToolDef, ToolModule } from '../core/module.ts'
+import { isModuleId, isToolName } from '../core/names.ts'
+import type { ToolSource } from './adapt.ts'
+import { isRecord } from './check.ts'
+import type { Namespace } from './fresh.ts'
+import { flatContext, flush, scriptEnv } from './tool-context.ts'
+
+/** What a file turned out to be. */
+export type Loaded =
+  | { readonly kind: 'module'; readonly id: string; readonly module: ToolModule }
+  /** Single tools: by themselves, or registered by a script. The file's name is their module. */
+  | { readonly kind: 'tools'; readonly id: string; readonly tools: readonly ToolSource[] }
+
+/** What script-style files pass to `registerTool`. `def` is an OpenAI function specification. */
+export interface Registration {
+  readonly name: string
+  readonly execute: (args: unknown, env: unknown) => unknown
+  readonly def: Readonly<Record<string, unknown>>
+}
+
+const GLOBALS = ['registerTool', 'llm_tool_register'] as const
+
+/** Runs `load` while `registerTool` and `llm_tool_register` are global, and gives back what was registered. */
+export async function collect<T>(
+  load: () => Promise<T>,
+): Promise<{ readonly value: T; readonly registered: Registration[] }> {
+  const registered: Registration[] = []
+  const register = (tool: unknown): void => {
+    registered.push(registration(tool))
+  }
+  const scope = globalThis as Record<string, unknown>
+  const before = GLOBALS.map((name) => [name, Object.getOwnPropertyDescriptor(scope, name)] as const)
+  for (const name of GLOBALS)
+    Object.defineProperty(scope, name, { value: register, configurable: true, writable: true })
+  try {
+    return { value: await load(), registered }
+  } finally {
+    for (const [name, old] of before) {
+      if (old) Object.defineProperty(scope, name, old)
+      else delete scope[name]
+    }
+  }
+}
+
+function registration(tool: unknown): Registration {
+  const { name, execute, def } = isRecord(tool) ? tool : {}
+  if (typeof name !== 'string') throw shape('registerTool({name, execute, def}) needs a name')
+  if (typeof execute !== 'function') throw shape(`registerTool("${name}") needs execute(args, env)`)
+  if (!isRecord(def)) throw shape(`registerTool("${name}") needs def, a function specification`)
+  return { name, execute: execute as Registration['execute'], def }
+}
+
+/**
+ * Tells the shapes apart: a script that registered tools, a module, a tool or a list of tools.
+ * @param stem the file's name without extension
+ * @throws PegboardError E_MODULE_SHAPE, E_NAME_INVALID
+ */
+export function shapeOf(exports: Namespace, registered: readonly Registration[], stem: string): Loaded {
+  if (registered.length > 0) return { kind: 'tools', id: moduleIdOf(stem), tools: registered.map(scriptTool) }
+  for (const candidate of [exports['default'], exports]) {
+    if (!isRecord(candidate) && !Array.isArray(candidate)) continue
+    const { tools } = candidate as Record<string, unknown>
+    if (isRecord(tools)) return { kind: 'module', ...checkModule(candidate as Record<string, unknown>) }
+    const list = Array.isArray(candidate)
+      ? candidate
+      : Array.isArray(tools)
+        ? tools
+        : isTool(candidate)
+          ? [candidate]
+          : []
+    if (list.length > 0) return { kind: 'tools', id: moduleIdOf(stem), tools: list.map(fileTool) }
+  }
+  throw shape(
+    'exports neither a module (name, description, tools) nor a tool (name, description, parameters, run), and registers none',
+  )
+}
+
+/** The module that single tools of a file belong to: `My.Tools` is `my_tools`. @throws PegboardError E_NAME_INVALID */
+export function moduleIdOf(stem: string): string {
+  const id = stem.toLowerCase().replaceAll(/[^a-z0-9_-]+/g, '_')
+  if (!isModuleId(id))
+    throw new PegboardError('E_NAME_INVALID', `"${stem}" is not a legal module name: start with a letter.`)
+  return id
+}
+
+/** The tools of a checked module. */
+export const moduleTools = (module: ToolModule): ToolSource[] =>
+  Object.entries(module.tools).map(([action, def]) => ({
+    action,
+    def,
+    // Asked at every call: the function may have been replaced since.
+    invoke: (input, ctx) =>
+      wantsContext(def) ? def.run(input as never, ctx) : (def.run as (input: unknown) => unknown)(input),
+  }))
+
+const wantsContext = (def: Pick<ToolDef, 'run' | 'context'>): boolean => def.run.length >= 2 || def.context === true
+
+function checkModule(module: Record<string, unknown>): { readonly id: string; readonly module: ToolModule } {
+  const { name, description, tools } = module
+  if (typeof name !== 'string') throw shape('the module has no name')
+  if (!isModuleId(name) || name.startsWith('mcp_') || name === 'context_builder')
+    throw new PegboardError('E_NAME_INVALID', `"${name}" is not a legal module name.`)
+  if (typeof description !== 'string' || description === '') throw shape(`${name} has no description`)
+  for (const [action, tool] of Object.entries(tools as Record<string, unknown>)) {
+    const id = `${name}.${action}`
+    if (!isToolName(action)) throw new PegboardError('E_NAME_INVALID', `"${action}" is not a legal tool name.`)
+    if (!isRecord(tool)) throw shape(`${id} is not an object`)
+    if (typeof tool['description'] !== 'string' || tool['description'] === '') throw shape(`${id} has no description`)
+    if (typeof tool['run'] !== 'function') throw shape(`${id} has no run function`)
+    if (!isEffect(tool['effect'])) throw shape(`${id} needs effect: "read", "write" or "destructive"`)
+  }
+  return { id: name, module: module as unknown as ToolModule }
+}
+
+const isEffect = (value: unknown): value is ToolDef['effect'] =>
+  value === 'read' || value === 'write' || value === 'destructive'
+const isTool = (value: unknown): boolean =>
+  isRecord(value) && typeof value['name'] === 'string' && typeof value['run'] === 'function'
+
+function fileTool(given: unknown): ToolSource {
+  if (!isRecord(given)) throw shape('a tool in the list is not an object')
+  const { name, run } = given
+  if (typeof run !== 'function') throw shape(`${String(name)} has no run function`)
+  const tool = given as { run(input: unknown, ctx?: unknown): unknown; context?: boolean }
+  return {
+    action: toolName(name),
+    def: looseDef(given, name),
+    async invoke(input, ctx) {
+      if (!wantsContext(tool)) return tool.run(input)
+      const flat = flatContext(ctx)
+      try {
+        return await tool.run(input, flat)
+      } finally {
+        flush(flat, ctx)
+      }
+    },
+  }
+}
+
+function scriptTool({ name, execute, def }: Registration): ToolSource {
+  const spec = isRecord(def['function']) ? def['function'] : def
+  return {
+    action: toolName(name),
+    def: looseDef(spec, name),
+    async invoke(input: unknown, ctx: CallContext) {
+      try {
+        return await execute(input, scriptEnv(ctx))
+      } catch (error) {
+        if (isPegboardError(error)) throw error
+        throw new ToolError(`tool exec: ${messageOf(error)}`, { cause: error })
+      }
+    },
+  }
+}
+
+/** The simpler shapes say nothing of effects: like an unannotated server's, their tools count as writing and open-world. */
+function looseDef(given: Record<string, unknown>, name: unknown): Omit<ToolDef, 'run'> {
+  const { description, parameters, effect } = given
+  if (typeof description !== 'string' || description === '') throw shape(`${String(name)} has no description`)
+  if (parameters !== undefined && !isRecord(parameters))
+    throw shape(`the parameters of ${String(name)} are not a JSON Schema`)
+  const optional = ['title', 'aliases', 'tags', 'examples', 'sideEffects', 'hidden', 'idempotent', 'available'] as const
+  return {
+    ...Object.fromEntries(optional.filter((key) => given[key] !== undefined).map((key) => [key, given[key]])),
+    description,
+    effect: isEffect(effect) ? effect : 'write',
+    openWorld: typeof given['openWorld'] === 'boolean' ? given['openWorld'] : !isEffect(effect),
+    ...(parameters === undefined
+      ? {}
+      : {
+          input: isRecord(parameters) && !('~standard' in parameters) ? { type: 'object', ...parameters } : parameters,
+        }),
+  }
+}
+
+function toolName(name: unknown): string {
+  if (typeof name === 'string' && isToolName(name)) return name
+  throw new PegboardError('E_NAME_INVALID', `"${String(name)}" is not a legal tool name.`)
+}
+
+const shape = (message: string): PegboardError => new PegboardError('E_MODULE_SHAPE', `${message}.`)

@@ -1,0 +1,35 @@
+/** What `{{…}}` in a module's configuration and set-up steps may stand for. */
+export interface TemplateVars {
+  readonly workspace: string
+  readonly state_dir: string
+  readonly cache_dir: string
+  readonly modules_dir?: string
+  readonly config_file?: string
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+const NAMES = new Set(['workspace', 'state_dir', 'cache_dir', 'modules_dir', 'config_file'])
+
+/**
+ * Fills `{{workspace}}`, `{{state_dir}}`, `{{cache_dir}}`, `{{modules_dir}}`, `{{config_file}}` and `{{env.NAME}}` in every
+ * string of plain objects and arrays. Other braces stay as they are.
+ * @throws Error naming an environment variable that is not set
+ */
+export function fillTemplates(value: unknown, vars: TemplateVars): unknown {
+  if (typeof value === 'string') return fill(value, vars)
+  if (Array.isArray(value)) return value.map((item) => fillTemplates(item, vars))
+  if (typeof value !== 'object' || value === null) return value
+  const prototype = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillTemplates(item, vars)]))
+}
+
+function fill(text: string, vars: TemplateVars): string {
+  return text.replaceAll(/\{\{\s*([\w.]+)\s*\}\}/g, (whole, name: string) => {
+    if (NAMES.has(name)) return vars[name as 'workspace'] ?? ''
+    if (!name.startsWith('env.')) return whole
+    const found = vars.env[name.slice(4)]
+    if (found === undefined) throw new Error(`the environment variable ${name.slice(4)} is not set`)
+    return found
+  })
+}

@@ -1,0 +1,136 @@
+import { type FSWatcher, promises as fs, watch } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { isCode, isMissing } from './discover.ts'
+
+/** What every code file below a folder looked like, by absolute path. Comparing two tells what changed. */
+export type Fingerprint = ReadonlyMap<string, string>
+
+export async function fingerprint(dir: string): Promise<Fingerprint> {
+  const found = new Map<string, string>()
+  await walk(dir, undefined, found)
+  return found
+}
+
+/** Paths that are new, gone or different. */
+export function changedPaths(before: Fingerprint, now: Fingerprint): Set<string> {
+  const changed = new Set<string>()
+  for (const [path, mark] of now) if (before.get(path) !== mark) changed.add(path)
+  for (const path of before.keys()) if (!now.has(path)) changed.add(path)
+  return changed
+}
+
+/**
+ * Calls `onEvent` some time after anything happened below a folder, once for many events. The folder may come later.
+ * Does not keep the process alive. Returns what ends it.
+ */
+export function watchFolder(
+  dir: string,
+  onEvent: () => void,
+  options: { readonly clock: Clock; readonly log: Log; readonly debounceMs?: number },
+): () => void {
+  const { clock, log, debounceMs = 100 } = options
+  const watchers = new Map<string, FSWatcher>()
+  let cancel: (() => void) | undefined
+  let ended = false
+
+  const soon = (): void => {
+    cancel?.()
+    cancel = clock.after(debounceMs, () => {
+      void follow().then(onEvent)
+    })
+  }
+  const follow = (): Promise<void> =>
+    refollow().catch((error: unknown) =>
+      log.warn('a folder cannot be followed', { folder: dir, error: messageOf(error) }),
+    )
+  const drop = (path: string): void => {
+    watchers.get(path)?.close()
+    watchers.delete(path)
+  }
+  // One watcher a folder: recursive watching differs between platforms, and misses new folders on some.
+  async function refollow(): Promise<void> {
+    const wanted = await foldersToWatch(dir)
+    if (ended) return
+    for (const path of [...watchers.keys()]) if (!wanted.has(path)) drop(path)
+    for (const path of wanted) {
+      if (watchers.has(path)) continue
+      try {
+        const watcher = watch(path, { persistent: false }, soon)
+        watcher.on('error', () => {
+          drop(path)
+          soon()
+        })
+        watchers.set(path, watcher)
+      } catch (error) {
+        log.warn('a folder cannot be watched', { folder: path, error: messageOf(error) })
+      }
+    }
+  }
+  // What changed before the watchers stood is noticed by the first event, which is this one.
+  void follow().then(soon)
+  return () => {
+    ended = true
+    cancel?.()
+    for (const path of [...watchers.keys()]) drop(path)
+  }
+}
+
+/** The folder and those in it; or, while it does not exist, the nearest one above that does. */
+async function foldersToWatch(dir: string): Promise<Set<string>> {
+  const folders = new Set<string>()
+  await walk(dir, folders, undefined)
+  for (let above = dirname(dir); folders.size === 0; above = dirname(above)) {
+    if (await exists(above)) folders.add(above)
+    else if (above === dirname(above)) break
+  }
+  return folders
+}
+
+async function walk(
+  dir: string,
+  folders: Set<string> | undefined,
+  files: Map<string, string> | undefined,
+): Promise<void> {
+  let children: Awaited<ReturnType<typeof list>>
+  try {
+    children = await list(dir)
+  } catch (error) {
+    if (isMissing(error)) return
+    throw error
+  }
+  folders?.add(dir)
+  for (const child of children) {
+    if (child.name.startsWith('.') || child.name === 'node_modules') continue
+    const path = join(dir, child.name)
+    if (child.isDirectory()) await walk(path, folders, files)
+    else if (files && isCode(child.name)) {
+      const mark = await markOf(path)
+      if (mark) files.set(path, mark)
+    }
+  }
+}
+
+const list = (dir: string) => fs.readdir(dir, { withFileTypes: true })
+
+async function markOf(path: string): Promise<string | undefined> {
+  try {
+    const stat = await fs.stat(path, { bigint: true })
+    return `${stat.mtimeNs} ${stat.size} ${stat.ino}`
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    throw error
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await fs.access(path)
+    return true
+  } catch (error) {
+    if (isMissing(error)) return false
+    throw error
+  }
+}

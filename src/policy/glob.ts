@@ -1,0 +1,134 @@
+/** True when the whole of a path, written with `/`, fits. */
+export type Matcher = (path: string) => boolean
+
+const MAX_LENGTH = 1024
+const MAX_ALTERNATIVES = 64
+
+/**
+ * Compiles a file pattern: `*` and `?` stay inside a name, `**` spans folders (none, too), `[a-z]` and `[!x]` are one
+ * character, `{a,b}` either, `\` takes the next one as it is. Names that begin with a dot are like others.
+ * Time is at most pattern length times path length, whoever wrote the pattern.
+ * @throws RangeError for a pattern that is too long or has too many alternatives
+ */
+export function compileGlob(pattern: string, ignoreCase = false): Matcher {
+  if (pattern.length > MAX_LENGTH) throw new RangeError(`a pattern may have ${MAX_LENGTH} characters`)
+  const fold = (text: string): string => (ignoreCase ? text.toLowerCase() : text)
+  const variants = alternatives(pattern.replace(/^(?:\.\/)+/, '')).map((one) =>
+    one.split('/').map((segment) => (segment === '**' ? segment : tokens(fold(segment)))),
+  )
+  return (path) => {
+    const names = fold(path)
+      .split('/')
+      .map((name) => [...name])
+    return variants.some((segments) =>
+      wild(
+        segments,
+        names,
+        (segment) => segment === '**',
+        (segment, name) => wild(segment as Token[], name, isStar, fits),
+      ),
+    )
+  }
+}
+
+type Token =
+  | { readonly kind: 'star' | 'any' }
+  | { readonly kind: 'char'; readonly char: string }
+  | { readonly kind: 'class'; readonly ranges: ReadonlyArray<readonly [string, string]>; readonly not: boolean }
+
+const isStar = (token: Token): boolean => token.kind === 'star'
+
+function fits(token: Token, char: string): boolean {
+  if (token.kind === 'char') return token.char === char
+  if (token.kind !== 'class') return true
+  return token.ranges.some(([low, high]) => char >= low && char <= high) !== token.not
+}
+
+/** Matches with one kind of wildcard. On a mismatch only the last wildcard takes one item more: no exponential retries. */
+function wild<P, I>(
+  pattern: readonly P[],
+  items: readonly I[],
+  star: (part: P) => boolean,
+  fitting: (part: P, item: I) => boolean,
+): boolean {
+  let [at, item, lastStar, mark] = [0, 0, -1, 0]
+  while (item < items.length) {
+    const part = pattern[at]
+    if (part !== undefined && star(part)) {
+      lastStar = at++
+      mark = item
+    } else if (part !== undefined && fitting(part, items[item] as I)) {
+      at++
+      item++
+    } else if (lastStar >= 0) {
+      at = lastStar + 1
+      item = ++mark
+    } else return false
+  }
+  while (at < pattern.length && star(pattern[at] as P)) at++
+  return at === pattern.length
+}
+
+function tokens(segment: string): Token[] {
+  const found: Token[] = []
+  const chars = [...segment]
+  for (let i = 0; i < chars.length; i++) {
+    const char = chars[i] as string
+    if (char === '*') {
+      if (found[found.length - 1]?.kind !== 'star') found.push({ kind: 'star' })
+    } else if (char === '?') found.push({ kind: 'any' })
+    else if (char === '\\' && i + 1 < chars.length) found.push({ kind: 'char', char: chars[++i] as string })
+    else {
+      const end = char === '[' ? chars.indexOf(']', i + 2) : -1
+      if (end < 0) found.push({ kind: 'char', char })
+      else {
+        found.push(classOf(chars.slice(i + 1, end)))
+        i = end
+      }
+    }
+  }
+  return found
+}
+
+function classOf(chars: readonly string[]): Token {
+  const not = chars[0] === '!' || chars[0] === '^'
+  const rest = not ? chars.slice(1) : chars
+  const ranges: Array<readonly [string, string]> = []
+  for (let i = 0; i < rest.length; i++) {
+    const low = rest[i] as string
+    const high = rest[i + 1] === '-' ? rest[i + 2] : undefined
+    ranges.push([low, high ?? low])
+    if (high !== undefined) i += 2
+  }
+  return { kind: 'class', ranges, not }
+}
+
+/** Writes out `{a,b}`, nested ones too. */
+function alternatives(pattern: string): string[] {
+  const done: string[] = []
+  const todo = [pattern]
+  for (let one = todo.pop(); one !== undefined; one = todo.pop()) {
+    const pair = braces(one)
+    if (!pair) done.push(one)
+    else
+      for (const choice of one.slice(pair.from + 1, pair.to).split(','))
+        todo.push(one.slice(0, pair.from) + choice + one.slice(pair.to + 1))
+    if (done.length + todo.length > MAX_ALTERNATIVES)
+      throw new RangeError(`a pattern may have ${MAX_ALTERNATIVES} alternatives`)
+  }
+  return done
+}
+
+/** The first pair of braces to close that holds a comma. */
+function braces(pattern: string): { readonly from: number; readonly to: number } | undefined {
+  const open: Array<{ readonly from: number; comma: boolean }> = []
+  for (let at = 0; at < pattern.length; at++) {
+    const char = pattern[at]
+    const inner = open[open.length - 1]
+    if (char === '\\') at++
+    else if (char === '{') open.push({ from: at, comma: false })
+    else if (char === ',' && inner) inner.comma = true
+    else if (char === '}' && open.pop()?.comma) return { from: inner?.from ?? 0, to: at }
+  }
+  return undefined
+}

@@ -1,0 +1,72 @@
+import { promises as fs } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
+import { dirname, relative, sep } from 'node:path'
+import { ToolError } from '../core/errors.ts'
+
+/** Descriptors have names there: what was really opened can be asked for. */
+export const LINUX = process.platform === 'linux'
+
+const WINDOWS = process.platform === 'win32'
+const RESERVED = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i
+
+/** @throws ToolError E_VALIDATION for text that no file system should be asked about */
+export function checkText(path: string): void {
+  const wrong = (what: string): ToolError =>
+    new ToolError(`The path ${what}.`, { code: 'E_VALIDATION', hint: 'Send a plain file path.' })
+  if (path.length > 4096) throw wrong('is longer than 4096 characters')
+  if (path.includes('\0')) throw wrong('holds a NUL character')
+  if (path.includes('\uFFFD')) throw wrong('holds U+FFFD, which stands for bytes that were not text')
+  if (!WINDOWS) return
+  if (path.replace(/^[A-Za-z]:/, '').includes(':')) throw wrong('holds a colon')
+  for (const name of path.split(/[\\/]/))
+    if (RESERVED.test(name) || /[^.][. ]$/.test(name)) throw wrong('holds a name Windows keeps for itself')
+}
+
+/** Equal, or below it: with a separator, so that /data/app-secret is not inside /data/app. */
+export const isInside = (path: string, root: string): boolean =>
+  path === root || path.startsWith(root.endsWith(sep) ? root : root + sep)
+
+/** A real path as seen from a root, with `/`. */
+export const below = (real: string, root: string): string => relative(root, real).split(sep).join('/')
+
+/** Where an open descriptor really is. Elsewhere than on Linux: the path's real place, if it is still the same file. */
+export async function realPathOf(handle: FileHandle, absolute: string): Promise<string> {
+  if (LINUX) return await fs.readlink(`/proc/self/fd/${handle.fd}`)
+  const real = await fs.realpath(absolute)
+  const [opened, named] = await Promise.all([handle.stat(), fs.stat(real)])
+  if (opened.dev !== named.dev || opened.ino !== named.ino)
+    throw new ToolError('The file was replaced while it was opened.', { hint: 'Try again.' })
+  return real
+}
+
+export async function realpathOrNone(path: string): Promise<string | undefined> {
+  try {
+    return await fs.realpath(path)
+  } catch (error) {
+    if (isGone(error)) return undefined
+    throw error
+  }
+}
+
+/** The real place of the path, or of the nearest folder above it that exists. A link that leads nowhere stands for itself. */
+export async function nearestReal(absolute: string): Promise<string> {
+  for (let path = absolute; ; path = dirname(path)) {
+    const real = await realpathOrNone(path)
+    if (real !== undefined || path === dirname(path)) return real ?? path
+  }
+}
+
+/** The nearest folder at or above a path. */
+export async function nearestFolder(path: string): Promise<string> {
+  for (let at = path; ; at = dirname(at)) {
+    try {
+      await fs.lstat(at)
+      return at
+    } catch (error) {
+      if (!isGone(error) || at === dirname(at)) throw error
+    }
+  }
+}
+
+const isGone = (error: unknown): boolean =>
+  ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')

@@ -1,0 +1,160 @@
+import { randomBytes } from 'node:crypto'
+import { constants, promises as fs, type Stats } from 'node:fs'
+import { join } from 'node:path'
+import { ToolError } from '../core/errors.ts'
+import { reported } from './errno.ts'
+
+const { O_WRONLY, O_CREAT, O_EXCL, O_APPEND, O_NONBLOCK = 0, O_NOFOLLOW = 0 } = constants
+
+export interface WriteOptions {
+  /** At the end of what is there, instead of in its place. */
+  readonly append?: boolean
+  /** Make the folders on the way; default true. */
+  readonly createFolders?: boolean
+}
+
+/** A checked place: an existing folder, the folders that are missing below it, and a name. */
+export interface Placed {
+  /** The path as the caller wrote it. */
+  readonly shown: string
+  /** Reaches the existing folder itself, even if its path changes meanwhile. */
+  readonly anchor: string
+  readonly real: string
+  readonly missing: readonly string[]
+  readonly name: string
+  /** @throws ToolError unless this real path may be written */
+  checkWrite(real: string): Promise<void>
+  /** How results name a real path. */
+  nameOf(real: string): string
+  /** Opens a folder just below an anchored one, checks it, and anchors it. */
+  inner(anchor: string, name: string, then: (anchor: string, real: string) => Promise<Written>): Promise<Written>
+}
+
+export interface Written {
+  readonly path: string
+  /** False when something was there before. */
+  readonly created: boolean
+}
+
+/** Writes through a temporary file in the same folder, so that readers see the old text or the new, never a part. */
+export async function writeFile(placed: Placed, data: Uint8Array | string, options: WriteOptions): Promise<Written> {
+  const { shown, missing, real, name } = placed
+  await placed.checkWrite(join(real, ...missing, name))
+  if (missing.length > 0 && options.createFolders === false)
+    throw new ToolError(`The folder of '${shown}' does not exist.`, {
+      code: 'E_NOT_FOUND',
+      hint: 'Make it first, or let create_dirs be true.',
+    })
+  return await descend(placed, missing, async (anchor, folder) => {
+    const target = join(anchor, name)
+    const before = await reported(shown, () => lstatOrNone(target))
+    if (before) checkTarget(before, shown)
+    if (before) await reported(shown, () => fs.access(target, constants.W_OK))
+    await reported(shown, () =>
+      options.append && before ? append(target, data) : replace(anchor, target, data, before),
+    )
+    return { path: placed.nameOf(join(folder, name)), created: !before }
+  })
+}
+
+/** Makes a folder; one that is there already is left as it is. */
+export async function makeFolder(placed: Placed, parents: boolean): Promise<Written> {
+  const { shown, missing, real, name } = placed
+  await placed.checkWrite(join(real, ...missing, name))
+  if (missing.length > 0 && !parents)
+    throw new ToolError(`The folder above '${shown}' does not exist.`, {
+      code: 'E_NOT_FOUND',
+      hint: 'Make it first, or let parents be true.',
+    })
+  return await descend(placed, missing, async (anchor, folder) => {
+    const target = join(anchor, name)
+    const before = await reported(shown, () => lstatOrNone(target))
+    if (before && !before.isDirectory())
+      throw new ToolError(`'${shown}' exists and is not a folder.`, {
+        code: 'E_NOT_REGULAR_FILE',
+        hint: 'Use another name.',
+      })
+    if (!before) await reported(shown, () => makeOne(target))
+    return { path: placed.nameOf(join(folder, name)), created: !before }
+  })
+}
+
+function descend(
+  placed: Placed,
+  missing: readonly string[],
+  use: (anchor: string, real: string) => Promise<Written>,
+): Promise<Written> {
+  const step = async (anchor: string, real: string, names: readonly string[]): Promise<Written> => {
+    const [next, ...rest] = names
+    if (next === undefined) return await use(anchor, real)
+    await reported(placed.shown, () => makeOne(join(anchor, next)))
+    return await placed.inner(anchor, next, (inner, where) => step(inner, where, rest))
+  }
+  return step(placed.anchor, placed.real, missing)
+}
+
+async function makeOne(path: string): Promise<void> {
+  try {
+    await fs.mkdir(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
+function checkTarget(before: Stats, shown: string): void {
+  const refuse = (what: string, code: 'E_NOT_REGULAR_FILE' | 'E_PATH_DENIED', hint: string): ToolError =>
+    new ToolError(`'${shown}' ${what}.`, { code, hint })
+  if (before.isSymbolicLink())
+    throw refuse('is a symbolic link', 'E_NOT_REGULAR_FILE', 'Write to the file it leads to.')
+  if (!before.isFile()) throw refuse('is not a regular file', 'E_NOT_REGULAR_FILE', 'Use another name.')
+  if (before.nlink > 1)
+    throw refuse('has more than one name (hard links), some perhaps elsewhere', 'E_PATH_DENIED', 'Write to a new file.')
+}
+
+async function replace(
+  anchor: string,
+  target: string,
+  data: Uint8Array | string,
+  before: Stats | undefined,
+): Promise<void> {
+  const temporary = join(anchor, `.pegboard-${randomBytes(6).toString('hex')}.tmp`)
+  const handle = await fs.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
+  try {
+    try {
+      await handle.writeFile(data)
+      if (before) await handle.chmod(before.mode & 0o7777)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await fs.rename(temporary, target)
+  } catch (error) {
+    await fs.rm(temporary, { force: true })
+    throw error
+  }
+}
+
+async function append(target: string, data: Uint8Array | string): Promise<void> {
+  const handle = await fs.open(target, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK)
+  try {
+    const { size } = await handle.stat()
+    try {
+      await handle.appendFile(data)
+    } catch (error) {
+      // Half of an addition is worse than none.
+      await handle.truncate(size)
+      throw error
+    }
+  } finally {
+    await handle.close()
+  }
+}
+
+async function lstatOrNone(path: string): Promise<Stats | undefined> {
+  try {
+    return await fs.lstat(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}

@@ -1,0 +1,120 @@
+import { ProtocolError, type Server, type ServerContext } from '@modelcontextprotocol/server'
+import type { Owner } from '../catalog/catalog.ts'
+import type { Caller } from '../core/context.ts'
+import type { ProtocolFailure } from '../core/failure.ts'
+import type { Relay } from '../core/tool.ts'
+import { noPrompt, noResource, toFailure } from './answer.ts'
+import type { ServerHost } from './host.ts'
+import { ownResources, ownTemplates, readOwn } from './own.ts'
+import { ownerOfPrompt, ownerOfReference, ownerOfResource } from './route.ts'
+import { relayed } from './wire.ts'
+
+export interface PassThrough {
+  readonly era: 'legacy' | 'modern'
+  caller(ctx: ServerContext): Caller
+  relay(ctx: ServerContext): Relay
+}
+
+type Entry = Readonly<Record<string, unknown>>
+
+/**
+ * Serves resources, prompts and completion: lists are those of all visible owners, requests go to the one that answers
+ * for the URI or name and come back unaltered. Answers with the URIs this client is subscribed to.
+ */
+export function passThrough(server: Server, host: ServerHost, { era, caller, relay }: PassThrough): Set<string> {
+  const subscribed = new Set<string>()
+  const owners = (ctx: ServerContext): readonly Owner[] => host.view(caller(ctx)).owners
+
+  const forward = async (
+    owner: Owner | undefined,
+    missing: ProtocolFailure,
+    method: string,
+    params: object,
+    ctx: ServerContext,
+  ): Promise<never> => {
+    try {
+      if (!owner?.endpoints) throw missing
+      return relayed(await owner.endpoints.request(method, params as Entry, relay(ctx), ctx.mcpReq.signal)) as never
+    } catch (error) {
+      throw asProtocolError(error)
+    }
+  }
+  const toResource = (method: string, params: { readonly uri: string }, ctx: ServerContext): Promise<never> =>
+    forward(ownerOfResource(owners(ctx), params.uri), noResource(params.uri), method, params, ctx)
+
+  server.setRequestHandler(
+    'resources/list',
+    (_request, ctx) =>
+      ({
+        resources: unique([...owners(ctx).flatMap((owner) => owner.resources.map(entryOf)), ...ownResources], 'uri'),
+      }) as never,
+  )
+  server.setRequestHandler(
+    'resources/templates/list',
+    (_request, ctx) =>
+      ({
+        resourceTemplates: unique(
+          [...owners(ctx).flatMap((owner) => owner.templates.map(entryOf)), ...ownTemplates],
+          'uriTemplate',
+        ),
+      }) as never,
+  )
+  server.setRequestHandler(
+    'prompts/list',
+    (_request, ctx) =>
+      ({
+        prompts: unique(
+          owners(ctx).flatMap((owner) => owner.prompts.map(entryOf)),
+          'name',
+        ),
+      }) as never,
+  )
+
+  server.setRequestHandler(
+    'resources/read',
+    (request, ctx) =>
+      (readOwn(host, caller(ctx), request.params.uri) as never) ?? toResource('resources/read', request.params, ctx),
+  )
+  server.setRequestHandler('prompts/get', (request, ctx) => {
+    const { name } = request.params
+    return forward(ownerOfPrompt(owners(ctx), name), noPrompt(name), 'prompts/get', request.params, ctx)
+  })
+  server.setRequestHandler('completion/complete', (request, ctx) => {
+    const reference = request.params.ref as Entry
+    return forward(
+      ownerOfReference(owners(ctx), reference),
+      noPrompt(String(reference.name ?? reference.uri)),
+      'completion/complete',
+      request.params,
+      ctx,
+    )
+  })
+
+  if (era === 'legacy') {
+    server.setRequestHandler('resources/subscribe', async (request, ctx) => {
+      await toResource('resources/subscribe', request.params, ctx)
+      subscribed.add(request.params.uri)
+      return {}
+    })
+    server.setRequestHandler('resources/unsubscribe', async (request, ctx) => {
+      subscribed.delete(request.params.uri)
+      await toResource('resources/unsubscribe', request.params, ctx)
+      return {}
+    })
+  }
+  return subscribed
+}
+
+/** The SDK answers with a code only for errors of its own class. */
+export function asProtocolError(error: unknown): ProtocolError {
+  const { code, message, data } = toFailure(error)
+  return new ProtocolError(code, message, data)
+}
+
+const entryOf = ({ entry }: { readonly entry: Entry }): Entry => entry
+
+function unique(entries: readonly Entry[], key: string): readonly Entry[] {
+  const seen = new Map<unknown, Entry>()
+  for (const entry of entries) if (!seen.has(entry[key])) seen.set(entry[key], entry)
+  return [...seen.values()]
+}

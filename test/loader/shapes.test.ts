@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest'
+import { type CallContext, noOrigin, type SentFile } from '../../src/core/context.ts'
+import { ToolContext } from '../../src/loader/tool-context.ts'
+import { bench, moduleSource } from './setup.ts'
+
+const single = `export const name = 'shout'
+export const description = 'Says a text in capitals.'
+export const parameters = { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] }
+export function run({ text }) { return text.toUpperCase() }
+`
+const many = `export const tools = [
+  { name: 'lower', description: 'Says a text in small letters.', parameters: { properties: { text: { type: 'string' } } }, effect: 'read', run: ({ text }) => text.toLowerCase() },
+  { name: 'who', description: 'Says who is asking, with context.', run: (input, ctx) => { ctx.sent_files.push({ data: 'x', filename: 'a.txt', mimetype: 'text/plain' }); return ctx.user_name + '@' + ctx.platform } },
+]\n`
+const script = (name: string, answer: string, register = 'registerTool') =>
+  `${register}({ name: '${name}', execute: function (args, env) { return ${answer} }, def: { type: 'function', function: { name: '${name}', description: 'A tool of a script.', parameters: { type: 'object', properties: { n: { type: 'integer' } } } } } })\n`
+
+describe('shapes of drop-in files', () => {
+  it('loads a module, a single tool, a list of tools and scripts that register [CTX-33] [SBS-01]', async () => {
+    const found = await bench({
+      'plain.mjs': moduleSource('plain', 'module'),
+      'loud.mjs': single,
+      'Pair.Of.mjs': many,
+      'script.js': script('count', 'args.n + 1'),
+      'older.js': script('older', "'old'", 'llm_tool_register'),
+    })
+    expect((await found.loader.loadAll()).failed).toEqual([])
+    expect(found.catalog.snapshot().tools.map(({ id }) => id)).toEqual([
+      'loud.shout',
+      'older.older',
+      'pair_of.lower',
+      'pair_of.who',
+      'plain.say',
+      'script.count',
+    ])
+    expect(await found.run('loud.shout', { text: 'hi' })).toBe('HI')
+    expect(await found.run('pair_of.lower', { text: 'HI' })).toBe('hi')
+    expect(await found.run('script.count', { n: 1 })).toBe(2)
+    expect(await found.run('older.older')).toBe('old')
+    expect('registerTool' in globalThis).toBe(false)
+  })
+
+  it('treats single tools as writing and open-world unless they say what they do', async () => {
+    const found = await bench({ 'loud.mjs': single, 'pair.mjs': many })
+    await found.loader.loadAll()
+    expect(found.tool('loud.shout')).toMatchObject({ effect: 'write', openWorld: true })
+    expect(found.tool('pair.lower')).toMatchObject({ effect: 'read', openWorld: false })
+  })
+
+  it('lets the later definition of a single tool win, in place [SBS-05]', async () => {
+    const found = await bench({
+      'a.mjs': script('t', "'from a'") + script('u', "'u'"),
+      'z.mjs': script('t', "'from z'"),
+    })
+    await found.loader.loadAll()
+    expect(found.catalog.snapshot().tools.map(({ id, aliases }) => [id, aliases])).toEqual([
+      ['a.t', ['z.t']],
+      ['a.u', []],
+    ])
+    expect(await found.run('a.t')).toBe('from z')
+    expect(found.warnings).toMatchObject([{ message: 'the tool "t" of z.mjs takes the place of the one of a.mjs' }])
+  })
+
+  it('gives scripts a view of who is asking [SBS-06]', async () => {
+    const found = await bench({ 'env.js': script('env', '[env.speaker.alias, env.channel]') })
+    await found.loader.loadAll()
+    const origin = { ...noOrigin, userName: 'Ada', channelId: 'c1' }
+    expect(await found.run('env.env', {}, { origin })).toEqual(['Ada', 'c1'])
+  })
+
+  it('turns { error } and what a script throws into failures with that sentence', async () => {
+    const found = await bench({
+      'graceful.js': script('graceful', "({ error: 'no such board', near: ['x'] })"),
+      'throws.js': script('throws', "(() => { throw new Error('broken pipe') })()"),
+    })
+    await found.loader.loadAll()
+    await expect(found.run('graceful.graceful')).rejects.toMatchObject({
+      code: 'E_TOOL_FAILED',
+      message: 'no such board',
+      data: { near: ['x'] },
+    })
+    await expect(found.run('throws.throws')).rejects.toMatchObject({
+      code: 'E_TOOL_FAILED',
+      message: 'tool exec: broken pipe',
+    })
+  })
+
+  it('gives single tools the flat context when they ask for it, and hands on what they send', async () => {
+    const found = await bench({ 'pair.mjs': many })
+    await found.loader.loadAll()
+    const sent: SentFile[] = []
+    const ctx: Partial<CallContext> = {
+      origin: { ...noOrigin, platform: 'mcp', userName: 'Ada' },
+      sendFile: (file) => sent.push(file),
+    }
+    expect(await found.run('pair.who', {}, ctx)).toBe('Ada@mcp')
+    expect(sent).toEqual([{ data: 'x', filename: 'a.txt', mimetype: 'text/plain' }])
+  })
+
+  it('builds a flat context without arguments, sharing nothing [CTX-03]', () => {
+    const [a, b] = [new ToolContext(), new ToolContext()]
+    expect(a).toEqual(b)
+    expect(Object.keys(a)).toHaveLength(20)
+    expect(a.sent_files).not.toBe(b.sent_files)
+    expect(a.adapters_by_name).not.toBe(b.adapters_by_name)
+    expect(a.all_adapters).not.toBe(b.all_adapters)
+    expect([a.platform, a.redis, a.injected_tools]).toEqual(['', null, null])
+  })
+
+  it('says what a file without any tool should export', async () => {
+    const found = await bench({
+      'empty.mjs': 'export const x = 1\n',
+      'half.mjs': moduleSource('half', '').replace("effect: 'read', ", ''),
+    })
+    const report = await found.loader.loadAll()
+    expect(report.failed).toMatchObject([
+      { file: 'empty.mjs', code: 'E_MODULE_SHAPE', error: expect.stringContaining('exports neither a module') },
+      { file: 'half.mjs', code: 'E_MODULE_SHAPE', error: expect.stringContaining('half.say needs effect') },
+    ])
+  })
+})

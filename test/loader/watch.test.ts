@@ -1,0 +1,53 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { bench, moduleSource, put, tempDir, until } from './setup.ts'
+
+it('sees files come, change and go while it watches', async () => {
+  const found = await bench({ 'one.mjs': moduleSource('one', 'v1') })
+  await found.loader.loadAll()
+  found.loader.watch()
+  const has = (id: string): boolean => found.catalog.snapshot().byId.has(id)
+
+  await put(found.dir, { 'two.ts': moduleSource('two', 'new') })
+  await until(() => has('two.say'))
+  expect(await found.run('two.say')).toBe('new')
+
+  const before = found.tool('one.say')
+  await put(found.dir, { 'one.mjs': moduleSource('one', 'v2') })
+  await until(() => found.tool('one.say') !== before)
+  expect(await found.run('one.say')).toBe('v2')
+
+  await rm(join(found.dir, 'two.ts'))
+  await until(() => !has('two.say'))
+  expect(found.loader.status().loaded.map(({ id }) => id)).toEqual(['one'])
+})
+
+it('reads all modules again when a helper changes, and one when its own folder does', async () => {
+  const found = await bench({
+    '_words.mjs': "export const word = 'old'\n",
+    'a.mjs': `import { word } from './_words.mjs'\n${moduleSource('a', '').replace("=> ''", '=> word')}`,
+    'b/index.mjs': `import { word } from './own.mjs'\n${moduleSource('b', '').replace("=> ''", '=> word')}`,
+    'b/own.mjs': "export const word = 'b1'\n",
+  })
+  await found.loader.loadAll()
+  found.loader.watch()
+  const [a, b] = [found.tool('a.say'), found.tool('b.say')]
+  await put(found.dir, { 'b/own.mjs': "export const word = 'b2'\n" })
+  await until(() => found.tool('b.say') !== b)
+  expect(await found.run('b.say')).toBe('b2')
+  expect(found.tool('a.say')).toBe(a)
+  await put(found.dir, { '_words.mjs': "export const word = 'new'\n" })
+  await until(() => found.tool('a.say') !== a)
+  expect(await found.run('a.say')).toBe('new')
+  expect(found.loader.shared).toMatchObject({ words: { word: 'new' } })
+})
+
+it('waits for a folder that does not exist yet', async () => {
+  const parent = await tempDir()
+  const found = await bench({}, { modulesDir: join(parent, 'later', 'modules') })
+  await found.loader.loadAll()
+  found.loader.watch()
+  await put(parent, { 'later/modules/one.mjs': moduleSource('one', 'late') })
+  await until(() => found.catalog.snapshot().byId.has('one.say'))
+})

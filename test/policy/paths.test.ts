@@ -1,0 +1,248 @@
+import { execFileSync } from 'node:child_process'
+import { link, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { createPaths, type Paths, type PathsOptions } from '../../src/policy/paths.ts'
+
+let top: string
+let root: string
+beforeEach(async () => {
+  top = await mkdtemp(join(tmpdir(), 'pegboard-paths-'))
+  onTestFinished(() => rm(top, { recursive: true, force: true }))
+  root = join(top, 'app')
+  await mkdir(join(root, 'src'), { recursive: true })
+  await mkdir(join(top, 'app-secret'))
+  await writeFile(join(root, 'src', 'a.txt'), 'alpha')
+  await writeFile(join(top, 'app-secret', 'x'), 'secret')
+  await writeFile(join(top, 'outside.txt'), 'outside')
+})
+
+const over = (options: Partial<PathsOptions> = {}): Paths => createPaths({ roots: [root], ...options })
+const text = (paths: Paths, path: string): Promise<string> =>
+  paths.readFile(path, async ({ handle }) => await handle.readFile('utf8'))
+const refusal = (code: string) => expect.objectContaining({ code })
+const names = async (paths: Paths, path = '.'): Promise<string[]> =>
+  (await paths.listFolder(path)).entries.map(({ name }) => name)
+
+describe('reading', () => {
+  it('serves what is inside, by relative and absolute path', async () => {
+    expect(await text(over(), 'src/a.txt')).toBe('alpha')
+    expect(await text(over(), join(root, 'src/a.txt'))).toBe('alpha')
+    expect(await over().readFile('src/../src/a.txt', async ({ path, size }) => [path, size])).toEqual(['src/a.txt', 5])
+  })
+
+  it('refuses paths that lead out, naming the path asked for and the setting', async () => {
+    for (const path of [
+      '../outside.txt',
+      '../../../../etc/passwd',
+      '/etc/passwd',
+      '../app-secret/x',
+      join(top, 'app-secret', 'x'),
+      '..',
+    ]) {
+      const error = await text(over(), path).catch((reason: unknown) => reason)
+      expect(error, path).toMatchObject({
+        code: 'E_PATH_OUTSIDE_ROOT',
+        message: `'${path}' is outside the allowed folders (modules.filesystem.config.roots).`,
+      })
+    }
+  })
+
+  it('follows links that stay inside and no others, existing or not', async () => {
+    await symlink(join(root, 'src'), join(root, 'inside'))
+    await symlink('/etc', join(root, 'out'))
+    await symlink(join(top, 'outside.txt'), join(root, 'file'))
+    await symlink(join(top, 'nothing'), join(root, 'dangling'))
+    expect(await text(over(), 'inside/a.txt')).toBe('alpha')
+    for (const path of ['out/passwd', 'out/no-such-file', 'file'])
+      await expect(text(over(), path), path).rejects.toEqual(refusal('E_PATH_OUTSIDE_ROOT'))
+    await expect(text(over(), 'dangling')).rejects.toEqual(refusal('E_NOT_FOUND'))
+    await expect(over().listFolder('out')).rejects.toEqual(refusal('E_PATH_OUTSIDE_ROOT'))
+  })
+
+  it('takes percent signs as they are, and refuses NUL and broken text', async () => {
+    await expect(text(over(), '%2e%2e%2foutside.txt')).rejects.toEqual(refusal('E_NOT_FOUND'))
+    await expect(text(over(), 'src/a.txt\0.png')).rejects.toEqual(refusal('E_VALIDATION'))
+    await expect(text(over(), 'a\uFFFD')).rejects.toEqual(refusal('E_VALIDATION'))
+    await writeFile(join(root, '100% été.txt'), 'ok')
+    expect(await text(over(), '100% été.txt')).toBe('ok')
+  })
+
+  it.skipIf(process.platform === 'win32')('never waits for what is no regular file', async () => {
+    execFileSync('mkfifo', [join(root, 'pipe')])
+    const began = Date.now()
+    await expect(text(over(), 'pipe')).rejects.toEqual(refusal('E_NOT_REGULAR_FILE'))
+    await expect(text(over(), 'src')).rejects.toMatchObject({ message: "'src' is a folder." })
+    for (const path of ['/dev/zero', '/proc/self/environ'])
+      await expect(text(over({ roots: ['/'] }), path), path).rejects.toEqual(refusal('E_NOT_REGULAR_FILE'))
+    expect(Date.now() - began).toBeLessThan(1_000)
+  })
+
+  it('knows several roots, and a root that is a link', async () => {
+    await symlink(root, join(top, 'link'))
+    const paths = over({ roots: [join(top, 'link'), join(top, 'app-secret')] })
+    expect(await text(paths, 'src/a.txt')).toBe('alpha')
+    expect(await paths.readFile(join(root, 'src/a.txt'), async ({ path }) => path)).toBe('src/a.txt')
+    expect(await paths.readFile(join(top, 'app-secret/x'), async ({ path }) => path)).toBe(`${top}/app-secret/x`)
+  })
+
+  it('says so when the root does not exist', async () => {
+    await expect(text(over({ roots: [join(top, 'none')] }), 'a')).rejects.toMatchObject({
+      code: 'E_NOT_FOUND',
+      message: expect.stringContaining('config.roots'),
+    })
+  })
+})
+
+describe('what is denied', () => {
+  beforeEach(async () => {
+    await mkdir(join(root, '.ssh'))
+    await mkdir(join(root, '.git', 'hooks'), { recursive: true })
+    for (const name of [
+      '.env',
+      '.env.local',
+      '.env.example',
+      '.ssh/id',
+      '.git/hooks/pre-commit',
+      '.git/HEAD',
+      'private.key',
+      '.bashrc',
+    ])
+      await writeFile(join(root, name), 'x')
+  })
+
+  it('is not read, not written, not listed and not walked', async () => {
+    const paths = over({ denied: ['**/*.key', 'src'] })
+    for (const path of [
+      '.env',
+      '.env.local',
+      '.ENV',
+      '.ssh',
+      '.ssh/id',
+      '.git/hooks/pre-commit',
+      'private.key',
+      'src/a.txt',
+      '.\u200benv',
+      '.ｅnv',
+    ]) {
+      await expect(text(paths, path), path).rejects.toEqual(refusal('E_PATH_DENIED'))
+      await expect(paths.writeFile(path, 'y'), path).rejects.toEqual(refusal('E_PATH_DENIED'))
+    }
+    expect(await names(paths)).toEqual(['.bashrc', '.env.example', '.git'])
+    const walked: string[] = []
+    for await (const { path } of paths.walk('.')) walked.push(path)
+    expect(walked).toEqual(['.bashrc', '.env.example', '.git', '.git/HEAD'])
+  })
+
+  it('is reached through no link either', async () => {
+    await symlink(join(root, '.env'), join(root, 'harmless'))
+    await expect(text(over(), 'harmless')).rejects.toEqual(refusal('E_PATH_DENIED'))
+  })
+
+  it('can be allowed by its exact path', async () => {
+    const paths = over({ allowed: [join(root, '.env')] })
+    expect(await text(paths, '.env')).toBe('x')
+    await expect(text(paths, '.env.local')).rejects.toEqual(refusal('E_PATH_DENIED'))
+  })
+
+  it('may be a name, or an absolute path with all below it', async () => {
+    await expect(text(over({ denyNames: ['A.TXT'] }), 'src/a.txt')).rejects.toEqual(refusal('E_PATH_DENIED'))
+    await expect(text(over({ denied: [join(root, 'src')] }), 'src/a.txt')).rejects.toEqual(refusal('E_PATH_DENIED'))
+  })
+
+  it('includes, for writing, what makes shells and editors run things', async () => {
+    expect(await text(over(), '.bashrc')).toBe('x')
+    for (const path of ['.bashrc', '.mcp.json', '.vscode/tasks.json', '.git/config'])
+      await expect(over().writeFile(path, 'y'), path).rejects.toEqual(refusal('E_PATH_DENIED'))
+    await expect(over({ protected: [join(root, 'src')] }).writeFile('src/b.txt', 'y')).rejects.toEqual(
+      refusal('E_PATH_DENIED'),
+    )
+  })
+})
+
+describe('writing', () => {
+  it('replaces files in one step, keeps their mode, makes folders and leaves nothing behind', async () => {
+    const paths = over()
+    expect(await paths.writeFile('new/deep/b.txt', 'one')).toEqual({ path: 'new/deep/b.txt', created: true })
+    await writeFile(join(root, 'run.sh'), 'old', { mode: 0o755 })
+    expect(await paths.writeFile('run.sh', 'new')).toEqual({ path: 'run.sh', created: false })
+    expect((await stat(join(root, 'run.sh'))).mode & 0o777).toBe(0o755)
+    expect(await paths.writeFile('run.sh', '!', { append: true })).toEqual({ path: 'run.sh', created: false })
+    expect(await readFile(join(root, 'run.sh'), 'utf8')).toBe('new!')
+    expect(await readdir(root)).toEqual(['new', 'run.sh', 'src'])
+    await expect(paths.writeFile('no/such/b.txt', 'x', { createFolders: false })).rejects.toEqual(
+      refusal('E_NOT_FOUND'),
+    )
+  })
+
+  it('never goes through links, to other names of a file, or out', async () => {
+    await symlink(join(top, 'outside.txt'), join(root, 'out.txt'))
+    await symlink(join(root, 'src', 'a.txt'), join(root, 'in.txt'))
+    await symlink(join(top, 'app-secret'), join(root, 'dir'))
+    await symlink(join(top, 'fresh.txt'), join(root, 'dangling'))
+    await link(join(top, 'outside.txt'), join(root, 'hard.txt'))
+    for (const [path, code] of [
+      ['out.txt', 'E_PATH_OUTSIDE_ROOT'],
+      ['dir/y', 'E_PATH_OUTSIDE_ROOT'],
+      ['../y', 'E_PATH_OUTSIDE_ROOT'],
+      ['in.txt', 'E_NOT_REGULAR_FILE'],
+      ['dangling', 'E_NOT_REGULAR_FILE'],
+      ['src', 'E_NOT_REGULAR_FILE'],
+      ['.', 'E_NOT_REGULAR_FILE'],
+      ['hard.txt', 'E_PATH_DENIED'],
+    ] as const)
+      for (const append of [false, true])
+        await expect(over().writeFile(path, 'z', { append }), path).rejects.toEqual(refusal(code))
+    expect(await readFile(join(top, 'outside.txt'), 'utf8')).toBe('outside')
+    expect(await readdir(join(top, 'app-secret'))).toEqual(['x'])
+    await expect(lstat(join(top, 'fresh.txt'))).rejects.toMatchObject({ code: 'ENOENT' })
+  })
+
+  it('is refused where it is switched off or not meant, naming the setting', async () => {
+    await expect(over({ readonly: true }).writeFile('b', 'x')).rejects.toMatchObject({
+      code: 'E_READ_ONLY',
+      hint: 'Set modules.filesystem.config.readonly to false.',
+    })
+    const paths = over({ writeRoots: [join(root, 'src')] })
+    await expect(paths.writeFile('b', 'x')).rejects.toMatchObject({
+      code: 'E_READ_ONLY',
+      hint: expect.stringContaining('write_roots'),
+    })
+    expect(await paths.writeFile('src/b', 'x')).toMatchObject({ created: true })
+  })
+
+  it('makes folders, one or all on the way', async () => {
+    const paths = over()
+    expect(await paths.makeFolder('x/y')).toEqual({ path: 'x/y', created: true })
+    expect(await paths.makeFolder('x/y')).toEqual({ path: 'x/y', created: false })
+    await expect(paths.makeFolder('p/q', { parents: false })).rejects.toEqual(refusal('E_NOT_FOUND'))
+    await expect(paths.makeFolder('src/a.txt')).rejects.toEqual(refusal('E_NOT_REGULAR_FILE'))
+    await expect(paths.makeFolder('../z')).rejects.toEqual(refusal('E_PATH_OUTSIDE_ROOT'))
+  })
+
+  it('stays in the folder it checked while somebody swaps it for a link', async () => {
+    const paths = over()
+    await mkdir(join(root, 'box'))
+    let [stop, written] = [false, 0]
+    const swapping = (async () => {
+      while (!stop) {
+        await rename(join(root, 'box'), join(root, 'aside'))
+        await symlink(join(top, 'app-secret'), join(root, 'box'))
+        await rm(join(root, 'box'))
+        await rename(join(root, 'aside'), join(root, 'box'))
+        // Long enough for some writes to get through: a fence that refuses everything would prove nothing.
+        await new Promise((resolve) => setTimeout(resolve, written % 3))
+      }
+    })()
+    const count = (): void => {
+      written++
+    }
+    for (let i = 0; i < 100; i++)
+      await paths.writeFile('box/loot.txt', 'x', { createFolders: false }).then(count, () => undefined)
+    stop = true
+    await swapping
+    expect(await readdir(join(top, 'app-secret'))).toEqual(['x'])
+    expect(written).toBeGreaterThan(0)
+  })
+})
