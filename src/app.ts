@@ -22,7 +22,7 @@ import type { Manifest } from './upstream/manifest.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
-import { createViews, type View } from './view/view.ts'
+import { createViews } from './view/view.ts'
 
 export interface AppOptions {
   readonly log?: Log

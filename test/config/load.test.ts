@@ -125,7 +125,6 @@ describe('variables', () => {
     expect(config.servers['a']?.target).toEqual({
       kind: 'stdio',
       command: 'x',
-      // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
       args: ['1', '1-two', 'k', '${ONE}', '${NOT ONE}', 'full'],
       cwd: '/etc/pegboard/sub',
       env: { HOME: '/home/ada' },
@@ -133,7 +132,6 @@ describe('variables', () => {
   })
 
   it('become numbers and booleans where those are expected', () => {
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
     const value = { server: { http: { port: '${PORT}' } }, autoload: '${LOAD:-false}' }
     const { config } = read(value, { PORT: '8080' })
     expect([config.server.http.port, config.autoload]).toEqual([8080, false])
@@ -143,10 +141,8 @@ describe('variables', () => {
     const { config, warnings } = read(
       {
         mcpServers: {
-          // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
           github: { command: 'gh', env: { TOKEN: '${GITHUB_TOKEN}', OTHER: '${SET}' } },
           memory: { command: 'mem' },
-          // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
           off: { command: 'x', args: ['${NOWHERE}'], disabled: true },
         },
       },
@@ -159,7 +155,6 @@ describe('variables', () => {
   })
 
   it('leave out a module that needs an unset one', () => {
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
     const { config, warnings } = read({ modules: { weather: { config: { key: '${WEATHER_KEY}' } }, hello: {} } })
     expect(config.modules).toMatchObject({ weather: { enabled: false, config: {} }, hello: { enabled: true } })
     expect(warnings).toEqual([
@@ -168,7 +163,6 @@ describe('variables', () => {
   })
 
   it('never show a value in an error', async () => {
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of the file
     const value = { server: { http: { token: '${TOKEN}', port: '${TOKEN}' } }, exposure: { mode: '${TOKEN}' } }
     const error = await refusal(() => read(value, { TOKEN: 'hunter2' }))
     expect(error.message).toContain('server.http.token')

@@ -242,7 +242,7 @@ describe('bad arguments', () => {
       [{ path: 5 }, 'E_VALIDATION', /path/],
       [{ path: 'file.txt', pth: 1 }, 'E_VALIDATION', /pth.*path/s],
       [JSON.parse('{"path":"file.txt","__proto__":{"x":1}}'), 'E_VALIDATION', /forbidden key "__proto__"/],
-      [{ path: 'file.txt', limit: 12345678901234567890 }, 'E_INT_PRECISION', /limit/],
+      [{ path: 'file.txt', limit: JSON.parse('12345678901234567890') }, 'E_INT_PRECISION', /limit/],
       [{ path: '../outside.txt' }, 'E_PATH_OUTSIDE_ROOT', /outside/],
     ]
     for (const [params, code, message] of cases) {

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { answerOf, servers, startApp, temporaryFolder } from '../app.ts'
-import { connectTo, type Era, type StreamTransport } from '../client.ts'
+import { connectTo, type Era } from '../client.ts'
 
 for (const era of ['legacy', 'modern'] as Era[]) {
   describe(`a ${era} client behind the doors`, () => {
