@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
+import { createFrames } from '../core/frames.ts'
 
-export interface FrameHandlers {
+export interface LineHandlers {
   line(text: string): void
   /** A line longer than the limit; it was skipped and reading goes on with the next. */
   tooLong(maxBytes: number): void
@@ -8,48 +9,17 @@ export interface FrameHandlers {
   malformed(): void
 }
 
-/** Cuts a byte stream into lines. A line over `maxBytes` is thrown away as it comes, so memory stays bounded. */
-export function createFraming(maxBytes: number, handlers: FrameHandlers): (chunk: Buffer) => void {
-  let parts: Buffer[] = []
-  let held = 0
-  let skipping = false
+const CARRIAGE_RETURN = 13
 
-  const finish = (line: Buffer): void => {
-    const end = line.length > 0 && line[line.length - 1] === 13 ? line.length - 1 : line.length
-    if (end === 0) return
-    const text = end === line.length ? line : line.subarray(0, end)
-    if (isUtf8(text)) handlers.line(text.toString('utf8'))
-    else handlers.malformed()
-  }
-
-  return (chunk) => {
-    let start = 0
-    for (;;) {
-      const at = chunk.indexOf(10, start)
-      const piece = chunk.subarray(start, at < 0 ? chunk.length : at)
-      if (!skipping && held + piece.length > maxBytes) {
-        skipping = true
-        parts = []
-        held = 0
-        handlers.tooLong(maxBytes)
-      }
-      if (at < 0) {
-        if (!skipping && piece.length > 0) {
-          parts.push(piece)
-          held += piece.length
-        }
-        return
-      }
-      if (skipping) skipping = false
-      else if (parts.length === 0) finish(piece)
-      else {
-        parts.push(piece)
-        const line = Buffer.concat(parts)
-        parts = []
-        held = 0
-        finish(line)
-      }
-      start = at + 1
-    }
-  }
+/** Cuts a byte stream into lines of text; empty ones are left out. */
+export function createFraming(maxBytes: number, handlers: LineHandlers): (chunk: Buffer) => void {
+  return createFrames(maxBytes, {
+    frame(line) {
+      const text = line.at(-1) === CARRIAGE_RETURN ? line.subarray(0, -1) : line
+      if (text.length === 0) return
+      if (isUtf8(text)) handlers.line(text.toString('utf8'))
+      else handlers.malformed()
+    },
+    oversize: () => handlers.tooLong(maxBytes),
+  })
 }

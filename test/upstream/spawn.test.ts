@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createFrames } from '../../src/upstream/frames.ts'
+import { createFrames } from '../../src/core/frames.ts'
 import { childEnvironment, parseEnvFile, spawnPlan } from '../../src/upstream/spawn.ts'
 
 describe('the environment of a child', () => {
