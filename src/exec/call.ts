@@ -22,6 +22,8 @@ export interface CallRequest {
   readonly caller: Caller
   /** Fires when the client no longer wants the answer. */
   readonly signal?: AbortSignal
+  /** The run's own controller, where whoever calls has one already: aborted on time limit and shutdown too. */
+  readonly abort?: AbortController
   readonly relay?: Relay
   readonly onProgress?: (done: number, total?: number, message?: string) => void
   /** Calls made by tools inside calls; at most three deep. */
@@ -74,8 +76,8 @@ export function createCalls(options: CallsOptions): Calls {
     const startedAt = performance.now()
     const wait = slots.take()
     if (wait) await wait
-    const abort = new AbortController()
-    const cancel = (): void => abort.abort(new PegboardError('E_CANCELLED', 'The call was cancelled by the client.'))
+    const abort = request.abort ?? new AbortController()
+    const cancel = (): void => abort.abort(cancelled())
     if (request.signal?.aborted) cancel()
     else request.signal?.addEventListener('abort', cancel, { once: true })
     const timeoutMs = entry.tool.timeoutMs ?? settings.timeoutMs
@@ -153,7 +155,8 @@ export function createCalls(options: CallsOptions): Calls {
   ): Promise<ToolResult> {
     const ctx = contextFor(tool, request, callId, signal, depth)
     const work = tool.run(input, ctx.ctx, request.relay ?? noRelay)
-    const result = await raceAbort(work, signal)
+    // Upstream calls listen to the signal themselves; a module may be deaf to it.
+    const result = await (tool.origin === 'upstream' ? work : raceAbort(work, signal))
     if (result.kind !== 'value' || (ctx.files.length === 0 && ctx.warnings.length === 0)) return result
     return { ...result, files: [...result.files, ...ctx.files], warnings: [...result.warnings, ...ctx.warnings] }
   }
@@ -205,6 +208,9 @@ export function createCalls(options: CallsOptions): Calls {
     },
   }
 }
+
+/** Why a call ends that its client no longer wants. */
+export const cancelled = (): PegboardError => new PegboardError('E_CANCELLED', 'The call was cancelled by the client.')
 
 /** Arguments pass what the caller was shown, then what the tool really accepts: a stale client is refused, `run`'s types stay true. */
 function parse(entry: ViewTool, input: unknown): unknown {

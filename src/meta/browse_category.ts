@@ -14,8 +14,8 @@ export const browseCategory = (host: Host): MetaTool => ({
     type: 'object',
     properties: {
       category: { type: 'string' },
-      page: { type: 'integer', minimum: 1, default: 1 },
-      page_size: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+      page: { type: 'integer', default: 1 },
+      page_size: { type: 'integer', default: 20 },
     },
     required: ['category'],
   },

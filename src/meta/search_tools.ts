@@ -8,7 +8,7 @@ import { onlyKeys, text, whole } from './input.ts'
 
 const DESCRIPTION_CHARS = 90
 const SUMMARY_CHARS = 72
-const SHOWN_CATEGORIES = 8
+const SHOWN_CATEGORIES = 4
 
 export const searchTools = (host: Host): MetaTool => ({
   name: 'search_tools',
@@ -17,9 +17,9 @@ export const searchTools = (host: Host): MetaTool => ({
   inputSchema: {
     type: 'object',
     properties: {
-      query: { type: 'string', maxLength: 500 },
-      max_results: { type: 'integer', minimum: 1, maximum: 20, default: 5 },
-      detail: { enum: ['full'], description: 'full: with schemas' },
+      query: { type: 'string' },
+      max_results: { type: 'integer', default: 5, maximum: 20 },
+      detail: { enum: ['full'] },
     },
     required: ['query'],
   },
@@ -63,7 +63,9 @@ function behind(view: View): string {
   const owners = view.owners
     .filter((owner) => view.count(owner.id) > 0)
     .sort((a, b) => view.count(b.id) - view.count(a.id))
-  const shown = owners.slice(0, SHOWN_CATEGORIES).map((owner) => `${owner.id} ${view.count(owner.id)}`)
+  const shown = owners
+    .slice(0, SHOWN_CATEGORIES)
+    .map((owner) => `${owner.id.replace(/^mcp_/, '')} ${view.count(owner.id)}`)
   const more = owners.length > SHOWN_CATEGORIES ? ', …' : ''
   return `${view.tools.length} tools: ${shown.join(', ')}${more}.`
 }

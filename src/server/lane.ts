@@ -1,6 +1,7 @@
 import type { Caller } from '../core/context.ts'
 import type { McpResult } from '../core/result.ts'
 import type { Relay } from '../core/tool.ts'
+import { cancelled } from '../exec/call.ts'
 import { callerOf } from './caller.ts'
 import type { ServerHost } from './host.ts'
 import { instructionsFor } from './instructions.ts'
@@ -29,7 +30,7 @@ export interface LaneOptions {
     readonly name: string
     readonly input: unknown
     readonly caller: Caller
-    readonly signal: AbortSignal
+    readonly abort: AbortController
     readonly relay: Relay
     readonly progressToken?: string | number
     readonly sendProgress: (params: Readonly<Record<string, unknown>>) => void
@@ -114,7 +115,7 @@ export function createLane(options: LaneOptions): Lane {
         name,
         input: params.arguments,
         caller,
-        signal: abort.signal,
+        abort,
         relay: {
           meta: logLevel === undefined ? meta : { ...meta, [LOG_LEVEL]: logLevel },
           clientCapabilities: capabilities,
@@ -130,8 +131,8 @@ export function createLane(options: LaneOptions): Lane {
       })
       .then(
         (result) => {
-          // A cancelled request gets no answer.
-          if (!running.delete(id) || abort.signal.aborted) return
+          // A cancelled request is no longer there, and gets no answer.
+          if (!running.delete(id)) return
           if (
             result.resultType === 'input_required' ||
             ('structuredContent' in result && !isRecord(result.structuredContent))
@@ -142,7 +143,7 @@ export function createLane(options: LaneOptions): Lane {
           else answer(id, result)
         },
         (error: { readonly code?: unknown; readonly message?: string; readonly data?: unknown }) => {
-          if (!running.delete(id) || abort.signal.aborted) return
+          if (!running.delete(id)) return
           send({
             jsonrpc: '2.0',
             id,
@@ -157,11 +158,13 @@ export function createLane(options: LaneOptions): Lane {
     return true
   }
 
-  function cancelled(params: Readonly<Record<string, unknown>> | undefined): boolean {
+  function cancel(params: Readonly<Record<string, unknown>> | undefined): boolean {
     const id = params?.requestId
     const abort = typeof id === 'string' || typeof id === 'number' ? running.get(id) : undefined
-    abort?.abort()
-    return abort !== undefined
+    if (!abort) return false
+    running.delete(id as string | number)
+    abort.abort(cancelled())
+    return true
   }
 
   function answered(message: Message): boolean {
@@ -189,7 +192,7 @@ export function createLane(options: LaneOptions): Lane {
           opening.push(message)
           return true
         }
-        return method === 'notifications/cancelled' && cancelled(message.params)
+        return method === 'notifications/cancelled' && cancel(message.params)
       }
       if (method === 'tools/call') return callTool(message, id)
       // The SDK answers it; calls of this lane carry it to upstreams that want it with every request.
@@ -205,9 +208,10 @@ export function createLane(options: LaneOptions): Lane {
     caller: () => caller,
     toolsChanged: () => send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }),
     close() {
-      for (const abort of running.values()) abort.abort()
-      for (const waiting of asked.values()) waiting.reject(new Error('the client has gone'))
+      const left = [...running.values()]
       running.clear()
+      for (const abort of left) abort.abort(cancelled())
+      for (const waiting of asked.values()) waiting.reject(new Error('the client has gone'))
       asked.clear()
     },
   }

@@ -54,10 +54,10 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     finish = resolve
   })
 
-  // Answers that become ready in one turn of the loop leave in one write.
+  // Answers that become ready in one turn of the loop leave in one write: the tick comes after all that is pending.
   let pending: string[] = []
   const send = (message: object): void => {
-    if (pending.push(`${JSON.stringify(message)}\n`) === 1) setImmediate(flush)
+    if (pending.push(`${JSON.stringify(message)}\n`) === 1) process.nextTick(flush)
   }
   const flush = (): void => {
     const text = pending.length === 1 ? (pending[0] ?? '') : pending.join('')

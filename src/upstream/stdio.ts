@@ -124,7 +124,7 @@ export function createStdioWire(options: StdioOptions): Wire {
       if (child.stdin.writableLength > MAX_UNREAD)
         throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server does not read what it is sent')
       // One write for all that is sent in one turn: 32 calls at a time cost one system call, not 32.
-      if (outgoing === '') queueMicrotask(flush)
+      if (outgoing === '') process.nextTick(flush)
       outgoing += `${JSON.stringify(message)}\n`
       return undefined
     },

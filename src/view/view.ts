@@ -43,6 +43,8 @@ export function createViews(options: { readonly catalog: Catalog; readonly polic
   const { catalog, log } = options
   let version = -1
   const views = new Map<string, View>()
+  // A session asks with the same caller object again and again.
+  let byCaller = new WeakMap<Caller, View>()
   // A broken check would otherwise be logged for every request.
   const warned = new Set<string>()
 
@@ -51,11 +53,17 @@ export function createViews(options: { readonly catalog: Catalog; readonly polic
       const snapshot = catalog.snapshot()
       if (snapshot.version !== version) {
         views.clear()
+        byCaller = new WeakMap()
         version = snapshot.version
       }
+      const same = byCaller.get(caller)
+      if (same) return same
       const key = keyOf(caller)
       const known = views.get(key)
-      if (known) return known
+      if (known) {
+        byCaller.set(caller, known)
+        return known
+      }
       const view = build(snapshot, caller, options.policy, (tool, message) => {
         if (warned.has(`${tool}\n${message}`)) return
         warned.add(`${tool}\n${message}`)
@@ -63,6 +71,7 @@ export function createViews(options: { readonly catalog: Catalog; readonly polic
       })
       if (views.size >= 256) views.clear()
       views.set(key, view)
+      byCaller.set(caller, view)
       return view
     },
   }

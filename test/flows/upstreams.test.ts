@@ -26,7 +26,7 @@ for (const era of ['legacy', 'modern'] as Era[]) {
         'list_categories',
         'browse_category',
       ])
-      expect(tools[0]?.description).toContain('mcp_memory 9')
+      expect(tools[0]?.description).toContain('memory 9')
 
       const found = answerOf(
         await client.callTool({
