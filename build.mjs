@@ -29,7 +29,12 @@ const englishOnly = {
 
 rmSync('dist', { recursive: true, force: true })
 const result = await build({
-  entryPoints: [{ in: 'src/cli/main.ts', out: 'cli/main' }, { in: 'src/index.ts', out: 'index' }, ...moduleEntries()],
+  entryPoints: [
+    { in: 'src/cli/main.ts', out: 'cli/main' },
+    { in: 'src/index.ts', out: 'index' },
+    { in: 'src/loader/strip.ts', out: 'loader/strip' },
+    ...moduleEntries(),
+  ],
   outdir: 'dist',
   bundle: true,
   splitting: true,

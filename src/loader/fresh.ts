@@ -2,10 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { createRequire, register } from 'node:module'
 import { sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { MessageChannel, type MessagePort } from 'node:worker_threads'
-import { messageOf } from '../core/errors.ts'
 import { hookUrl } from './hook.ts'
-import { SourceError, stripTypes } from './strip.ts'
 
 export type Namespace = Readonly<Record<string, unknown>>
 
@@ -15,7 +12,6 @@ export interface Importer {
   import(file: string): Promise<Namespace>
   /** What is imported from now on is read anew, relative helpers included. */
   renew(): void
-  dispose(): void
 }
 
 // A bundler or a test runner may put its own function in place of import(); code from a URL keeps Node's.
@@ -29,19 +25,17 @@ export function createImporter(root: string, hosts: Readonly<Record<string, stri
   const tag = randomBytes(6).toString('hex')
   const cjs = createRequire(import.meta.url).cache
   let generation = 1
-  let port: MessagePort | undefined
+  let hooked = false
 
   const hook = (): void => {
-    if (port) return
-    const { port1, port2 } = new MessageChannel()
-    port = port1
-    port1.on('message', (request: StripRequest) => void answer(port1, request))
-    port1.unref()
+    if (hooked) return
+    hooked = true
     const home = import.meta.url
     // Run from source (tests, development) there is no built package to resolve to.
-    const own = home.endsWith('.ts') ? { pegboard: new URL('../index.ts', home).href } : {}
-    const url = hookUrl({ tag, root: `${pathToFileURL(root).href}/`, home, hosts: { ...own, ...hosts } })
-    register(url, { data: { port: port2 }, transferList: [port2] })
+    const fromSource = home.endsWith('.ts')
+    const own = fromSource ? { pegboard: new URL('../index.ts', home).href } : {}
+    const strip = new URL(fromSource ? '../../dist/loader/strip.js' : '../loader/strip.js', home).href
+    register(hookUrl({ tag, root: `${pathToFileURL(root).href}/`, home, strip, hosts: { ...own, ...hosts } }))
   }
 
   return {
@@ -53,27 +47,9 @@ export function createImporter(root: string, hosts: Readonly<Record<string, stri
     renew() {
       generation++
       // CommonJS is remembered by path, whatever the URL says.
-      if (port)
+      if (hooked)
         for (const path of Object.keys(cjs))
           if (path.startsWith(root + sep) && !path.includes(`${sep}node_modules${sep}`)) delete cjs[path]
     },
-    dispose() {
-      port?.close()
-      port = undefined
-    },
-  }
-}
-
-interface StripRequest {
-  readonly id: number
-  readonly source: string
-  readonly file: string
-}
-
-async function answer(port: MessagePort, { id, source, file }: StripRequest): Promise<void> {
-  try {
-    port.postMessage({ id, code: await stripTypes(source, file) })
-  } catch (error) {
-    port.postMessage({ id, error: messageOf(error), line: error instanceof SourceError ? error.line : 0 })
   }
 }

@@ -6,14 +6,15 @@ export interface HookSettings {
   readonly root: string
   /** A file URL inside Pegboard: `pegboard` and `zod` are resolved from there. */
   readonly home: string
+  /** A file URL of the built `strip.ts`: types are stripped where the hook runs, because the thread that asks may be waiting. */
+  readonly strip: string
   /** Specifier to file URL, before anything else. */
   readonly hosts: Readonly<Record<string, string>>
 }
 
 /**
  * Node runs hooks in a thread of their own and loads them by URL; as a `data:` URL the code is found wherever the bundler
- * has put us, and every loader has an instance of its own. `port` (in `data`) answers `{ id, source, file }` with
- * `{ id, code }` or `{ id, error, line }`.
+ * has put us, and every loader has an instance of its own.
  */
 export const hookUrl = (settings: HookSettings): string =>
   `data:text/javascript,${encodeURIComponent(`const settings = ${JSON.stringify(settings)};${CODE}`)}`
@@ -22,26 +23,13 @@ const CODE = `
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 
-const waiting = new Map()
-let port
-let last = 0
-
-export function initialize(data) {
-  port = data.port
-  port.on('message', ({ id, code, error, line }) => {
-    const { resolve, reject, file } = waiting.get(id)
-    waiting.delete(id)
-    if (error === undefined) resolve(code)
-    else reject(new SyntaxError(file + ':' + line + ': ' + error))
-  })
-}
-
-function strip(source, file) {
-  return new Promise((resolve, reject) => {
-    const id = ++last
-    waiting.set(id, { resolve, reject, file })
-    port.postMessage({ id, source, file })
-  })
+async function strip(source, file) {
+  const { stripTypes } = await import(settings.strip)
+  try {
+    return await stripTypes(source, file)
+  } catch (error) {
+    throw new SyntaxError(file + ':' + (error.line ?? 0) + ': ' + error.message)
+  }
 }
 
 const search = (url) => /^file:[^?#]*(\\?v=([^.&#]*)\\.[0-9]+)$/.exec(url ?? '')

@@ -258,7 +258,6 @@ export function createLoader(options: LoaderOptions): Loader {
         for (const { instance } of [...running.values()].reverse()) await instance.stop(0)
         running.clear()
         await Promise.all(leaving)
-        importer.dispose()
       }),
   }
 }
