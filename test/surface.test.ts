@@ -6,6 +6,8 @@ import { fileSchema } from '../src/config/schema.ts'
 import { errorCatalogue } from '../src/core/errors.ts'
 import * as library from '../src/index.ts'
 import { META_NAMES } from '../src/meta/surface.ts'
+import { temporaryFolder } from './app.ts'
+import { cli, run } from './process.ts'
 
 // What others build on. A change here is a change of what was promised: it needs a line in the changelog.
 const pinned = {
@@ -90,6 +92,17 @@ describe('the README', () => {
   it('names every configuration key', () => {
     for (const key of pinned.configKeys.filter((name) => name !== '$schema' && name !== 'servers'))
       expect(readme, key).toMatch(new RegExp(`\`${key}[\`.]`))
+  })
+})
+
+describe('what is generated', () => {
+  it('is current: coverage, README tables, the schema of the configuration', async () => {
+    const cwd = join(import.meta.dirname, '..')
+    await run(process.execPath, ['scripts/coverage.mjs', '--check'], { cwd })
+    await run(process.execPath, [cli, 'docs', '--check'], {
+      cwd,
+      env: { ...process.env, PEGBOARD_STATE_DIR: temporaryFolder() },
+    })
   })
 })
 

@@ -1,8 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { localCaller } from '../../src/core/context.ts'
 import { type Answer, answerOf, servers, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
+import { makeTool } from '../tools.ts'
 
 /** A client of the bundled modules behind the doors; `call` gives the structured answer, `result` the whole result. */
 async function discovery(settings: Record<string, unknown> = {}) {
@@ -17,6 +19,7 @@ async function discovery(settings: Record<string, unknown> = {}) {
   return { ...started, client, result, call, names, dir }
 }
 
+const many = { id: 'many', summary: 'many', origin: 'module', state: 'ready' } as const
 const METAS = ['search_tools', 'get_tool', 'execute_tool', 'list_categories', 'browse_category']
 
 describe('exposure', () => {
@@ -42,11 +45,7 @@ describe('exposure', () => {
       exposure: { contextWindow: 16_000, estimator: 'flat', share: 0.2 },
     })
     expect(await names()).toContain('filesystem__read')
-    const { makeTool } = await import('../tools.ts')
-    app.catalog.set(
-      { id: 'many', summary: 'many', origin: 'module', state: 'ready' },
-      { tools: Array.from({ length: 40 }, (_, n) => makeTool(`many.tool_${n}`)) },
-    )
+    app.catalog.set(many, { tools: Array.from({ length: 40 }, (_, n) => makeTool(`many.tool_${n}`)) })
     expect(await names()).toContain('many__tool_39')
     const next = await connectTo(app)
     expect((await next.listTools()).tools.map(({ name }) => name)).toEqual(METAS)
@@ -61,16 +60,24 @@ describe('exposure', () => {
       exposure: { contextWindow: 8_192, estimator: 'flat' },
       modules: { filesystem: { enabled: false } },
     })
-    const { makeTool } = await import('../tools.ts')
-    expect(app.explainExposure((await import('../../src/core/context.ts')).localCaller).mode).toBe('direct')
+    expect(app.explainExposure(localCaller).mode).toBe('direct')
     app.catalog.set(
       { id: 'mcp_fake', summary: 'fake', origin: 'upstream', state: 'ready' },
       { tools: Array.from({ length: 40 }, (_, n) => makeTool(`mcp_fake.t${n}`, { origin: 'upstream' })) },
     )
-    expect(app.explainExposure((await import('../../src/core/context.ts')).localCaller).mode).toBe('discovery')
+    expect(app.explainExposure(localCaller).mode).toBe('discovery')
   })
 
-  it('in compact mode lists names with open schemas, and get_tool has the full one', async () => {
+  it('stands five tools in front of thirty at a small window, and hides the rest from the list [DIG-02]', async () => {
+    const { app, names } = await discovery({ exposure: { contextWindow: 8_192 } })
+    app.catalog.set(many, { tools: Array.from({ length: 30 }, (_, n) => makeTool(`many.tool_${n}`)) })
+    expect(await names()).toEqual(METAS)
+  })
+
+  it('can be forced: direct lists sixty, compact lists them with open schemas [DIG-05]', async () => {
+    const direct = await discovery({ exposure: { mode: 'direct', contextWindow: 1_000 } })
+    direct.app.catalog.set(many, { tools: Array.from({ length: 60 }, (_, n) => makeTool(`many.tool_${n}`)) })
+    expect((await direct.names()).filter((name) => name.startsWith('many__'))).toHaveLength(60)
     const { client, call } = await discovery({ exposure: { mode: 'compact' } })
     const { tools } = await client.listTools()
     expect(tools.find(({ name }) => name === 'filesystem__read')?.inputSchema).toEqual({ type: 'object' })
@@ -179,10 +186,13 @@ describe('execute_tool', () => {
   })
 
   it('helps with names that are nearly right, and resolves those that are clear [DIG-18]', async () => {
-    const { call, result } = await discovery()
+    const { app, call, result } = await discovery()
     const wrong = await result('execute_tool', { name: 'filesystem.raed', params: { path: 'file.txt' } })
     expect(wrong.structuredContent.error.message).toContain("Did you mean 'filesystem.read'?")
     expect((await call('execute_tool', { name: 'filesystem_read', params: { path: 'file.txt' } })).success).toBe(true)
+    app.catalog.set(many, { tools: [makeTool('many.status')] })
+    const unclear = await result('execute_tool', { name: 'status' })
+    expect(unclear.structuredContent.error.message).toBe("'status' could be hello.status or many.status.")
   })
 })
 
@@ -269,7 +279,7 @@ describe('blocked actions', () => {
 })
 
 describe('annotations', () => {
-  it('follow from the one word a tool says of itself [DIG-52]', async () => {
+  it('follow from the one word a tool says of itself', async () => {
     const { client } = await discovery({ exposure: { mode: 'direct' } })
     const { tools } = await client.listTools()
     const hints = (name: string) => tools.find((tool) => tool.name === name)?.annotations

@@ -144,7 +144,7 @@ describe('a client of the 2025 era', () => {
     expect(client.messages().filter(({ id }) => id === 0)).toHaveLength(1)
   })
 
-  it('is told when its listed tools change, and only then [DIG-98]', async () => {
+  it('is told when its listed tools change, and only then', async () => {
     const app = await appWith()
     const client = await opened(app)
     const told = () => client.messages().filter(({ method }) => method === 'notifications/tools/list_changed').length

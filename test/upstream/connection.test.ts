@@ -165,7 +165,7 @@ describe('what was learnt before', () => {
 })
 
 describe('changes while running', () => {
-  it('are read once however often they are announced, and passed on only when something differs [DIG-98]', () =>
+  it('are read once however often they are announced, and passed on only when something differs', () =>
     withServers({ s: scripted() }, async ({ catalog, call, text }) => {
       let changes = 0
       catalog.onChange(() => changes++)

@@ -45,7 +45,7 @@ describe('the measured estimator', () => {
 })
 
 describe('a forced mode', () => {
-  it('wins over the estimate and says so [DIG-05]', () => {
+  it('wins over the estimate and says so', () => {
     expect(decide(60, { mode: 'direct', contextWindow: 1_000 }).mode).toBe('direct')
     expect(decide(1, { mode: 'compact' }).mode).toBe('compact')
     expect(decide(1, { mode: 'discovery' }).why).toMatch(/^exposure\.mode is "discovery"; 1 tools/)
