@@ -19,7 +19,7 @@ export const exposureOptions = z.strictObject({
   primitives: z
     .boolean()
     .default(true)
-    .describe('List the parallel and background tools; they stay callable when false.'),
+    .describe('Reserved for the parallel and background tools; without effect until they exist.'),
   pinned: z.array(z.string()).default([]).describe('Tool ids that are listed in discovery mode too.'),
 })
 
