@@ -26,7 +26,7 @@ export async function run(args: Args, io: Io): Promise<number> {
         result = toMcpResult(await app.surface.call({ name, input, caller: localCaller, signal: io.stop }))
       } catch (error) {
         if (!json || !isPegboardError(error)) throw error
-        result = toErrorResult(error)
+        result = toErrorResult(error, false)
       }
       if (json) writeJson(io, result)
       else print(result, io)

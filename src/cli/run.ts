@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { isPegboardError, messageOf, type PegboardError } from '../core/errors.ts'
+import { isPegboardError, messageOf, type PegboardError, sentences } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
 import { type Args, type Command, commands, commonOptions } from './commands.ts'
 import { commandHelp, generalHelp } from './help.ts'
@@ -89,8 +89,9 @@ function read(command: Command, words: readonly string[]): Args {
 
 function failureText(error: unknown): string {
   if (!isPegboardError(error)) return `pegboard: E_INTERNAL: ${messageOf(error)}`
-  const gap = error.message.endsWith('\n') ? '' : ' '
-  return `pegboard: ${error.code}: ${error.message}${gap}${error.hint}`
+  // Several problems come as lines of their own.
+  const text = error.message.endsWith('\n') ? `${error.message}${error.hint}` : sentences(error.message, error.hint)
+  return `pegboard: ${error.code}: ${text}`
 }
 
 function failureJson(error: unknown): string {

@@ -232,6 +232,12 @@ export function isPegboardError(error: unknown): error is PegboardError {
   return typeof error === 'object' && error !== null && (error as { [BRAND]?: unknown })[BRAND] === true
 }
 
+/** Message and hint as sentences, whatever their authors left out: `What is wrong. What to do.` */
+export function sentences(message: string, hint: string): string {
+  const closed = /[.!?…]$/.test(message) || message === '' ? message : `${message}.`
+  return hint ? `${closed} ${hint}` : closed
+}
+
 /** The sentence an operator reads for anything thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)

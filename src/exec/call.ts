@@ -81,10 +81,7 @@ export function createCalls(options: CallsOptions): Calls {
     if (request.signal?.aborted) cancel()
     else request.signal?.addEventListener('abort', cancel, { once: true })
     const timeoutMs = entry.tool.timeoutMs ?? settings.timeoutMs
-    const timer = setTimeout(
-      () => abort.abort(new PegboardError('E_TIMEOUT', `${entry.tool.id} took longer than ${timeoutMs} ms.`)),
-      timeoutMs,
-    )
+    const timer = setTimeout(() => abort.abort(timedOut(entry.tool, timeoutMs)), timeoutMs)
     running.add(abort)
     try {
       const result = await run(entry.tool, parsed, request, callId, abort.signal, depth)
@@ -125,10 +122,20 @@ export function createCalls(options: CallsOptions): Calls {
         hint: 'Use one of these full names.',
       })
     if (found.kind === 'hidden') {
-      if (found.hidden.kind === 'disabled') throw new PegboardError('E_TOOL_DISABLED', found.hidden.reason)
+      if (found.hidden.kind === 'disabled')
+        throw new PegboardError('E_TOOL_DISABLED', found.hidden.reason, {
+          hint: `Set tools.${found.id}.enabled to true to allow it.`,
+        })
       throw new PegboardError('E_TOOL_HIDDEN', `${found.id} is not available: ${found.hidden.reason}.`, {
-        hint: 'The reason names what is missing.',
+        hint: 'Use another tool until that has changed.',
       })
+    }
+    if (found.down) {
+      const { id, state, reason } = found.down
+      throw new PegboardError(
+        'E_UPSTREAM_UNAVAILABLE',
+        `${id} is ${state}${reason ? ` (${reason})` : ''}, so '${request.name.slice(0, 80)}' is not there.`,
+      )
     }
     throw notFound(
       request.name,
@@ -211,6 +218,14 @@ export function createCalls(options: CallsOptions): Calls {
 
 /** Why a call ends that its client no longer wants. */
 export const cancelled = (): PegboardError => new PegboardError('E_CANCELLED', 'The call was cancelled by the client.')
+
+function timedOut({ id, module, timeoutMs }: Tool, after: number): PegboardError {
+  const setting =
+    timeoutMs === undefined ? 'execution.timeoutMs' : `mcpServers.${module.replace(/^mcp_/, '')}.timeoutMs`
+  return new PegboardError('E_TIMEOUT', `${id} took longer than ${after} ms.`, {
+    hint: `Ask for less, or raise ${setting}.`,
+  })
+}
 
 /** Arguments pass what the caller was shown, then what the tool really accepts: a stale client is refused, `run`'s types stay true. */
 function parse(entry: ViewTool, input: unknown): unknown {

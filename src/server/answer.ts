@@ -1,4 +1,5 @@
-import { isPegboardError } from '../core/errors.ts'
+import { randomUUID } from 'node:crypto'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { McpResult } from '../core/result.ts'
 import type { CallRequest } from '../exec/call.ts'
@@ -16,11 +17,26 @@ export async function callTool(host: ServerHost, request: CallRequest): Promise<
   try {
     return toMcpResult(await host.surface.call(request))
   } catch (error) {
-    if (!isPegboardError(error)) throw toFailure(error)
+    if (isProtocolFailure(error)) throw toFailure(error)
+    if (!isPegboardError(error)) return toErrorResult(unsayable(host, request, error), promised(host, request))
     if (isProtocolFailure(error.cause) && (request.relay?.requestState !== undefined || forClient(error.cause.code)))
       throw toFailure(error.cause)
-    return toErrorResult(error)
+    return toErrorResult(error, promised(host, request))
   }
+}
+
+/** Everything else was caught where the tool ran: what is left is a result that JSON cannot carry. */
+function unsayable(host: ServerHost, request: CallRequest, error: unknown): PegboardError {
+  const failure = new PegboardError('E_INTERNAL', `The result of ${request.name.slice(0, 80)} cannot be sent as JSON.`)
+  failure.correlationId = randomUUID()
+  host.log.error('a result could not be sent', { tool: request.name, callId: failure.correlationId, error })
+  return failure
+}
+
+/** Whether the client may know an output schema of the tool; also when the tool has gone since. */
+function promised(host: ServerHost, { name, caller }: CallRequest): boolean {
+  const { byName, byId } = host.catalog.snapshot()
+  return host.exposure(caller).mode !== 'discovery' && (byName.get(name) ?? byId.get(name))?.output !== undefined
 }
 
 // A capability only the client can declare, a URL only it can open.
@@ -34,11 +50,13 @@ export function toFailure(error: unknown): ProtocolFailure {
       `${error.code}: ${error.message}`,
     )
   if (!isProtocolFailure(error)) return new ProtocolFailure(INTERNAL, 'Internal error')
-  const { code, message, data } = error
+  const { code, data } = error
+  // Some servers put their own prefix on a message that gets one anyway.
+  const message = error.message.replace(/^(MCP error -?\d+: )+/, '')
   if (code === -32002) return new ProtocolFailure(INVALID_PARAMS, message, data)
   if (code === -32020 || code === -32022)
     return new ProtocolFailure(INTERNAL, `The server behind this could not be spoken to: ${message}`)
-  return error
+  return new ProtocolFailure(code, message, data)
 }
 
 export const noResource = (uri: string): ProtocolFailure =>

@@ -69,4 +69,4 @@ export function createNotifier(host: ServerHost, clock: Clock): Notifier {
 }
 
 const list = (snapshot: Snapshot, kind: 'prompts' | 'resources' | 'templates'): string =>
-  JSON.stringify([...snapshot.owners.values()].map((owner) => owner[kind].map(({ entry }) => entry)))
+  JSON.stringify([...snapshot.owners.values()].flatMap((owner) => owner[kind].map(({ entry }) => entry)))

@@ -1,5 +1,5 @@
 import type { SentFile } from '../core/context.ts'
-import type { PegboardError } from '../core/errors.ts'
+import { type PegboardError, sentences } from '../core/errors.ts'
 import type { ContentBlock, McpResult, ToolResult } from '../core/result.ts'
 
 /** A run's end as an MCP tool result (or an `input_required` one, which has the same route). */
@@ -21,6 +21,8 @@ export function toMcpResult(result: ToolResult): McpResult {
 
 // What one hop says about itself is not the next hop's business.
 const HOP_LOCAL = ['resultType', 'ttlMs', 'cacheScope'] as const
+/** Where the structured part of an error is when it cannot be structured content. */
+const ERROR_META = 'pegboard/error'
 const SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
 
 /** An upstream's result with what belonged to its own hop taken off; everything else is untouched. */
@@ -38,22 +40,27 @@ export function relayed<R extends Readonly<Record<string, unknown>>>(result: R):
   return copy as R
 }
 
-/** A refusal as a tool result: the model reads the text, programs the structured part. */
-export function toErrorResult(error: PegboardError): McpResult {
-  return {
-    content: [{ type: 'text', text: `${error.code}: ${error.message} ${error.hint}` }],
-    structuredContent: {
-      success: false,
-      error: {
-        code: error.code,
-        message: error.message,
-        hint: error.hint,
-        retryable: error.retryable,
-        retryAfterMs: error.retryAfterMs,
-        correlationId: error.correlationId ?? null,
-      },
-      ...(error.data === undefined ? {} : { data: error.data }),
+/**
+ * A refusal as a tool result: the model reads the text, programs the structured part.
+ * @param promised the tool was listed with an output schema. Clients of the 2025 era hold errors to it as well, so the
+ *   structured part then goes into `_meta`
+ */
+export function toErrorResult(error: PegboardError, promised: boolean): McpResult {
+  const structured = {
+    success: false,
+    error: {
+      code: error.code,
+      message: error.message,
+      hint: error.hint,
+      retryable: error.retryable,
+      retryAfterMs: error.retryAfterMs,
+      correlationId: error.correlationId ?? null,
     },
+    ...(error.data === undefined ? {} : { data: error.data }),
+  }
+  return {
+    content: [{ type: 'text', text: `${error.code}: ${sentences(error.message, error.hint)}` }],
+    ...(promised ? { _meta: { [ERROR_META]: structured } } : { structuredContent: structured }),
     isError: true,
   }
 }

@@ -51,10 +51,10 @@ export function decideExposure(view: View, settings: ExposureSettings): Exposure
   const tokens = estimate(view.tools, settings) + unseen * UNSEEN_TOOLS * settings.tokensPerTool
   const fits = tokens <= budgetTokens
   const mode: Mode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode
-  const parts = `${tools} tools, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
   const cold =
-    unseen > 0 ? `; ${unseen} upstream${unseen > 1 ? 's' : ''} never seen count as ${UNSEEN_TOOLS} tools each` : ''
-  const why = settings.mode === 'auto' ? `${parts}${cold}` : `exposure.mode is "${settings.mode}"; ${parts}${cold}`
+    unseen > 0 ? ` and ${unseen} server${unseen > 1 ? 's' : ''} never seen, counted as ${UNSEEN_TOOLS} tools each` : ''
+  const sum = `${view.tools.length} tools${cold}, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
+  const why = settings.mode === 'auto' ? sum : `exposure.mode is "${settings.mode}"; ${sum}`
   return { mode, why, tools, tokens, budgetTokens, estimator: settings.estimator }
 }
 

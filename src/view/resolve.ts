@@ -1,7 +1,9 @@
-import type { Snapshot } from '../catalog/catalog.ts'
+import type { Owner, OwnerInfo, Snapshot } from '../catalog/catalog.ts'
 import { nearest } from '../core/names.ts'
 import type { ViewTool } from './view.ts'
 import type { Hidden } from './visible.ts'
+
+type Down = Pick<OwnerInfo, 'id' | 'state' | 'reason'>
 
 /** What a name a model wrote means for one caller. Suggestions come from visible tools only. */
 export type Resolution =
@@ -9,7 +11,13 @@ export type Resolution =
   | { readonly kind: 'ambiguous'; readonly candidates: readonly string[] }
   /** It exists and may be told why it cannot be used. */
   | { readonly kind: 'hidden'; readonly id: string; readonly hidden: Hidden }
-  | { readonly kind: 'unknown'; readonly suggestions: readonly string[]; readonly sameModule: readonly string[] }
+  | {
+      readonly kind: 'unknown'
+      readonly suggestions: readonly string[]
+      readonly sameModule: readonly string[]
+      /** The server that is named, when it is not there. */
+      readonly down?: Down
+    }
 
 /**
  * Resolution order, first that yields wins: id, wire name, other separators (`__`, `::`, `:`, `/`, and an upstream's
@@ -20,6 +28,8 @@ export function createResolver(
   tools: readonly ViewTool[],
   hidden: ReadonlyMap<string, Hidden>,
   snapshot: Snapshot,
+  /** Those the caller sees. */
+  owners: readonly Owner[],
 ): (name: string) => Resolution {
   const exact = new Map<string, ViewTool>()
   const aliases = new Map<string, Set<ViewTool>>()
@@ -76,7 +86,7 @@ export function createResolver(
     if (action) return action
     const flattened = unique(flat.get(flatten(name)))
     if (flattened) return flattened
-    return { kind: 'unknown', ...suggest(name, tools) }
+    return { kind: 'unknown', ...suggest(name, tools, owners) }
   }
 }
 
@@ -86,15 +96,28 @@ function tellable(name: string, hidden: ReadonlyMap<string, Hidden>, snapshot: S
   return tool && reason && reason.kind !== 'denied' ? { kind: 'hidden', id: tool.id, hidden: reason } : undefined
 }
 
-function suggest(name: string, tools: readonly ViewTool[]): { suggestions: string[]; sameModule: string[] } {
-  const dotted = name.replace(/__|::|:/, '.')
-  const ids = tools.map((entry) => entry.tool.id)
-  const suggestions = nearest(dotted, ids)
-  if (suggestions.length === 0)
-    suggestions.push(...nearest(dotted, [...new Set(tools.map((entry) => entry.tool.name))]))
+/** The nearest ids, else tools whose own name is near; and what else the named module has. */
+function suggest(
+  name: string,
+  tools: readonly ViewTool[],
+  owners: readonly Owner[],
+): { suggestions: string[]; sameModule: string[]; down?: Down } {
+  const dotted = name.replace(/__|::|:|\//, '.')
+  const suggestions = nearest(
+    dotted,
+    tools.map((entry) => entry.tool.id),
+  )
+  if (suggestions.length === 0 && !dotted.includes('.')) {
+    const actions = new Map(tools.map((entry) => [entry.tool.id.slice(entry.tool.module.length + 1), entry.tool.id]))
+    suggestions.push(...nearest(dotted, actions.keys()).flatMap((action) => actions.get(action) ?? []))
+  }
   const module = dotted.split('.')[0] ?? ''
-  const owned = tools.filter((entry) => entry.tool.module === module || entry.tool.module === `mcp_${module}`)
-  return { suggestions, sameModule: owned.slice(0, 5).map((entry) => entry.tool.id) }
+  const owner = owners.find(({ id }) => id === module) ?? owners.find(({ id }) => id === `mcp_${module}`)
+  const owned = tools.filter((entry) => entry.tool.module === owner?.id)
+  const sameModule = owned.slice(0, 5).map((entry) => entry.tool.id)
+  if (owner?.origin !== 'upstream' || owner.state === 'ready') return { suggestions, sameModule }
+  const { id, state, reason } = owner
+  return { suggestions, sameModule, down: { id, state, ...(reason === undefined ? {} : { reason }) } }
 }
 
 const flatten = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')

@@ -124,6 +124,7 @@ function build(
 
   const counts = new Map<string, number>()
   for (const { tool } of tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
+  const owners = [...snapshot.owners.values()].filter((owner) => counts.has(owner.id) || hasMore(owner))
   let resolver: ReturnType<typeof createResolver> | undefined
   return {
     version: snapshot.version,
@@ -131,10 +132,10 @@ function build(
     tools,
     byId,
     hidden,
-    owners: [...snapshot.owners.values()].filter((owner) => counts.has(owner.id) || hasMore(owner)),
+    owners,
     count: (owner) => counts.get(owner) ?? 0,
     resolve(name) {
-      resolver ??= createResolver(tools, hidden, snapshot)
+      resolver ??= createResolver(tools, hidden, snapshot, owners)
       return resolver(name)
     },
   }

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { answerOf, servers, startApp, temporaryFolder } from '../app.ts'
+import { type Answer, answerOf, servers, startApp, temporaryFolder } from '../app.ts'
 import { connectTo, type Era, type StreamTransport } from '../client.ts'
 
 for (const era of ['legacy', 'modern'] as Era[]) {
@@ -66,6 +66,8 @@ describe('a dead server', () => {
       expect.objectContaining({ id: 'mcp_dead', state: 'failing', tool_count: 0 }),
     )
     expect(categories.categories).toContainEqual(expect.objectContaining({ id: 'mcp_thinking', tool_count: 1 }))
+    const called = (await client.callTool({ name: 'execute_tool', arguments: { name: 'dead.anything' } })) as Answer
+    expect(called.structuredContent.error.code).toBe('E_UPSTREAM_UNAVAILABLE')
     await client.close()
   })
 })
@@ -157,7 +159,7 @@ describe('ten cold servers at a small window', () => {
     ])
     const { tool_injection, why } = answerOf(await client.callTool({ name: 'list_categories', arguments: {} }))
     expect(tool_injection).toBe('discovery')
-    expect(why).toContain('10 upstreams never seen count as 20 tools each')
+    expect(why).toContain('10 servers never seen, counted as 20 tools each')
     await client.close()
   })
 })

@@ -185,6 +185,44 @@ describe('the SDK of the 2025 era, version 1', () => {
   })
 })
 
+describe('a refusal of a tool that promised an output', () => {
+  it('is readable for clients that hold errors to the output schema, too', async () => {
+    const output = { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] }
+    const fails = makeTool('m.fails', { output, run: () => Promise.reject(new Error('out of paper')) })
+    const app = await appWith([fails])
+    const up = new PassThrough()
+    const down = new PassThrough()
+    serveOnStdio({ host: app.server, clock: systemClock, input: up, output: down })
+    const client = new OldClient({ name: 'old', version: '1.0.0' })
+    await client.connect(new StreamTransport(down, up) as never)
+    await client.listTools()
+    const refused = await client.callTool({ name: 'm__fails', arguments: {} })
+    expect(refused.isError).toBe(true)
+    expect(refused.content).toEqual([
+      {
+        type: 'text',
+        text: "E_TOOL_FAILED: Tool 'm.fails' failed: out of paper. Read the message; change the arguments or the plan.",
+      },
+    ])
+    expect(refused._meta).toMatchObject({ 'pegboard/error': { success: false, error: { code: 'E_TOOL_FAILED' } } })
+    await client.close()
+  })
+})
+
+describe('a result that JSON cannot carry', () => {
+  it('becomes an error the operator can find', async () => {
+    const client = await opened(await appWith([makeTool('m.big', { run: async () => valueResult({ n: 12n }) })]))
+    client.send({ id: 1, method: 'tools/call', params: { name: 'm__big', arguments: {} } })
+    const { result } = await client.answer(1)
+    expect(result.isError).toBe(true)
+    expect(result.structuredContent.error).toMatchObject({
+      code: 'E_INTERNAL',
+      message: 'The result of m__big cannot be sent as JSON.',
+    })
+    expect(result.structuredContent.error.correlationId).toMatch(/^[0-9a-f-]{36}$/)
+  })
+})
+
 describe('a client of the 2026 era', () => {
   it('lists and calls, and hears of changes it listens for', async () => {
     const app = await appWith()
