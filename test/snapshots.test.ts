@@ -19,7 +19,10 @@ const sorted = (value: unknown): unknown =>
 
 /** What a client is sent in one mode, by tool name. */
 async function listed(mode: string): Promise<Map<string, unknown>> {
-  const { app } = await startApp({ exposure: { mode } })
+  const { app } = await startApp({
+    exposure: { mode },
+    modules: { filesystem: { config: { roots: ['{{workspace}}'] } } },
+  })
   const client = await connectTo(app)
   const { tools } = await client.listTools()
   return new Map(tools.map((tool) => [tool.name, sorted(tool)]))

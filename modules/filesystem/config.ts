@@ -5,7 +5,8 @@ import { createPaths, type Paths, ToolError, z } from 'pegboard'
 const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
 const list = (what: string) => z.array(z.string().min(1)).default([]).describe(what)
 
-export const Config = z.object({
+/** Unknown keys are refused: a misspelt `readonly` must not leave writing on. */
+export const Config = z.strictObject({
   root: z.string().min(1).optional().describe('The folder that tools work in; default the workspace.'),
   roots: z.array(z.string().min(1)).min(1).optional().describe('The same, several. Relative paths start at the first.'),
   allowed_paths: list(
@@ -17,7 +18,10 @@ export const Config = z.object({
     .default(['config.yaml', 'mcp.config.json', '.env'])
     .describe('File and folder names that are denied everywhere.'),
   write_roots: z.array(z.string().min(1)).optional().describe('Of the folders, where writing is allowed; default all.'),
-  readonly: z.boolean().default(false).describe('true switches all writing off.'),
+  readonly: z
+    .boolean()
+    .optional()
+    .describe('true switches all writing off; default true until root or roots are named, false then.'),
   max_file_size: z
     .int()
     .min(1)
@@ -31,6 +35,17 @@ export const Config = z.object({
 
 export type Settings = z.infer<typeof Config>
 
+/** Nobody who only pasted a configuration meant to let a model write beside it. */
+export const isReadonly = ({ readonly, root, roots }: Settings): boolean =>
+  readonly ?? (root === undefined && roots === undefined)
+
+/** Why a tool that writes is not there, or that it is. */
+export const writable = ({ config }: { readonly config: Settings }): true | string =>
+  !isReadonly(config) ||
+  (config.readonly
+    ? 'modules.filesystem.config.readonly is true'
+    : 'name the folders in modules.filesystem.config.roots to allow writing')
+
 /** The guarded way to files under one configuration. */
 export function pathsFor(settings: Settings): Paths {
   const absolute = (path: string): string => (isAbsolute(path) ? path : resolve(settings.workspace, path))
@@ -40,12 +55,12 @@ export function pathsFor(settings: Settings): Paths {
     roots: [...named.map(absolute), ...allowed],
     ...(settings.write_roots ? { writeRoots: settings.write_roots.map(absolute) } : {}),
     allowed,
-    // What Pegboard keeps for itself, tokens among it, is nobody's business.
-    denied: [...settings.denied_paths, settings.state_dir],
+    // What Pegboard keeps for itself, tokens among it, is nobody's business; nor is what its configuration holds.
+    denied: [...settings.denied_paths, settings.state_dir, settings.config_file],
     denyNames: settings.deny_names,
     // Whoever writes these decides what Pegboard runs.
-    protected: [settings.modules_dir, settings.config_file],
-    readonly: settings.readonly,
+    protected: [settings.modules_dir],
+    readonly: isReadonly(settings),
   })
 }
 

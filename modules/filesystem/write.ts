@@ -1,5 +1,5 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
-import { path, pathsFor, type Settings } from './config.ts'
+import { path, pathsFor, type Settings, writable } from './config.ts'
 
 const Write = z.object({
   path: path.describe('The file.'),
@@ -16,6 +16,7 @@ export const write: ToolDef<Settings, typeof Write> = {
   tags: ['files', 'text'],
   input: Write,
   effect: 'destructive',
+  available: writable,
   sideEffects: ['creates or replaces a file', 'creates folders'],
   examples: [
     { input: { path: 'notes/today.md', content: '# Today\n' } },
@@ -56,6 +57,7 @@ export const mkdir: ToolDef<Settings, typeof Mkdir> = {
   tags: ['files', 'folders'],
   input: Mkdir,
   effect: 'write',
+  available: writable,
   idempotent: true,
   sideEffects: ['creates folders'],
   examples: [{ input: { path: 'reports/2026' } }],

@@ -15,6 +15,9 @@ export const deniedByDefault: readonly string[] = [
   '**/.pypirc',
   '**/.git-credentials',
   '**/.git/hooks/**',
+  '**/claude_desktop_config.json',
+  '**/{.cursor,.vscode,.claude,.codex,.gemini}/mcp.json',
+  '**/.mcp.json',
   '**/id_{rsa,dsa,ecdsa,ed25519}',
 ]
 

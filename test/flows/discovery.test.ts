@@ -10,7 +10,12 @@ import { makeTool } from '../tools.ts'
 async function discovery(settings: Record<string, unknown> = {}) {
   const dir = temporaryFolder()
   writeFileSync(join(dir, 'file.txt'), 'file contents...')
-  const started = await startApp({ exposure: { mode: 'discovery' }, ...settings }, dir)
+  const { modules, ...others } = settings as { modules?: Record<string, object> }
+  const filesystem = { config: { roots: ['{{workspace}}'] }, ...modules?.filesystem }
+  const started = await startApp(
+    { exposure: { mode: 'discovery' }, ...others, modules: { ...modules, filesystem } },
+    dir,
+  )
   const client = await connectTo(started.app)
   const result = (name: string, args: Record<string, unknown> = {}) =>
     client.callTool({ name, arguments: args }) as Promise<Answer>
@@ -69,7 +74,7 @@ describe('exposure', () => {
   })
 
   it('stands five tools in front of thirty at a small window, and hides the rest from the list [DIG-02]', async () => {
-    const { app, names } = await discovery({ exposure: { contextWindow: 8_192 } })
+    const { app, names } = await discovery({ exposure: { contextWindow: 8_192, estimator: 'flat' } })
     app.catalog.set(many, { tools: Array.from({ length: 30 }, (_, n) => makeTool(`many.tool_${n}`)) })
     expect(await names()).toEqual(METAS)
   })

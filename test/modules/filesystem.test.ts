@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeEach, describe, expect, it } from 'vitest'
 import filesystem from '../../modules/filesystem/index.ts'
+import { localCaller } from '../../src/core/context.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { type Bench, bench, put, tempDir } from '../loader/setup.ts'
 
@@ -23,7 +24,16 @@ async function open(files: Readonly<Record<string, string>> = {}, config: Record
     config_file: join(root, 'mcp.config.json'),
     env: {},
   }
-  found = await bench({}, { bundledDirs, modulesDir, autoload: false, settings: { filesystem: { config } }, vars })
+  found = await bench(
+    {},
+    {
+      bundledDirs,
+      modulesDir,
+      autoload: false,
+      settings: { filesystem: { config: { readonly: false, ...config } } },
+      vars,
+    },
+  )
   expect((await found.loader.loadAll()).failed).toEqual([])
 }
 const call = (action: string, input: unknown = {}): Promise<unknown> => found.run(`filesystem.${action}`, input)
@@ -209,6 +219,33 @@ describe('grep', () => {
   })
 })
 
+describe('without named folders', () => {
+  const offered = (settings: Record<string, unknown>) =>
+    filesystem.tools['write']?.available?.({
+      config: { workspace: '/w', ...settings },
+      caller: localCaller,
+      nameOf: () => undefined,
+    } as never)
+
+  it('nothing can be written, and the tools that would are not there', () => {
+    expect(offered({})).toBe('name the folders in modules.filesystem.config.roots to allow writing')
+    expect(offered({ roots: ['/w'], readonly: true })).toBe('modules.filesystem.config.readonly is true')
+    expect(offered({ roots: ['/w'] })).toBe(true)
+    expect(offered({ readonly: false })).toBe(true)
+  })
+
+  it('a misspelt setting is an error, not a default', async () => {
+    root = await tempDir({})
+    const vars = { workspace: root, state_dir: join(root, 'state'), cache_dir: join(root, 'cache'), env: {} }
+    found = await bench(
+      {},
+      { bundledDirs, autoload: false, settings: { filesystem: { config: { readOnly: true } } }, vars },
+    )
+    const { failed } = await found.loader.loadAll()
+    expect(failed).toMatchObject([{ code: 'E_MODULE_CONFIG', error: expect.stringContaining('readOnly') }])
+  })
+})
+
 describe('write and mkdir', () => {
   it('create, replace and append, and read back the same [DIG-91]', async () => {
     await open({ 'word.txt': 'ä\nfind me\n' })
@@ -251,7 +288,7 @@ describe('write and mkdir', () => {
   })
 
   it('never touch what Pegboard keeps for itself', async () => {
-    await open({ 'state/token': 'secret', 'modules/mine.mjs': '// mine', 'mcp.config.json': '{}' })
+    await open({ 'state/token': 'secret', 'modules/mine.mjs': '// mine', 'mcp.config.json': '{}' }, { deny_names: [] })
     await expect(call('read', { path: 'state/token' })).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
     await expect(call('read', { path: 'mcp.config.json' })).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
     expect(await call('read', { path: 'modules/mine.mjs' })).toMatchObject({ content: '// mine' })
