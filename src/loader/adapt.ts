@@ -40,6 +40,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
   const log = binding.log.scoped(module)
   const hidden = def.hidden ?? []
   const input = closedSchema(def.input, hidden, id)
+  const output = def.output === undefined ? undefined : convert(def.output, `the output of ${id}`)
   const track = binding.track ?? ((work) => work())
   // By identity, so that variants which are constants are converted once.
   const variants = new WeakMap<object, Schema>()
@@ -60,7 +61,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     title: def.title ?? titleOf(action),
     description: def.description,
     input,
-    ...(def.output === undefined ? {} : { output: outputSchema(def.output, id) }),
+    ...(output === undefined ? {} : { output: output.json }),
     effect: def.effect,
     idempotent: def.idempotent ?? def.effect === 'read',
     openWorld: def.openWorld ?? false,
@@ -92,6 +93,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
           const { error, ...data } = result
           throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})
         }
+        if (output) promiseKept(output, result, id)
         return valueResult(result)
       }),
   }
@@ -168,7 +170,15 @@ function defaultsOf(properties: Readonly<Record<string, unknown>>): Record<strin
 
 const isDefaulted = (schema: unknown): boolean => isRecord(schema) && schema['default'] !== undefined
 
-const outputSchema = (given: unknown, id: string): JsonSchema => convert(given, `the output of ${id}`).json
+/** @throws TypeError, which is a bug of the module's, when a result is not what clients were told to expect */
+function promiseKept(output: Schema, result: unknown, id: string): void {
+  const checked = output.parse(result)
+  if (checked.ok) return
+  const [first] = checked.issues
+  throw new TypeError(
+    `${id} returned something else than its output schema says: ${first?.path ?? ''} ${first?.message ?? ''}`,
+  )
+}
 
 function convert(given: unknown, place: string): Schema {
   const schema = toSchema(given)

@@ -23,8 +23,13 @@ export interface Problem {
 }
 
 export interface Files {
-  /** Imports what is new and what `pick` names, in order, one by one; forgets what is gone. A failure leaves the earlier record. */
-  refresh(pick: (entry: Entry) => boolean): Promise<void>
+  /**
+   * Imports what is new and what `pick` names, in order, one by one, of those `among`; forgets what is gone. A failure
+   * leaves the earlier record.
+   */
+  refresh(pick: (entry: Entry) => boolean, among?: (entry: Entry) => boolean): Promise<void>
+  /** Importing it took too long; not to be tried again while it is as it is. */
+  isStuck(entry: Entry): boolean
   /** Bundled ones first, then drop-ins, each in name order. */
   records(): readonly FileRecord[]
   problems(): readonly Problem[]
@@ -48,6 +53,7 @@ export function createFiles(options: FilesOptions): Files {
   const records = new Map<string, FileRecord>()
   const helpers = new Set<string>()
   const problems = new Map<string, Problem>()
+  const stuck = new Set<string>()
   const shared: Record<string, unknown> = {}
 
   async function find(): Promise<Entry[]> {
@@ -71,11 +77,13 @@ export function createFiles(options: FilesOptions): Files {
       ? import(/* @vite-ignore */ pathToFileURL(entry.file).href)
       : options.importer.import(entry.file)
     const { importTimeoutMs } = options
-    const late = (): Error =>
-      new PegboardError(
+    const late = (): Error => {
+      stuck.add(entry.file)
+      return new PegboardError(
         'E_MODULE_LOAD',
         `importing took longer than ${importTimeoutMs} ms; slow work belongs in start().`,
       )
+    }
     return within(work, importTimeoutMs, options.clock, late)
   }
 
@@ -87,16 +95,18 @@ export function createFiles(options: FilesOptions): Files {
 
   return {
     shared,
-    async refresh(pick) {
+    isStuck: (entry) => stuck.has(entry.file),
+    async refresh(pick, among = () => true) {
       const before = entries
       entries = (await find()).filter((entry) => entry.helper || options.wanted(idFrom(entry.stem)))
       const present = new Set(entries.map((entry) => entry.file))
       for (const entry of before) if (!present.has(entry.file)) forget(entry)
       options.importer.renew()
-      for (const entry of entries) {
+      for (const entry of entries.filter(among)) {
         const known = records.has(entry.file) || problems.has(entry.file) || helpers.has(entry.file)
         if (known && (entry.bundled || !pick(entry))) continue
         try {
+          stuck.delete(entry.file)
           await read(entry)
           problems.delete(entry.file)
         } catch (error) {

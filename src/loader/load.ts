@@ -1,5 +1,5 @@
 import { existsSync, realpathSync } from 'node:fs'
-import { sep } from 'node:path'
+import { dirname, join, sep } from 'node:path'
 import { systemClock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
@@ -21,6 +21,8 @@ interface Running {
   readonly made: readonly unknown[]
   degraded?: string
 }
+
+const INDEX = /[\\/]index\.[cm]?[jt]s$/
 
 /** Turns files into catalogue owners, and keeps them so. One broken file never stops the others. */
 export function createLoader(options: LoaderOptions): Loader {
@@ -59,10 +61,10 @@ export function createLoader(options: LoaderOptions): Loader {
     return next
   }
 
-  async function round(pick: (entry: Entry) => boolean): Promise<Report> {
+  async function round(pick: (entry: Entry) => boolean, among?: (entry: Entry) => boolean): Promise<Report> {
     const before = new Map([...running].map(([id, { instance }]) => [id, instance]))
     if (modulesDir !== undefined) seen = await fingerprint(modulesDir)
-    await files.refresh(pick)
+    await files.refresh(pick, among)
     const records = files.records().filter((record) => wanted(record.loaded.id))
     const settled = settleOwners(records, (id) => settings[id]?.override === true)
     refused = settled.refused
@@ -73,7 +75,8 @@ export function createLoader(options: LoaderOptions): Loader {
     for (const id of [...running.keys()].reverse()) if (!settled.owners.some((owner) => owner.id === id)) remove(id)
     for (const id of broken.keys()) if (!settled.owners.some((owner) => owner.id === id)) broken.delete(id)
     for (const { owner } of published) await setUp(owner.id)
-    complain()
+    // While not all have been looked at, a missing one is no complaint.
+    if (!among) complain()
     return report(before)
   }
 
@@ -198,16 +201,20 @@ export function createLoader(options: LoaderOptions): Loader {
   /** After events: what really changed decides. A change no single module owns (a helper, a library) concerns them all. */
   async function follow(): Promise<void> {
     if (modulesDir === undefined) return
-    const changed = changedPaths(seen, await fingerprint(modulesDir))
+    const now = await fingerprint(modulesDir)
+    const changed = changedPaths(seen, now)
     if (changed.size === 0) return
     const owns = (entry: Entry, path: string): boolean =>
       entry.file === path || (entry.folder !== undefined && path.startsWith(entry.folder + sep))
     const isShared = (path: string): boolean => {
       const [top = '', ...below] = path.slice(modulesDir.length + 1).split(sep)
-      return top.startsWith('_') || (below.length > 0 && !files.records().some(({ entry }) => owns(entry, path)))
+      const isModule = [...now.keys()].some((other) => INDEX.test(other) && dirname(other) === join(modulesDir, top))
+      return top.startsWith('_') || (below.length > 0 && !isModule)
     }
     const everything = [...changed].some(isShared)
-    const done = await round((entry) => everything || [...changed].some((path) => owns(entry, path)))
+    const done = await round(
+      (entry) => (everything && !files.isStuck(entry)) || [...changed].some((path) => owns(entry, path)),
+    )
     log.info('modules were read again', {
       added: done.added,
       changed: done.changed,
@@ -218,7 +225,16 @@ export function createLoader(options: LoaderOptions): Loader {
 
   return {
     shared: files.shared,
-    loadAll: () => queue(() => round(() => true)),
+    // What comes with Pegboard is there before a drop-in is looked at: one of those may hang.
+    loadAll: () =>
+      queue(async () => {
+        if (modulesDir !== undefined)
+          await round(
+            () => true,
+            (entry) => entry.bundled,
+          )
+        return await round(() => false)
+      }),
     reload(name) {
       const named = (entry: Entry): boolean =>
         [entry.file, entry.label, entry.stem].includes(name ?? '') ||

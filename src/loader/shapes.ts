@@ -1,7 +1,7 @@
 import type { CallContext } from '../core/context.ts'
 import { isPegboardError, messageOf, PegboardError, ToolError } from '../core/errors.ts'
 import type { ToolDef, ToolModule } from '../core/module.ts'
-import { isModuleId, isToolName } from '../core/names.ts'
+import { isModuleId, isToolName, nearest } from '../core/names.ts'
 import type { ToolSource } from './adapt.ts'
 import { isRecord } from './check.ts'
 import type { Namespace } from './fresh.ts'
@@ -101,17 +101,36 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
   const { name, description, tools } = module
   if (typeof name !== 'string') throw shape('the module has no name')
   if (!isModuleId(name) || name.startsWith('mcp_') || name === 'context_builder')
-    throw new PegboardError('E_NAME_INVALID', `"${name}" is not a legal module name.`)
+    throw new PegboardError(
+      'E_NAME_INVALID',
+      `"${name}" is not a legal module name: lower-case letters, digits, _ and -, starting with a letter; not mcp_….`,
+    )
+  noSlips(module, MODULE_KEYS, name)
   if (typeof description !== 'string' || description === '') throw shape(`${name} has no description`)
   for (const [action, tool] of Object.entries(tools as Record<string, unknown>)) {
     const id = `${name}.${action}`
     if (!isToolName(action)) throw new PegboardError('E_NAME_INVALID', `"${action}" is not a legal tool name.`)
     if (!isRecord(tool)) throw shape(`${id} is not an object`)
+    noSlips(tool, TOOL_KEYS, id)
     if (typeof tool['description'] !== 'string' || tool['description'] === '') throw shape(`${id} has no description`)
     if (typeof tool['run'] !== 'function') throw shape(`${id} has no run function`)
     if (!isEffect(tool['effect'])) throw shape(`${id} needs effect: "read", "write" or "destructive"`)
   }
   return { id: name, module: module as unknown as ToolModule }
+}
+
+const MODULE_KEYS = ['name', 'description', 'config', 'tools', 'renamed', 'override', 'start', 'stop']
+const TOOL_KEYS = [
+  ...['title', 'description', 'input', 'output', 'effect', 'idempotent', 'openWorld', 'sideEffects', 'aliases', 'tags'],
+  ...['examples', 'hidden', 'internal', 'context', 'available', 'assemble', 'run'],
+]
+
+/** A key that is nearly a known one would be left out without a word: `inputs`, `alias`, `desciption`. */
+function noSlips(given: Record<string, unknown>, known: readonly string[], place: string): void {
+  for (const key of Object.keys(given)) {
+    const [near] = known.includes(key) ? [] : nearest(key, known, 2, 1)
+    if (near) throw shape(`${place} has "${key}"; did you mean "${near}"?`)
+  }
 }
 
 const isEffect = (value: unknown): value is ToolDef['effect'] =>
@@ -180,4 +199,5 @@ function toolName(name: unknown): string {
   throw new PegboardError('E_NAME_INVALID', `"${String(name)}" is not a legal tool name.`)
 }
 
-const shape = (message: string): PegboardError => new PegboardError('E_MODULE_SHAPE', `${message}.`)
+const shape = (message: string): PegboardError =>
+  new PegboardError('E_MODULE_SHAPE', /[.?]$/.test(message) ? message : `${message}.`)

@@ -1,13 +1,14 @@
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
 import { localCaller } from '../../src/core/context.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
 import { createViews } from '../../src/view/view.ts'
-import { bench, moduleSource, put, tempDir } from './setup.ts'
+import { bench, moduleSource, put, tempDir, until } from './setup.ts'
 
 const ids = (result: Awaited<ReturnType<typeof bench>>): string[] =>
   result.catalog.snapshot().tools.map((tool) => tool.id)
@@ -85,6 +86,29 @@ describe('what is loaded', () => {
     expect(await found.run('three.add', { a: 1, b: 5 })).toBe(6)
     expect(await found.run('four.add', { a: 1 })).toBe(2)
     expect(await found.run('five.add', { a: 2 })).toBe(3)
+  })
+
+  it('has the bundled modules there before a drop-in that never ends its import', async () => {
+    const hello = fileURLToPath(new URL('../../modules', import.meta.url))
+    const found = await bench(
+      { 'hang.mjs': 'await new Promise(() => setInterval(() => {}, 1e6).unref())', 'zz.mjs': moduleSource('zz', 'z') },
+      { bundledDirs: [hello], importTimeoutMs: 1_500 },
+    )
+    const all = found.loader.loadAll()
+    await until(() => found.catalog.snapshot().owners.has('hello'))
+    expect(found.catalog.snapshot().owners.has('zz')).toBe(false)
+    expect((await all).failed).toMatchObject([{ error: expect.stringContaining('importing took longer') }])
+    expect(found.catalog.snapshot().owners.has('zz')).toBe(true)
+  })
+
+  it('refuses a key that is nearly a known one', async () => {
+    const found = await bench({
+      'slip.mjs':
+        "export default { name: 'slip', description: 'x', tools: { a: { description: 'A tool.', effect: 'read', inputs: {}, run() {} } } }",
+    })
+    expect((await found.loader.loadAll()).failed).toMatchObject([
+      { code: 'E_MODULE_SHAPE', error: expect.stringContaining('slip.a has "inputs"; did you mean "input"?') },
+    ])
   })
 
   it('refuses TypeScript that cannot be stripped, with file and line', async () => {
