@@ -8,6 +8,7 @@ import { type Caller, localCaller } from './core/context.ts'
 import { messageOf } from './core/errors.ts'
 import { type Log, silentLog } from './core/log.ts'
 import { createSignal } from './core/signal.ts'
+import { estimateTokens } from './core/tokens.ts'
 import type { Tool } from './core/tool.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createLoader, type Loader } from './loader/load.ts'
@@ -45,6 +46,8 @@ export interface App extends Host {
   readonly server: ServerHost
   /** How tools would be shown to a caller who came now; nothing is remembered. */
   explainExposure(caller: Caller, change?: Partial<Config['exposure']>): Exposure
+  /** Estimated tokens of what a client is really sent in a mode. */
+  listedTokens(caller: Caller, mode: Exposure['mode']): number
   /** A 2025-era session ended. */
   forget(session: string): void
   /** Files that could not be loaded, and why. */
@@ -183,6 +186,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     package: own,
     server,
     explainExposure: (caller, change) => decideExposure(views.viewFor(caller), { ...current.exposure, ...change }),
+    listedTokens: (caller, mode) =>
+      estimateTokens(
+        JSON.stringify(surface.list(caller, { ...decideExposure(views.viewFor(caller), current.exposure), mode })),
+      ),
     forget: (session) => exposures.forget(session),
     failed: server.failed,
     unknownActions: () => rules.unknownActions(catalog.snapshot().tools),
@@ -230,12 +237,17 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       calls.stop()
       stopWarming?.()
       warming?.()
-      const results = await Promise.allSettled([upstreams.stop(), loader.stop()])
-      for (const result of results)
-        if (result.status === 'rejected') log.error('stopping failed', { error: result.reason })
+      const parts = [upstreams.stop(), loader.stop()].map((part) =>
+        part.catch((error: unknown) => log.error('stopping failed', { error })),
+      )
+      // A module may hang in its import or its stop: the process ends all the same.
+      await Promise.race([Promise.all(parts), new Promise<void>((resolve) => clock.after(STOP_MS, resolve))])
     },
   }
 }
+
+/** How long parts may take to stop. */
+const STOP_MS = 3_500
 
 /** A burst of changes, such as ten servers connecting, is indexed once. */
 const WARM_DELAY_MS = 200

@@ -12,6 +12,7 @@ export interface Facts {
   readonly tools: number
   readonly categories: number
   readonly tokens: number
+  readonly listedTokens: number
   readonly budgetTokens: number
   readonly failed: readonly { readonly file: string; readonly error: string }[]
 }
@@ -27,6 +28,7 @@ export function factsOf(app: App, http?: { readonly url: string; readonly token:
     tools: view.tools.length,
     categories: view.owners.filter((owner) => view.count(owner.id) > 0).length,
     tokens,
+    listedTokens: app.listedTokens(localCaller, mode),
     budgetTokens,
     failed: app.failed(),
   }

@@ -1,7 +1,10 @@
+import { existsSync } from 'node:fs'
+import { basename } from 'node:path'
 import type { Config } from '../config/load.ts'
 import { localCaller } from '../core/context.ts'
 import { isPegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
+import { matcher } from '../policy/rules.ts'
 import { tokensOf } from '../view/listing.ts'
 import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
@@ -35,11 +38,14 @@ type Report = ReturnType<typeof reportOf>
 function reportOf({ app, config, warnings }: Session) {
   const view = app.view(localCaller)
   const owners = [...app.catalog.snapshot().owners.values()]
-  const failing = owners.filter((owner) => owner.state === 'failing' || owner.state === 'degraded')
+  const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))
   const errors = [
     ...app.failed().map(failureLine),
     ...config.skipped.map(({ reason }) => reason),
-    ...failing.map((owner) => `${owner.id} is ${owner.state}${owner.reason ? `: ${owner.reason}` : ''}`),
+    ...failing.map(
+      (owner) =>
+        `${owner.id} is ${owner.state}${owner.reason ? `: ${owner.reason}` : ''}${owner.state === 'connecting' ? '; it did not answer in time (--wait SECONDS)' : ''}`,
+    ),
   ]
   const decide = (estimator: 'measured' | 'flat') => {
     const { mode, tokens } = app.explainExposure(localCaller, { estimator })
@@ -61,6 +67,7 @@ function reportOf({ app, config, warnings }: Session) {
     tools,
     tokens,
     budgetTokens,
+    listedTokens: app.listedTokens(localCaller, mode),
     estimators: { measured: decide('measured'), flat: decide('flat') },
     categories,
     warnings: [...warnings.filter((warning) => !skipped.has(warning)), ...namesNothing(app, config)],
@@ -86,7 +93,14 @@ function namesNothing(app: Session['app'], config: Config): string[] {
   const pinned = config.exposure.pinned
     .filter((name) => view.resolve(name).kind !== 'found')
     .map((name) => `exposure.pinned names "${name}", which is no visible tool${suggestion(name, ids)}`)
-  return [...unknown, ...modules, ...switches, ...pinned]
+  const denied = config.policy.deny
+    .filter((pattern) => !ids.some(matcher([pattern])))
+    .map((pattern) => `policy.deny names "${pattern}", which fits no tool.`)
+  const folder =
+    config.modulesDir !== undefined && basename(config.modulesDir) !== 'modules' && !existsSync(config.modulesDir)
+      ? [`modulesDir names a folder that does not exist: ${config.modulesDir}`]
+      : []
+  return [...unknown, ...modules, ...switches, ...pinned, ...denied, ...folder]
 }
 
 function suggestion(name: string, known: Iterable<string>): string {
@@ -99,6 +113,7 @@ function reportText(report: Report): string {
   const facts = table([
     ['Configuration', report.config ?? 'none: bundled modules only'],
     ['Mode', `${report.mode}: ${report.why}`],
+    ['Clients get', `about ${report.listedTokens} tokens of definitions`],
     ['Measured', `${measured.tokens} tokens of ${report.budgetTokens}: ${measured.mode}`],
     ['Flat', `${flat.tokens} tokens of ${report.budgetTokens}: ${flat.mode}`],
   ])
@@ -115,6 +130,6 @@ function reportText(report: Report): string {
     rows.length > 0 ? `\nCategories\n${table(rows)}` : '',
     section('Warnings', report.warnings),
     section('Errors', report.errors),
-    report.ok ? '\nAll is well.\n' : '',
+    report.ok ? (report.warnings.length > 0 ? '\nIt works, with warnings.\n' : '\nAll is well.\n') : '',
   ].join('')
 }

@@ -13,8 +13,9 @@ export async function run(args: Args, io: Io): Promise<number> {
   const listing = LISTINGS[what]
   if (!listing) throw new UsageError(`list takes tools, modules or servers, not "${what}"`)
   return withApp(args, io, (session) => {
-    const rows = listing.rows(session, args.values['hidden'] === true)
-    if (args.values['json'] === true) writeJson(io, rows)
+    const json = args.values['json'] === true
+    const rows = listing.rows(session, args.values['hidden'] === true, !json)
+    if (json) writeJson(io, rows)
     else if (rows.length === 0) io.stdout(`No ${what}.\n`)
     else io.stdout(table(rows.map((row) => listing.columns.map((column) => String(row[column] ?? '')))))
     return 0
@@ -23,7 +24,8 @@ export async function run(args: Args, io: Io): Promise<number> {
 
 interface Listing {
   readonly columns: readonly string[]
-  rows(session: Session, hidden: boolean): Row[]
+  /** @param short descriptions as one line */
+  rows(session: Session, hidden: boolean, short: boolean): Row[]
 }
 
 const LISTINGS: Readonly<Record<string, Listing>> = {
@@ -32,14 +34,14 @@ const LISTINGS: Readonly<Record<string, Listing>> = {
   servers: { columns: ['id', 'state', 'tools', 'summary', 'reason'], rows: servers },
 }
 
-function tools({ app }: Session, hidden: boolean): Row[] {
+function tools({ app }: Session, hidden: boolean, short: boolean): Row[] {
   const view = app.view(localCaller)
   const row = (tool: Tool, description: string): Row => ({
     name: tool.id,
     wire_name: tool.name,
     module: tool.module,
     risk_level: riskOf(tool.effect),
-    description: firstSentence(description, 100),
+    description: short ? firstSentence(description, 100) : description,
   })
   const rows = view.tools.map((entry) => row(entry.tool, entry.description))
   if (!hidden) return rows

@@ -1,18 +1,26 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import type { App, AppOptions } from '../app.ts'
 import { type Config, type Loaded, loadConfig } from '../config/load.ts'
 import { createLog, type Log } from '../core/log.ts'
 import type { Args } from './commands.ts'
 import { type Io, UsageError } from './io.ts'
 
+const USUAL_FILE = 'mcp.config.json'
+
 /** Loads the configuration that --config names; warnings go to stderr. @throws PegboardError E_CONFIG_* */
 export async function openConfig(args: Args, io: Io): Promise<Loaded> {
-  const loaded = await loadConfig({ env: io.env, cwd: io.cwd }, text(args, 'config'))
+  const file = text(args, 'config')
+  const loaded = await loadConfig({ env: io.env, cwd: io.cwd }, file)
+  // Never read unasked: a cloned repository would decide what runs here.
+  if (file === undefined && existsSync(join(io.cwd, USUAL_FILE)))
+    io.stderr(`pegboard: ${USUAL_FILE} in this folder is not read unless named: --config ${USUAL_FILE}\n`)
   for (const warning of loaded.warnings) io.stderr(`pegboard: warning: ${warning}\n`)
   return loaded
 }
 
 /** A log on stderr. @param quiet entries below it are left out unless --verbose */
-export const openLog = (args: Args, io: Io, quiet: 'info' | 'error'): Log =>
+export const openLog = (args: Args, io: Io, quiet: 'info' | 'warn' | 'error'): Log =>
   createLog((line) => io.stderr(`${line}\n`), args.values['verbose'] === true ? 'debug' : quiet)
 
 /** An app for this process, not started. */

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Config } from '../config/load.ts'
 import { systemClock } from '../core/clock.ts'
@@ -9,13 +10,16 @@ import { openApp, openConfig, openLog, text, whole } from './open.ts'
 
 /** Requests that run when the process is told to stop get this long. */
 const GRACE_MS = 2_000
+/** A client that waits for its first answer waits this long for modules at most. */
+const PATIENCE_MS = 1_500
 
 /** `pegboard serve`: runs until the client leaves or the process is told to stop. */
 export async function run(args: Args, io: Io): Promise<number> {
   const overHttp = wantsHttp(args, io)
   const loaded = await openConfig(args, io)
   const config = withFlags(loaded.config, args)
-  const log = openLog(args, io, 'info')
+  // A person reads sentences; the log is for whoever keeps it.
+  const log = openLog(args, io, overHttp && io.input.isTTY ? 'warn' : 'info')
   const app = await openApp(config, log, io)
   const endings: Array<() => void> = []
   // What nobody waits for: indexing, and following the files.
@@ -31,8 +35,11 @@ export async function run(args: Args, io: Io): Promise<number> {
     )
   }
   try {
-    await app.start()
-    await (overHttp ? serveHttp(app, config, args, io, follow) : serveStdio(app, config, io, follow))
+    // Drop-ins that take longer appear when they are there.
+    const started = app.start()
+    started.catch((error: unknown) => log.error('modules could not be loaded', { error }))
+    await Promise.race([started, sleep(PATIENCE_MS, undefined, { ref: false })])
+    await (overHttp ? serveHttp(app, config, args, io, follow) : serveStdio(app, config, args, io, follow))
     return 0
   } finally {
     for (const end of endings) end()
@@ -57,7 +64,7 @@ function withFlags(config: Config, args: Args): Config {
 
 type Follow = () => Promise<void>
 
-async function serveStdio(app: App, config: Config, io: Io, follow: Follow): Promise<void> {
+async function serveStdio(app: App, config: Config, args: Args, io: Io, follow: Follow): Promise<void> {
   const { serveOnStdio } = await import('../server/stdio.ts')
   // Clients wait for the first list; everything that can wait comes after it.
   const tell = async (): Promise<void> => {
@@ -72,8 +79,16 @@ async function serveStdio(app: App, config: Config, io: Io, follow: Follow): Pro
     output: io.claimOutput(),
     onListed: () => void tell().catch((error: unknown) => app.log.error('after the first list', { error })),
   })
+  let spoke = false
+  io.input.once('data', () => {
+    spoke = true
+  })
   await Promise.race([connection.closed, stopped(io)])
   connection.close()
+  if (!spoke && args.values.stdio !== true && !io.stop.aborted)
+    io.stderr(
+      'pegboard: there was no terminal, so it spoke MCP on stdin, where nobody was. To listen instead: pegboard serve --http\n',
+    )
 }
 
 async function serveHttp(app: App, config: Config, args: Args, io: Io, follow: Follow): Promise<void> {

@@ -30,10 +30,9 @@ export const searchTools = (host: Host): MetaTool => ({
     const limit = whole(input, input.max_results === undefined ? 'limit' : 'max_results', 'search_tools', 1, 20, 5)
     const view = host.view(request.caller)
     const { hits } = host.search(query, request.caller, limit)
-    const best = hits[0]?.score ?? 1
     const tools = hits.flatMap(({ id, score }) => {
       const entry = view.byId.get(id)
-      return entry ? [row(entry, score / best, input.detail === 'full')] : []
+      return entry ? [row(entry, score, input.detail === 'full')] : []
     })
     const hint = tools.length === 0 ? { hint: 'Nothing matches. Try other words, or list_categories.' } : {}
     return valueResult({ tools, count: tools.length, query, ...hint })

@@ -85,7 +85,11 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       }
       if (denied(tool.id)) return { allow: false, kind: 'denied', reason: 'matched by policy.deny' }
       if (RANK[tool.effect] > max)
-        return { allow: false, kind: 'denied', reason: `its effect is "${tool.effect}" and policy.maxEffect is lower` }
+        return {
+          allow: false,
+          kind: 'denied',
+          reason: `its effect is "${tool.effect}" and policy.maxEffect is lower${tool.origin === 'upstream' ? '; if its server is to be believed, set trustHints there' : ''}`,
+        }
       if (disabled.has(tool.id) || disabled.has(tool.name) || disabled.has(actionOf(tool)))
         return { allow: false, kind: 'disabled', reason: `${tool.id} tool is disabled` }
       return as === undefined ? ALLOWED : { allow: true, as }

@@ -158,7 +158,7 @@ async function listen(
       'E_CONFIG_INVALID',
       taken ? `Port ${port} on ${host} is in use.` : `Cannot listen on ${host}:${port}: ${messageOf(error)}`,
       {
-        hint: 'Set server.http.port or server.http.host.',
+        hint: 'Choose another with --port or server.http.port.',
         cause: error,
       },
     )

@@ -42,7 +42,7 @@ function status(host: ServerHost, caller: Caller) {
   return {
     tool_injection: mode,
     why,
-    tokens,
+    estimated_tokens: tokens,
     budget_tokens: budgetTokens,
     total_tools: view.tools.length,
     search: { keyword: 'ready', semantic: 'unavailable' },

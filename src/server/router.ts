@@ -53,7 +53,12 @@ export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessag
   if (principal === undefined) {
     gate.onUnauthorized()
     const challenge = `Bearer realm="pegboard"${req.headers.authorization === undefined ? '' : ', error="invalid_token"'}`
-    return refuse(res, refusal(401, 'Unauthorized', { headers: { 'www-authenticate': challenge } }))
+    return refuse(
+      res,
+      refusal(401, 'Unauthorized: send "Authorization: Bearer …" with the token that pegboard serve printed', {
+        headers: { 'www-authenticate': challenge },
+      }),
+    )
   }
   if (!route) return refuse(res, refusal(405, 'Method not allowed', { headers: { allow: methods.join(', ') } }))
   if (gate.closing && !route.open)

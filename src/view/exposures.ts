@@ -25,7 +25,11 @@ export function createExposures(initial: ExposureSettings): Exposures {
       const [kept, key] = session === undefined ? [principals, principalKey(caller)] : [sessions, session]
       const known = kept.get(key)
       if (known) return known
-      const made = decideExposure(view, settings)
+      const decided = decideExposure(view, settings)
+      const made = {
+        ...decided,
+        why: `decided when this ${session === undefined ? 'client' : 'session'} first asked: ${decided.why}`,
+      }
       if (kept.size >= MAX_KEPT) kept.delete(kept.keys().next().value ?? key)
       kept.set(key, made)
       return made

@@ -108,7 +108,7 @@ describe('search_tools', () => {
   it('puts the tool that was meant first, and holds to its limits [DIG-10]', async () => {
     const { call, result } = await discovery()
     const found = await call('search_tools', { query: 'read a file' })
-    expect(found.tools[0]).toMatchObject({ name: 'filesystem.read', risk_level: 'low', relevance: 1 })
+    expect(found.tools[0]).toMatchObject({ name: 'filesystem.read', risk_level: 'low' })
     expect(found.tools[0].params_summary).toMatch(/^path: str, /)
     expect((await call('search_tools', { query: 'read a file', max_results: 1 })).count).toBe(1)
     for (const max_results of [0, 21])
