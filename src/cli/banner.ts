@@ -38,7 +38,8 @@ export function factsOf(app: App, http?: { readonly url: string; readonly token:
 export function bannerText(facts: Facts, reach: Reach | undefined): string {
   const lines = [
     facts.url === undefined ? 'Pegboard serves on stdio.' : `Pegboard serves at ${facts.url}`,
-    `${counted(facts.tools, 'tool', 'tools')} in ${counted(facts.categories, 'category', 'categories')}; ${facts.mode} mode: ${facts.why}.`,
+    `${counted(facts.tools, 'tool', 'tools')} in ${counted(facts.categories, 'category', 'categories')}, shown in ${facts.mode} mode: ${facts.why}.`,
+    `A client gets about ${facts.listedTokens} tokens of definitions.`,
     ...facts.failed.map((failed) => `Not loaded: ${failureLine(failed)}`),
   ]
   if (!reach) return `${lines.join('\n')}\n`
