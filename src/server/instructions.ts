@@ -2,11 +2,14 @@ import type { Exposure } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 
 const MAX_CHARS = 2_000
+/** Categories named; the rest are found by list_categories. */
+const SHOWN = 12
 
 /** What a client's model is told when it connects. Kept under 2 KB, because clients cut there. */
 export function instructionsFor(view: View, exposure: Exposure, extra: string | undefined): string {
   const domains = view.owners.filter((owner) => view.count(owner.id) > 0)
-  const counted = `Pegboard gathers ${view.tools.length} tools in ${domains.length} categories: ${domains.map((owner) => owner.id).join(', ')}.`
+  const named = domains.slice(0, SHOWN).map((owner) => owner.id)
+  const counted = `Pegboard gathers ${view.tools.length} tools in ${domains.length} categories: ${[...named, ...(domains.length > SHOWN ? ['…'] : [])].join(', ')}.`
   const how = {
     direct: 'They are all listed; call them by name.',
     compact:

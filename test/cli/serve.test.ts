@@ -27,7 +27,7 @@ describe('serve', () => {
     await client.connect(new StreamTransport(output, input) as never)
     expect(await names(client)).toContain('notes__add')
     await vi.waitFor(() => expect(err()).toContain('Pegboard serves on stdio.'))
-    expect(err()).toMatch(/\d+ tools in \d+ categor(y|ies); direct mode: /)
+    expect(err()).toMatch(/\d+ tools in \d+ categor(y|ies), shown in direct mode: /)
     expect(err()).toContain('Not loaded: bad.mjs:1: not today')
     expect(out()).toBe('')
     await client.close()
