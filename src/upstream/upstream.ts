@@ -44,7 +44,8 @@ const LISTS: Readonly<Record<string, ListKind>> = {
   'notifications/prompts/list_changed': 'prompts',
 }
 const ALL: ReadonlySet<ListKind> = new Set<ListKind>(['tools', 'resources', 'prompts'])
-const REFRESH_MIN_MS = 2_000
+/** A change is read at once; from the fifth within ten seconds on, only every two seconds. */
+const REFRESH = { soonMs: 50, calm: 5, withinMs: 10_000, stormMs: 2_000 }
 
 export function createUpstream(id: string, module: string, settings: ServerSettings, shared: UpstreamShared): Upstream {
   const { catalog, clock, hooks, manifests } = shared
@@ -58,7 +59,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
   let listing: Listing = emptyListing
   const dirty = new Set<ListKind>()
   let refreshing = false
-  let refreshedAt = Number.NEGATIVE_INFINITY
+  let refreshes: number[] = []
   let cancelRefresh: (() => void) | undefined
 
   const link = createLink({
@@ -115,7 +116,6 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     state = 'ready'
     reason = undefined
     if (!publisher.publish(next, { state }) && changed) catalog.describe(module, { state })
-    refreshedAt = clock.now()
     manifests?.set(key, {
       format: 1,
       verdict: link.verdict as EraVerdict,
@@ -136,10 +136,10 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
       hooks.onResourceUpdated?.(id, params['uri'], params)
   }
 
-  // A storm of notices makes one new reading now and one at the end.
   function refreshSoon(): void {
     if (cancelRefresh || refreshing || state !== 'ready') return
-    const waitMs = Math.max(50, refreshedAt + REFRESH_MIN_MS - clock.now())
+    refreshes = refreshes.filter((at) => clock.now() - at < REFRESH.withinMs)
+    const waitMs = refreshes.length < REFRESH.calm ? REFRESH.soonMs : REFRESH.stormMs
     cancelRefresh = clock.after(waitMs, () => {
       cancelRefresh = undefined
       refreshDirty().catch((error: unknown) => log.warn(`lists not read: ${messageOf(error)}`))
@@ -150,6 +150,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     const connection = link.live
     if (!connection || refreshing) return
     refreshing = true
+    refreshes.push(clock.now())
     const kinds = new Set(dirty)
     dirty.clear()
     try {
