@@ -6,8 +6,10 @@ import type { View, ViewTool } from '../view/view.ts'
 import type { Host, MetaTool } from './host.ts'
 import { onlyKeys, text, whole } from './input.ts'
 
-const DESCRIPTION_CHARS = 90
-const SUMMARY_CHARS = 72
+/** What one answer may take together, so that five stay under 300 tokens; a long name leaves less for the rest. */
+const ROW_CHARS = 148
+const DESCRIPTION_CHARS = { min: 40, max: 80 }
+const SUMMARY_CHARS = 60
 const SHOWN_CATEGORIES = 4
 
 export const searchTools = (host: Host): MetaTool => ({
@@ -41,11 +43,16 @@ export const searchTools = (host: Host): MetaTool => ({
 
 function row(entry: ViewTool, relevance: number, full: boolean) {
   const { tool } = entry
+  const summary = clip(signatureOf(entry.input.json), SUMMARY_CHARS)
+  const room = ROW_CHARS - tool.id.length - summary.length
   return {
     name: tool.id,
-    description: firstSentence(entry.description, DESCRIPTION_CHARS),
+    description: firstSentence(
+      entry.description,
+      Math.min(DESCRIPTION_CHARS.max, Math.max(DESCRIPTION_CHARS.min, room)),
+    ),
     risk_level: riskOf(tool.effect),
-    params_summary: clip(signatureOf(entry.input.json), SUMMARY_CHARS),
+    params_summary: summary,
     relevance: Math.round(relevance * 100) / 100,
     ...(full ? { tags: tool.tags, parameters: entry.input.json } : {}),
   }
