@@ -21,19 +21,21 @@ export function createFileStore<Value>(
   }
   return {
     get(key) {
+      const file = fileOf(key)
       try {
-        return JSON.parse(readFileSync(fileOf(key), 'utf8')) as Value
+        return JSON.parse(readFileSync(file, 'utf8')) as Value
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') onError(error)
         return undefined
       }
     },
     set(key, value) {
+      const file = fileOf(key)
       try {
         mkdirSync(dir, { recursive: true, mode: 0o700 })
-        const temporary = `${fileOf(key)}.${process.pid}.tmp`
+        const temporary = `${file}.${process.pid}.tmp`
         writeFileSync(temporary, JSON.stringify(value), { mode: 0o600 })
-        renameSync(temporary, fileOf(key))
+        renameSync(temporary, file)
       } catch (error) {
         onError(error)
       }

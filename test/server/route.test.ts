@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest'
+import type { Owner } from '../../src/catalog/catalog.ts'
+import { fits, ownerOfPrompt, ownerOfReference, ownerOfResource } from '../../src/server/route.ts'
+
+const owner = (id: string, uris: string[], templates: string[] = [], prompts: string[] = []): Owner => ({
+  id,
+  summary: id,
+  origin: 'upstream',
+  state: 'ready',
+  tools: [],
+  resources: uris.map((uri) => ({ uri, entry: { uri } })),
+  templates: templates.map((uriTemplate) => ({ uriTemplate, entry: { uriTemplate } })),
+  prompts: prompts.map((name) => ({ name, entry: { name } })),
+})
+
+const owners = [
+  owner('a', ['file:///x'], ['note://{id}/text'], ['a__p']),
+  owner('b', ['file:///x', 'demo://1'], ['note://{id}']),
+]
+
+describe('a resource', () => {
+  it('belongs to the first that lists it, then to a template, then to the only one with its scheme', () => {
+    expect(ownerOfResource(owners, 'file:///x')?.id).toBe('a')
+    expect(ownerOfResource(owners, 'note://5/text')?.id).toBe('a')
+    expect(ownerOfResource(owners, 'note://5')?.id).toBe('b')
+    expect(ownerOfResource(owners, 'demo://unlisted')?.id).toBe('b')
+    expect(ownerOfResource(owners, 'file:///unlisted')).toBeUndefined()
+    expect(ownerOfResource(owners, 'nonsense')).toBeUndefined()
+  })
+})
+
+describe('a template', () => {
+  it('fits when its fixed parts come in order', () => {
+    expect(fits('x://{a}/y/{b}', 'x://1/y/2')).toBe(true)
+    expect(fits('x://{a}/y', 'x://1/y/2')).toBe(false)
+    expect(fits('x://fixed', 'x://fixed')).toBe(false)
+  })
+})
+
+it('prompts and references find their owner', () => {
+  expect(ownerOfPrompt(owners, 'a__p')?.id).toBe('a')
+  expect(ownerOfReference(owners, { type: 'ref/prompt', name: 'a__p' })?.id).toBe('a')
+  expect(ownerOfReference(owners, { type: 'ref/resource', uri: 'note://{id}' })?.id).toBe('b')
+  expect(ownerOfReference(owners, { type: 'ref/prompt', name: 'none' })).toBeUndefined()
+})

@@ -1,0 +1,31 @@
+import { readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { createFileStore } from '../../src/state/files.ts'
+import { temporaryFolder } from '../app.ts'
+
+it('keeps a document as a file only its owner can read, written whole', () => {
+  const dir = join(temporaryFolder(), 'deep', 'state')
+  const store = createFileStore<{ n: number }>(dir)
+  expect(store.get('a')).toBeUndefined()
+  store.set('a', { n: 1 })
+  store.set('a', { n: 2 })
+  expect(createFileStore(dir).get('a')).toEqual({ n: 2 })
+  expect(readdirSync(dir)).toEqual(['a.json'])
+  expect(statSync(join(dir, 'a.json')).mode & 0o777).toBe(0o600)
+})
+
+it('reports a broken document and a folder that cannot be written, and goes on', () => {
+  const dir = temporaryFolder()
+  const errors: unknown[] = []
+  const store = createFileStore(dir, (error) => errors.push(error))
+  writeFileSync(join(dir, 'broken.json'), '{ "half"')
+  expect(store.get('broken')).toBeUndefined()
+  createFileStore(join(dir, 'broken.json', 'below'), (error) => errors.push(error)).set('x', 1)
+  expect(errors).toHaveLength(2)
+})
+
+it('takes no key that leaves the folder', () => {
+  const store = createFileStore(temporaryFolder())
+  expect(() => store.set('../x', 1)).toThrow('illegal key')
+})
