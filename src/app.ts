@@ -51,7 +51,7 @@ export interface App extends Host {
   /** A 2025-era session ended. */
   forget(session: string): void
   /** Files that could not be loaded, and why. */
-  failed(): readonly { readonly file: string; readonly error: string }[]
+  failed(): readonly { readonly file: string; readonly error: string; readonly code: string }[]
   /** Constraint entries that name no tool. */
   unknownActions(): readonly { readonly owner: string; readonly action: string }[]
   /** Loads modules. Upstreams whose manifest is known are in the catalogue afterwards; connections follow on their own. */

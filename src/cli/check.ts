@@ -93,8 +93,11 @@ function namesNothing(app: Session['app'], config: Config): string[] {
   const pinned = config.exposure.pinned
     .filter((name) => view.resolve(name).kind !== 'found')
     .map((name) => `exposure.pinned names "${name}", which is no visible tool${suggestion(name, ids)}`)
+  const spellings = tools.flatMap((tool) =>
+    [tool.id, tool.name, tool.id.slice(tool.module.length + 1), ...tool.aliases].map((name) => name.toLowerCase()),
+  )
   const denied = config.policy.deny
-    .filter((pattern) => !ids.some(matcher([pattern])))
+    .filter((pattern) => !spellings.some(matcher([pattern.toLowerCase()])))
     .map((pattern) => `policy.deny names "${pattern}", which fits no tool.`)
   const folder =
     config.modulesDir !== undefined && basename(config.modulesDir) !== 'modules' && !existsSync(config.modulesDir)

@@ -6,6 +6,8 @@ import { run } from './run.ts'
 
 const stop = new AbortController()
 const INTERRUPTED = 130
+const MAX_UNREAD_BYTES = 1024 * 1024
+const FLUSH_MS = 1_000
 
 /** The first signal asks for an orderly end, the second does not ask. */
 function onSignal(): void {
@@ -15,28 +17,51 @@ function onSignal(): void {
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
 // One module's stray promise must not take every other tool down.
 process.on('unhandledRejection', tell)
-process.on('uncaughtException', (error: NodeJS.ErrnoException) => {
-  // Whoever read our output has gone.
-  if (error.code === 'EPIPE') process.exit(0)
-  tell(error)
-})
+process.on('uncaughtException', tell)
+// Whoever read our output has gone; of a module's own pipes, which end up above, that says nothing.
+process.stdout.on('error', () => process.exit(0))
+// Nobody may read what we log; that is no reason to stop.
+process.stderr.on('error', () => undefined)
 
 function tell(error: unknown): void {
   const message = error instanceof Error ? (error.stack ?? error.message) : String(error)
-  process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), level: 'error', message })}\n`)
+  say(`${JSON.stringify({ time: new Date().toISOString(), level: 'error', message })}\n`)
+}
+
+const writeOut = process.stdout.write.bind(process.stdout) as (text: string, done?: () => void) => boolean
+let dropped = 0
+
+/** To stderr, as long as somebody reads it: what is logged must not fill the memory. */
+function say(text: string): void {
+  const { stderr } = process
+  if (stderr.writableLength > MAX_UNREAD_BYTES) {
+    dropped++
+    return
+  }
+  if (dropped > 0) stderr.write(`${dropped} lines were not written, because nobody read them\n`)
+  dropped = 0
+  stderr.write(text)
 }
 
 /** Modules print where they like; on stdio that would be read as protocol. */
 function claimOutput(): LineOutput {
-  const { stdout, stderr } = process
-  const write = stdout.write.bind(stdout)
-  stdout.write = stderr.write.bind(stderr) as typeof stdout.write
-  return { write: (text) => write(text), once: (event, listener) => stdout.once(event, listener) }
+  const { stdout } = process
+  stdout.write = ((chunk: string | Uint8Array) => {
+    say(typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString())
+    return true
+  }) as typeof stdout.write
+  return {
+    write: (text) => writeOut(text),
+    once: (event, listener) => stdout.once(event, listener),
+    get writableLength() {
+      return stdout.writableLength
+    },
+  }
 }
 
 const io: Io = {
   stdout: (text) => void process.stdout.write(text),
-  stderr: (text) => void process.stderr.write(text),
+  stderr: say,
   env: process.env,
   cwd: process.cwd(),
   input: process.stdin,
@@ -48,5 +73,6 @@ const io: Io = {
 // Waiting for a timer that does not hold the process must not end it.
 setInterval(() => undefined, 60_000)
 const exitCode = await run(process.argv.slice(2), io)
-// Output to a pipe may still be on its way.
-process.stdout.write('', () => process.exit(exitCode))
+// Output to a pipe may still be on its way, and may never arrive.
+setTimeout(() => process.exit(exitCode), FLUSH_MS)
+writeOut('', () => process.exit(exitCode))

@@ -9,7 +9,9 @@ export function scrub(message: string): string {
     .replaceAll(/\n\s+at .*/g, '')
     .replaceAll(/([a-z][a-z0-9+.-]*:\/\/)[^\s/@]*@/gi, '$1')
     .replaceAll(/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, '<address>')
-    .replaceAll(/(^|[\s"'(=])(?:\/[^\s"'():]+){2,}/g, '$1<path>')
+    .replaceAll(/\b(token|key|secret|password|passwd|pwd)=[^\s&"']+/gi, '$1=<secret>')
+    .replaceAll(/file:\/+[^\s"')]+/g, '<path>')
+    .replaceAll(/(^|[\s"'`([{<=,;])(?:\/[^\s"'`(){}[\]<>:]+){2,}/g, '$1<path>')
     .replaceAll(/\b[A-Za-z]:\\[^\s"']+/g, '<path>')
   return clean.length > MAX_MESSAGE ? `${clean.slice(0, MAX_MESSAGE)}…` : clean
 }

@@ -67,24 +67,31 @@ export function createCalls(options: CallsOptions): Calls {
     const depth = request.depth ?? 0
     if (depth > MAX_DEPTH)
       throw new PegboardError('E_LOOP_DETECTED', `Tools called each other more than ${MAX_DEPTH} deep.`)
-    const entry = request.origin === 'setup' ? setupTool(request.name) : visibleTool(request)
-    const input = request.input ?? {}
-    checkArguments(input)
-    const parsed = parse(entry, input)
-
+    let wanted = ready(request)
     const callId = randomUUID()
     const startedAt = performance.now()
-    const wait = slots.take()
-    if (wait) await wait
     const abort = request.abort ?? new AbortController()
     const cancel = (): void => abort.abort(cancelled())
     if (request.signal?.aborted) cancel()
     else request.signal?.addEventListener('abort', cancel, { once: true })
-    const timeoutMs = entry.tool.timeoutMs ?? settings.timeoutMs
-    const timer = setTimeout(() => abort.abort(timedOut(entry.tool, timeoutMs)), timeoutMs)
+    const timeoutMs = wanted.entry.tool.timeoutMs ?? settings.timeoutMs
+    const timer = setTimeout(() => abort.abort(timedOut(wanted.entry.tool, timeoutMs)), timeoutMs)
     running.add(abort)
+    let holding = false
     try {
-      const result = await run(entry.tool, parsed, request, callId, abort.signal, depth)
+      // What a tool calls runs in the slot of its caller: a line of calls that wait for each other would never move.
+      const wait = depth === 0 ? slots.take(abort.signal) : undefined
+      if (wait) {
+        await wait
+        holding = true
+        // The operator may have changed their mind meanwhile.
+        if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
+        wanted = ready(request)
+      }
+      holding = depth === 0
+      if (abort.signal.aborted) throw abort.signal.reason
+      const { entry, input } = wanted
+      const result = await run(entry.tool, input, request, callId, abort.signal, depth)
       counts.set(entry.tool.id, (counts.get(entry.tool.id) ?? 0) + 1)
       log.debug('call', {
         callId,
@@ -95,10 +102,10 @@ export function createCalls(options: CallsOptions): Calls {
       })
       return result
     } catch (error) {
-      const failure = refusal(error, callId, entry.tool.id)
+      const failure = refusal(error, callId, wanted.entry.tool.id)
       log[failure.code === 'E_INTERNAL' ? 'error' : 'debug']('call', {
         callId,
-        tool: entry.tool.id,
+        tool: wanted.entry.tool.id,
         principal: request.caller.principal,
         ms: Math.round(performance.now() - startedAt),
         outcome: failure.code,
@@ -109,8 +116,16 @@ export function createCalls(options: CallsOptions): Calls {
       clearTimeout(timer)
       running.delete(abort)
       request.signal?.removeEventListener('abort', cancel)
-      slots.release()
+      if (holding) slots.release()
     }
+  }
+
+  /** Which tool is meant, and its arguments checked. */
+  function ready(request: CallRequest): { readonly entry: ViewTool; readonly input: unknown } {
+    const entry = request.origin === 'setup' ? setupTool(request.name) : visibleTool(request)
+    const input = request.input ?? {}
+    checkArguments(input)
+    return { entry, input: parse(entry, input) }
   }
 
   function visibleTool(request: CallRequest): ViewTool {

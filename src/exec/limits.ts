@@ -1,8 +1,11 @@
 import { PegboardError } from '../core/errors.ts'
 
 export interface Slots {
-  /** Takes a slot, waiting in line for one. @throws PegboardError E_OVERLOADED when the line is full */
-  take(): Promise<void> | undefined
+  /**
+   * Takes a slot, waiting in line for one; whoever gives up leaves the line and gets the signal's reason.
+   * @throws PegboardError E_OVERLOADED when the line is full
+   */
+  take(signal: AbortSignal): Promise<void> | undefined
   release(): void
 }
 
@@ -11,7 +14,7 @@ export function createSlots(maxConcurrent: number, maxQueued: number): Slots {
   let running = 0
   const waiting: Array<() => void> = []
   return {
-    take() {
+    take(signal) {
       if (running < maxConcurrent) {
         running++
         return undefined
@@ -20,7 +23,18 @@ export function createSlots(maxConcurrent: number, maxQueued: number): Slots {
         throw new PegboardError('E_OVERLOADED', `${running} calls are running and ${waiting.length} wait.`, {
           retryAfterMs: 1_000,
         })
-      return new Promise((resolve) => waiting.push(resolve))
+      return new Promise((resolve, reject) => {
+        const leave = (): void => {
+          waiting.splice(waiting.indexOf(enter), 1)
+          reject(signal.reason)
+        }
+        const enter = (): void => {
+          signal.removeEventListener('abort', leave)
+          resolve()
+        }
+        signal.addEventListener('abort', leave, { once: true })
+        waiting.push(enter)
+      })
     },
     release() {
       const next = waiting.shift()

@@ -51,7 +51,7 @@ const RANK: Readonly<Record<Effect, number>> = { read: 0, write: 1, destructive:
 const ALLOWED: Decision = { allow: true }
 
 export function createPolicy(settings: PolicySettings = {}): Policy {
-  const denied = matcher(settings.deny ?? [])
+  const denied = matcher((settings.deny ?? []).map(lower))
   const disabled = new Set(settings.disabled ?? [])
   const max = RANK[settings.maxEffect ?? 'destructive']
   const rules = new Map(
@@ -59,12 +59,12 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       owner,
       {
         allowed: rule.allowed_actions && matcher(rule.allowed_actions),
-        blocked: matcher(rule.blocked_actions ?? []),
+        blocked: matcher((rule.blocked_actions ?? []).map(lower)),
       },
     ]),
   )
-  // A tool answers to its action name and its aliases: an allow list may use either, and so may a block list.
-  const spellings = (tool: Tool): string[] => [actionOf(tool), ...tool.aliases]
+  // A tool answers to all of these; what forbids it may use any of them, in any case.
+  const spellings = (tool: Tool): string[] => [actionOf(tool), tool.id, tool.name, ...tool.aliases].map(lower)
 
   return {
     decide(tool) {
@@ -83,7 +83,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
             return { allow: false, kind: 'denied', reason: `not in modules.${tool.module}.constraints.allowed_actions` }
         }
       }
-      if (denied(tool.id)) return { allow: false, kind: 'denied', reason: 'matched by policy.deny' }
+      if (spellings(tool).some(denied)) return { allow: false, kind: 'denied', reason: 'matched by policy.deny' }
       if (RANK[tool.effect] > max)
         return {
           allow: false,
@@ -101,11 +101,12 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
         const names = known.get(owner)
         if (!names) return []
         return [...(rule.allowed_actions ?? []), ...(rule.blocked_actions ?? [])]
-          .filter((action) => !names.some(matcher([action])))
+          .filter((action) => !names.some(matcher([lower(action)])))
           .map((action) => ({ owner, action }))
       })
     },
   }
 }
 
+const lower = (name: string): string => name.toLowerCase()
 const actionOf = (tool: Tool): string => tool.id.slice(tool.module.length + 1)

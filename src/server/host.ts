@@ -16,7 +16,7 @@ export interface ServerHost {
   view(caller: Caller): View
   exposure(caller: Caller): Exposure
   /** Module files that could not be loaded. */
-  failed(): readonly { readonly file: string; readonly error: string }[]
+  failed(): readonly { readonly file: string; readonly error: string; readonly code: string }[]
   /** Log messages and resource updates that upstreams send on their own. Returns how to stop listening. */
   onUpstream(listener: UpstreamListener): () => void
 }

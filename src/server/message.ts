@@ -13,6 +13,9 @@ export type Read =
   | { readonly ok: false; readonly id: string | number | null; readonly code: number; readonly message: string }
 
 const MAX_ID_CHARS = 1_024
+const MEMBERS = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
+/** What a client says of itself is kept for the session. */
+const MAX_OPENING_CHARS = 64 * 1024
 
 /** Parses a line and checks its envelope: one message, `jsonrpc: "2.0"`, an id that is a string or an integer. */
 export function readMessage(line: string): Read {
@@ -35,6 +38,13 @@ export function readMessage(line: string): Read {
   if (message.jsonrpc !== '2.0') return refuse(known, -32600, 'Invalid request: jsonrpc must be "2.0"')
   if (!isCall && !('result' in message) && !('error' in message))
     return refuse(known, -32600, 'Invalid request: method is required')
+  const foreign = Object.keys(message).find((key) => !MEMBERS.has(key))
+  if (foreign !== undefined)
+    return refuse(known, -32600, `Invalid request: unknown member ${JSON.stringify(foreign.slice(0, 40))}`)
+  if (isCall && ('result' in message || 'error' in message))
+    return refuse(known, -32600, 'Invalid request: both a request and a response')
+  if (message.method === 'initialize' && line.length > MAX_OPENING_CHARS)
+    return refuse(known, -32600, `Invalid request: initialize exceeds ${MAX_OPENING_CHARS} characters`)
   const params = message.params
   if (params !== undefined && (typeof params !== 'object' || params === null || Array.isArray(params)))
     return refuse(known, -32600, 'Invalid request: params must be an object')

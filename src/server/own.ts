@@ -52,7 +52,8 @@ function status(host: ServerHost, caller: Caller) {
       tool_count: view.count(owner.id),
       ...(owner.reason ? { reason: owner.reason } : {}),
     })),
-    failed: host.failed(),
+    // The operator reads why in the log and in pegboard list: messages of files may hold paths and more.
+    failed: host.failed().map(({ file, code }) => ({ file, code })),
   }
 }
 

@@ -13,11 +13,14 @@ import type { McpInstance } from './server.ts'
 
 /** Longest line a client may send. */
 const MAX_LINE_BYTES = 4 * 1024 * 1024
+const MAX_UNREAD_BYTES = 16 * 1024 * 1024
 
 /** Where lines go. Any writable stream is one. */
 export interface LineOutput {
-  write(text: string): unknown
-  once(event: 'error', listener: (error: Error) => void): unknown
+  write(text: string): boolean
+  once(event: 'error' | 'drain', listener: () => void): unknown
+  /** Bytes that nobody has read yet. */
+  readonly writableLength: number
 }
 
 export interface StdioOptions {
@@ -62,7 +65,10 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   const flush = (): void => {
     const text = pending.length === 1 ? (pending[0] ?? '') : pending.join('')
     pending = []
-    if (text) output.write(text)
+    if (!text || output.write(text) || output.writableLength < MAX_UNREAD_BYTES) return
+    // A client that does not read is not read either, or its answers would fill the memory.
+    options.input.pause()
+    output.once('drain', () => options.input.resume())
   }
 
   let sdk: Promise<Sdk> | undefined

@@ -11,7 +11,7 @@ export function toMcpResult(result: ToolResult): McpResult {
     typeof value === 'object' && value !== null && !Array.isArray(value) ? { structuredContent: value } : {}
   return {
     content: [
-      { type: 'text', text: typeof value === 'string' ? value : JSON.stringify(value ?? null) },
+      { type: 'text', text: typeof value === 'string' ? value : (JSON.stringify(value ?? null) ?? 'null') },
       ...result.files.map(fileBlock),
       ...result.warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` })),
     ],

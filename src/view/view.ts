@@ -124,7 +124,9 @@ function build(
 
   const counts = new Map<string, number>()
   for (const { tool } of tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
-  const owners = [...snapshot.owners.values()].filter((owner) => counts.has(owner.id) || hasMore(owner))
+  const owners = [...snapshot.owners.values()].filter(
+    (owner) => counts.has(owner.id) || (hasMore(owner) && !isDenied(owner, hidden)),
+  )
   let resolver: ReturnType<typeof createResolver> | undefined
   return {
     version: snapshot.version,
@@ -140,6 +142,10 @@ function build(
     },
   }
 }
+
+/** Every tool of it is denied, so its resources and prompts are too. */
+const isDenied = (owner: Owner, hidden: ReadonlyMap<string, Hidden>): boolean =>
+  owner.tools.length > 0 && owner.tools.every((tool) => hidden.get(tool.id)?.kind === 'denied')
 
 const hasMore = (owner: Owner): boolean =>
   owner.resources.length + owner.templates.length + owner.prompts.length > 0 ||

@@ -6,6 +6,9 @@ it('takes credentials, addresses, paths and stacks out of a message and leaves t
     'connect http://db.example/x failed at <address>',
   )
   expect(scrub("ENOENT: no such file '/home/ann/secret/key.pem'")).toBe("ENOENT: no such file '<path>'")
+  expect(scrub('at file:///srv/app/x.mjs [/srv/a/b] `/srv/a/b` token=abc123')).toBe(
+    'at <path> [<path>] `<path>` token=<secret>',
+  )
   expect(scrub('boom\n    at run (/srv/app/index.js:3:1)')).toBe('boom')
   expect(scrub('City "Ulm/Donau" is unknown.')).toBe('City "Ulm/Donau" is unknown.')
   expect(scrub('x'.repeat(600))).toHaveLength(501)

@@ -9,7 +9,7 @@ import { toSchema } from '../../src/core/schema.ts'
 import type { Tool } from '../../src/core/tool.ts'
 import { createCalls } from '../../src/exec/call.ts'
 import { executionOptions } from '../../src/exec/options.ts'
-import { createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
+import { createPolicy, type Policy, type PolicySettings } from '../../src/policy/policy.ts'
 import { createViews } from '../../src/view/view.ts'
 import { makeTool } from '../tools.ts'
 
@@ -17,10 +17,15 @@ function callsOf(
   tools: Tool[],
   policy: PolicySettings = {},
   settings: Parameters<typeof executionOptions.parse>[0] = {},
+  /** Ids the operator denies while the test runs. */
+  deniedLater: ReadonlySet<string> = new Set(),
 ) {
   const catalog = createCatalog()
   catalog.set({ id: 'm', summary: 'm', origin: 'module', state: 'ready' }, { tools })
-  const views = createViews({ catalog, policy: createPolicy(policy), log: silentLog })
+  const rules = createPolicy(policy)
+  const decide: Policy['decide'] = (tool) =>
+    deniedLater.has(tool.id) ? { allow: false, kind: 'denied', reason: 'reloaded' } : rules.decide(tool)
+  const views = createViews({ catalog, policy: { ...rules, decide }, log: silentLog })
   const calls = createCalls({
     views,
     anyTool: (id) => catalog.snapshot().byId.get(id),
@@ -37,7 +42,7 @@ function callsOf(
     }
     throw new Error(`${name} was not refused`)
   }
-  return { calls, run, refused }
+  return { calls, catalog, run, refused }
 }
 
 const pathSchema = {
@@ -145,6 +150,43 @@ describe('a call', () => {
     expect([error.code, error.retryAfterMs]).toEqual(['E_OVERLOADED', 1_000])
     release()
     expect([(await first).kind, (await second).kind]).toEqual(['value', 'value'])
+  })
+
+  it('that waits in line is not run once it is cancelled, denied or the server stops', async () => {
+    const ran: string[] = []
+    let release: () => void = () => undefined
+    const gate = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const noted = (id: string) => makeTool(id, { run: async () => valueResult(ran.push(id)) })
+    const busy = makeTool('m.busy', { run: () => gate.then(() => valueResult('done')) })
+    const denied = new Set<string>()
+    const { calls, catalog, run, refused } = callsOf(
+      [busy, noted('m.cancelled'), noted('m.denied'), noted('m.late')],
+      {},
+      { maxConcurrent: 1 },
+      denied,
+    )
+    const first = run('m.busy')
+    const abort = new AbortController()
+    const cancelled = refused('m.cancelled', {}, { signal: abort.signal })
+    const forbidden = refused('m.denied')
+    abort.abort()
+    expect((await cancelled).code).toBe('E_CANCELLED')
+    denied.add('m.denied')
+    catalog.touch()
+    release()
+    await first
+    expect((await forbidden).code).toBe('E_NOT_FOUND')
+    calls.stop()
+    expect((await refused('m.late')).code).toBe('E_SHUTTING_DOWN')
+    expect(ran).toEqual([])
+  })
+
+  it('made by a tool runs in the slot of that tool', async () => {
+    const outer = makeTool('m.outer', { run: (_input, ctx) => ctx.call('m.inner', {}) })
+    const { run } = callsOf([outer, makeTool('m.inner')], {}, { maxConcurrent: 1 })
+    expect((await run('m.outer')).kind).toBe('value')
   })
 
   it('after stop is refused', async () => {

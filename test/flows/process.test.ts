@@ -28,6 +28,28 @@ describe('on stdio', () => {
     expect(stderr()).toContain('loud\nlouder')
   })
 
+  it('a module whose own pipe breaks, or a client that reads no log, does not end the server', async () => {
+    const broken = `
+import { spawn } from 'node:child_process'
+export default { name: 'pipes', description: 'Breaks its own pipe.', tools: { break: { description: 'Writes where nobody reads.', effect: 'write', run() {
+  const child = spawn('sh', ['-c', 'exec 0<&-; sleep 0.2'], { stdio: ['pipe', 'ignore', 'ignore'] })
+  const timer = setInterval(() => child.stdin.write('x'.repeat(100000)), 10)
+  setTimeout(() => clearInterval(timer), 400)
+  return 'broken'
+} } } }`
+    const { child, send, answer } = await talkTo(place({}, { 'pipes.mjs': broken }))
+    child.stderr?.destroy()
+    send({ id: 1, method: 'tools/call', params: { name: 'pipes__break', arguments: {} } })
+    await answer(1)
+    await sleep(600)
+    for (let id = 10; id < 200; id++) child.stdin?.write('not json\n')
+    send({ id: 2, method: 'ping' })
+    expect(((await answer(2)) as Answer).result).toEqual({})
+    const ended = once(child, 'exit')
+    child.stdin?.end()
+    expect(await ended).toEqual([0, null])
+  })
+
   it('the process ends with 0 when its client leaves, and takes its children along', async () => {
     const { child, send, answer } = await talkTo(
       place({ exposure: { mode: 'direct' }, mcpServers: { thinking: servers.thinking } }),

@@ -44,7 +44,9 @@ describe('the policy', () => {
     expect(kind({ constraints: { db: { blocked_actions: ['delete table'] } } }, tool)).toBe('denied')
   })
 
-  it('denies by id and by effect', () => {
+  it('denies by id and by effect, in any spelling', () => {
+    for (const pattern of ['db__drop', 'DB.Drop', 'drop']) expect(kind({ deny: [pattern] }), pattern).toBe('denied')
+    expect(kind({ constraints: { db: { blocked_actions: ['db.DROP'] } } })).toBe('denied')
     expect(kind({ deny: ['*.drop'] })).toBe('denied')
     expect(kind({ maxEffect: 'write' })).toBe('denied')
     expect(kind({ maxEffect: 'read' }, makeTool('db.query'))).toBe('allowed')

@@ -45,6 +45,11 @@ describe('a message', () => {
     expect(codeOf('{"jsonrpc":"2.0","id":1,"Method":"tools/call"}')).toEqual([1, -32600])
     expect(codeOf('{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}')).toEqual([1, -32600])
     expect(codeOf('{"id":1,"method":"ping"}')).toEqual([1, -32600])
+    expect(codeOf('{"jsonrpc":"2.0","id":1,"method":"ping","x":{}}')).toEqual([1, -32600])
+    expect(codeOf('{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}')).toEqual([1, -32600])
+    expect(codeOf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"x":"${'y'.repeat(70_000)}"}}`)).toEqual([
+      1, -32600,
+    ])
   })
 
   it('needs an id that is a string or an integer', () => {

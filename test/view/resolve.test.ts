@@ -116,6 +116,23 @@ describe('what policy denies', () => {
   })
 })
 
+describe('a server all of whose tools are denied', () => {
+  it('is gone with its resources', () => {
+    const catalog = createCatalog()
+    const resource = { uri: 'up://secret', entry: { uri: 'up://secret', name: 'secret' } }
+    catalog.set(
+      { id: 'mcp_gh', summary: '', origin: 'upstream', state: 'ready' },
+      { tools: [makeTool('mcp_gh.x')], resources: [resource] },
+    )
+    const seen = (deny: string[]) =>
+      createViews({ catalog, policy: createPolicy({ deny }), log: silentLog })
+        .viewFor(localCaller)
+        .owners.map(({ id }) => id)
+    expect(seen([])).toEqual(['mcp_gh'])
+    expect(seen(['mcp_gh.*'])).toEqual([])
+  })
+})
+
 describe('an internal tool', () => {
   it('does not exist for any client', () => {
     const inner = viewOf({ m: [makeTool('m.a'), makeTool('m.open', { internal: true })] })
