@@ -8,7 +8,10 @@ export interface FrameHandlers {
   oversize(head: Buffer, tail: Buffer, bytes: number): void
 }
 
-/** Cuts a byte stream at newlines. Lines over `maxBytes` are dropped without being held in memory. */
+/**
+ * Cuts a byte stream at newlines. Lines over `maxBytes` are dropped without being held in memory. What a handler throws
+ * is thrown on once the rest of the chunk has been read.
+ */
 export function createFrames(maxBytes: number, handlers: FrameHandlers): (chunk: Buffer) => void {
   let parts: Buffer[] = []
   let size = 0
@@ -30,23 +33,31 @@ export function createFrames(maxBytes: number, handlers: FrameHandlers): (chunk:
   }
 
   const end = (): void => {
-    if (dropped) handlers.oversize(dropped.head, dropped.tail, size)
-    else if (parts.length === 1) handlers.frame(parts[0] as Buffer)
-    else if (parts.length > 1) handlers.frame(Buffer.concat(parts, size))
+    const [whole, length, cut] = [parts, size, dropped]
+    // First, so that a handler that throws leaves nothing of its line to the next.
     parts = []
     size = 0
     dropped = undefined
+    if (cut) handlers.oversize(cut.head, cut.tail, length)
+    else if (whole.length === 1) handlers.frame(whole[0] as Buffer)
+    else if (whole.length > 1) handlers.frame(Buffer.concat(whole, length))
   }
 
   return (chunk) => {
     let from = 0
+    let failure: { readonly error: unknown } | undefined
     for (;;) {
       const at = chunk.indexOf(NEWLINE, from)
       if (at === -1) break
       keep(chunk.subarray(from, at))
-      end()
+      try {
+        end()
+      } catch (error) {
+        failure ??= { error }
+      }
       from = at + 1
     }
     if (from < chunk.length) keep(from === 0 ? chunk : chunk.subarray(from))
+    if (failure) throw failure.error
   }
 }

@@ -7,6 +7,7 @@ import type { Draft, Example, Relay, Tool } from '../core/tool.ts'
 import type { ToolRecord } from './definition.ts'
 import { isRecord } from './envelope.ts'
 import { exampleOf, guessEffect, verbAliases, wordsOf } from './hints.ts'
+import { plain } from './plain.ts'
 import type { ServerSettings } from './settings.ts'
 
 /** What a tool needs of its server. */
@@ -47,8 +48,8 @@ export function adaptTool(record: ToolRecord, host: ToolHost, naming: Naming): T
     whole ??= readText(record.text)
     return whole
   }
-  const title = record.title ?? annotatedTitle(record) ?? titleOf(record.name)
-  const description = record.description || `${title}, a tool of the MCP server ${host.id}.`
+  const title = plain(record.title ?? '') || annotatedTitle(record) || titleOf(record.name)
+  const description = plain(record.description) || `${title}, a tool of the MCP server ${host.id}.`
   const input: Schema = {
     get json() {
       return definition().input
@@ -110,10 +111,14 @@ function readText(text: string): Definition {
     outputSchema,
     ...extra
   } = JSON.parse(text) as Record<string, unknown>
+  const { annotations } = extra
   return {
     input: isRecord(inputSchema) ? (portable(inputSchema) ?? inputSchema) : { type: 'object', properties: {} },
     output: isRecord(outputSchema) ? portable(outputSchema) : undefined,
-    extra,
+    extra:
+      isRecord(annotations) && typeof annotations['title'] === 'string'
+        ? { ...extra, annotations: { ...annotations, title: plain(annotations['title']) } }
+        : extra,
   }
 }
 
@@ -133,10 +138,8 @@ function portable(schema: JsonSchema): JsonSchema | undefined {
   return rest
 }
 
-const annotatedTitle = ({ annotations }: ToolRecord): string | undefined =>
-  typeof annotations?.['title'] === 'string' && annotations['title'] !== ''
-    ? annotations['title'].slice(0, 256)
-    : undefined
+const annotatedTitle = ({ annotations }: ToolRecord): string =>
+  typeof annotations?.['title'] === 'string' ? plain(annotations['title']).slice(0, 256) : ''
 
 function titleOf(name: string): string {
   const words = wordsOf(name).join(' ')

@@ -14,7 +14,8 @@ const METHODS: Readonly<Record<string, Ask>> = {
 
 /**
  * Requests and notifications a 2025-era server sends on its own. They do not say which call they belong to, and a
- * question shown to the wrong person is worse than none: they go to the caller only while one caller has calls open.
+ * question shown to the wrong person is worse than none: they go to the caller only while every open call is of one
+ * connection. A call without a way to be asked counts too: the question may be its.
  */
 export interface Asks {
   /** A call begins; give the answer to `leave` when it ends. */
@@ -24,7 +25,10 @@ export interface Asks {
   request(message: Message): boolean
   /** The server takes a question back. */
   cancelled(requestId: unknown): void
-  /** Passes a notification to the caller; `false` when it is not clear whose it is. */
+  /**
+   * Passes a notification to the caller, or to nobody while several callers have calls open. `false` when it belongs
+   * to no client's call.
+   */
   notify(method: string, params: Json): boolean
 }
 
@@ -40,11 +44,11 @@ export function createAsks(
   const open = new Map<Relay, number>()
   const asking = new Map<unknown, AbortController>()
 
-  function only(has: 'request' | 'notify'): Relay | undefined {
+  /** Connections are told apart by their `request`; callers without one, only by their call. */
+  function only(): Relay | undefined {
     let found: Relay | undefined
     for (const relay of open.keys()) {
-      if (!relay[has]) continue
-      if (found && found[has] !== relay[has]) return undefined
+      if (found && (!relay.request || relay.request !== found.request)) return undefined
       found = relay
     }
     return found
@@ -53,7 +57,7 @@ export function createAsks(
   async function relayed(method: string, params: Json, signal: AbortSignal): Promise<unknown> {
     const ask = METHODS[method] as Ask
     if (!allowed.includes(ask)) throw new ProtocolFailure(-32601, `${ask} is switched off for this server`)
-    const relay = only('request')
+    const relay = only()
     if (!relay?.request) {
       if (ask === 'elicitation') return { action: 'cancel' }
       throw new ProtocolFailure(-32603, `There is no one caller to pass ${method} to`)
@@ -90,9 +94,9 @@ export function createAsks(
       asking.delete(requestId)
     },
     notify(method, params) {
-      const relay = only('notify')
+      const relay = only()
       relay?.notify?.(method, params)
-      return relay !== undefined
+      return relay ? relay.notify !== undefined : open.size > 0
     },
   }
 }

@@ -13,8 +13,9 @@ const NO_BODY = new Set([101, 204, 205, 304])
  * A `fetch` for one server, on keep-alive connections of its own. Node's global one leaks a listener a call on shared
  * abort signals and costs twice the time. Redirects are answered, not followed; answers other than event streams are
  * read whole, up to 64 MiB.
+ * @param maxEventBytes longest event of an event stream; a longer one ends the stream with an error; default 64 MiB
  */
-export async function createHttpClient(): Promise<HttpClient> {
+export async function createHttpClient(maxEventBytes = MAX_BODY): Promise<HttpClient> {
   // The default export, because a bundler leaves the named ones of a CommonJS package undefined.
   const { Agent, request } = (await import('undici')).default
   const agent = new Agent({
@@ -41,7 +42,7 @@ export async function createHttpClient(): Promise<HttpClient> {
         for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) headers.append(name, one)
       const stream = headers.get('content-type')?.startsWith('text/event-stream') && answer.statusCode < 300
       const body = stream
-        ? (Readable.toWeb(answer.body) as ReadableStream<Uint8Array>)
+        ? (Readable.toWeb(answer.body) as ReadableStream<Uint8Array>).pipeThrough(limitEvents(maxEventBytes))
         : await readAll(answer.body, String(headers.get('content-length') ?? ''))
       return new Response(NO_BODY.has(answer.statusCode) ? null : body, { status: answer.statusCode, headers })
     },
@@ -58,4 +59,24 @@ async function readAll(body: Readable, length: string): Promise<Buffer> {
     chunks.push(chunk as Buffer)
   }
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)
+}
+
+// Every blank line of an event stream begins with one of these, whichever line ends the server uses.
+const BLANK_LINES = ['\n\n', '\n\r', '\r\r']
+
+/** Passes an event stream on until one event is too long: its reader keeps all of an event until the blank line. */
+function limitEvents(maxBytes: number): TransformStream<Uint8Array, Uint8Array> {
+  let size = 0
+  let last = ''
+  return new TransformStream({
+    transform(chunk, controller) {
+      const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+      const end = Math.max(...BLANK_LINES.map((blank) => bytes.lastIndexOf(blank, undefined, 'latin1')))
+      if (end !== -1) size = bytes.length - end
+      else size = BLANK_LINES.includes(last + bytes.toString('latin1', 0, 1)) ? bytes.length : size + bytes.length
+      if (size > maxBytes) throw new Error(`an event is longer than ${maxBytes} bytes`)
+      last = bytes.toString('latin1', bytes.length - 1)
+      controller.enqueue(chunk)
+    },
+  })
 }

@@ -3,11 +3,15 @@ import { isRecord } from './envelope.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-const DESTRUCTIVE = new Set(['delete', 'drop', 'destroy', 'remove', 'kill'])
+const DESTRUCTIVE = new Set(
+  'clean cleanup clear del delete destroy discard drop erase evict expunge flush kill nuke overwrite prune purge remove reset revert revoke rm rmdir rollback shred shutdown terminate trash truncate uninstall unlink unpublish wipe'.split(
+    ' ',
+  ),
+)
 const READS = new Set(['get', 'list', 'search', 'read'])
-// Known only so that `mark_as_read` is not taken for reading.
+// One of these anywhere in a name is decisive: `mark_as_read`, `read_write_all`. Better to doubt `get_commit`.
 const WRITES = new Set(
-  'add append apply archive book cancel close commit copy create edit execute fill insert install invite mark merge move open patch post publish push put rename reply reset run save send set start stop submit sync toggle trigger update upload write'.split(
+  'add alter append apply approve archive assign attach book cancel chmod chown close commit copy cp create deploy detach disable edit enable exec execute fill grant insert install invite invoke mark merge migrate mkdir modify move mv open patch post publish push put reboot register reject rename reopen replace reply restart restore rotate run save send set start stop submit suspend sync toggle transfer trigger unlock update upload upsert write'.split(
     ' ',
   ),
 )
@@ -24,15 +28,16 @@ const RANK: Readonly<Record<Effect, number>> = { read: 0, write: 1, destructive:
 const worse = (a: Effect, b: Effect): Effect => (RANK[a] >= RANK[b] ? a : b)
 
 /**
- * The worst a foreign tool may do, from its name and its annotations. Annotations make it worse; they make it better
- * only for the operator who trusts them. A tool without any counts as writing, whatever it is called.
+ * The worst a foreign tool may do, from its name and its annotations. A name reads when it has a verb that reads and
+ * none that writes or destroys, wherever they stand. Annotations make it worse; they make it better only for the
+ * operator who trusts them. A tool without any counts as writing, whatever it is called.
  */
 export function guessEffect(name: string, annotations: Json | undefined, trustHints: boolean): Effect {
-  const words = wordsOf(name)
-  const verb = words.find((word) => READS.has(word) || WRITES.has(word))
+  // Cut finer than for people, so that neither capitals nor digits hide a verb: `getDELETEUser`, `list_wipe2`.
+  const words = wordsOf(name.replaceAll(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2').replaceAll(/\d+/g, ' '))
   const byName: Effect = words.some((word) => DESTRUCTIVE.has(word))
     ? 'destructive'
-    : verb !== undefined && READS.has(verb)
+    : words.some((word) => READS.has(word)) && !words.some((word) => WRITES.has(word))
       ? 'read'
       : 'write'
   if (!annotations) return worse(byName, 'write')

@@ -148,9 +148,9 @@ export function createLane(
         }
         const abandon = (error: unknown, reason: string): void => {
           if (!drop(error)) return
-          // Modern HTTP has no other way to cancel; everywhere else the server is told.
-          if (stream && cancelMeta() !== undefined) stream.abort()
-          else cancel(id, reason)
+          // Modern HTTP has no other way to cancel than the end of the stream; everywhere else the server is told.
+          if (!stream || cancelMeta() === undefined) cancel(id, reason)
+          stream?.abort()
         }
         const onAbort = (): void => abandon(abortReason(signal as AbortSignal), 'cancelled')
         const stopTimer = clock.after(options.timeoutMs, () =>

@@ -96,7 +96,12 @@ async function pages(
       warn(`${method} answered without ${key}`)
       break
     }
-    items.push(...part)
+    const room = MAX_ITEMS - items.length
+    for (const one of part.slice(0, room)) items.push(one)
+    if (part.length > room) {
+      warn(`${method} was cut at ${MAX_ITEMS} entries`)
+      break
+    }
     const next = result['nextCursor']
     if (typeof next !== 'string' || next === '') break
     const stop =
@@ -113,10 +118,6 @@ async function pages(
     }
     seen.add(next)
     cursor = next
-  }
-  if (items.length > MAX_ITEMS) {
-    warn(`${method} was cut at ${MAX_ITEMS} entries`)
-    items.length = MAX_ITEMS
   }
   return items
 }

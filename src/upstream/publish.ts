@@ -2,6 +2,7 @@ import type { Catalog, Endpoints, OwnerInfo, Prompt } from '../catalog/catalog.t
 import type { Tool } from '../core/tool.ts'
 import { adaptPrompt, adaptTool, createFilter, createNames, type ToolHost } from './adapt.ts'
 import type { Listing } from './listing.ts'
+import { plain } from './plain.ts'
 
 export interface PublisherOptions extends ToolHost {
   readonly catalog: Catalog
@@ -54,7 +55,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
       tools = toolsOf(listing)
       prompts = new Map(named.map(([prompt, own]) => [prompt.name, own]))
       catalog.set(
-        { id: module, summary: settings.summary ?? `MCP server ${id}`, origin: 'upstream', ...now },
+        { id: module, summary: plain(settings.summary ?? `MCP server ${id}`), origin: 'upstream', ...now },
         {
           tools: [...tools.values()],
           resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),

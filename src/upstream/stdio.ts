@@ -4,6 +4,7 @@ import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { PegboardError } from '../core/errors.ts'
 import { createFrames } from '../core/frames.ts'
+import { isRecord } from './envelope.ts'
 import type { StdioTarget } from './settings.ts'
 import { childEnvironment, type Environment, killTree, parseEnvFile, spawnPlan } from './spawn.ts'
 import type { Message, Wire, WireEvents } from './wire.ts'
@@ -35,6 +36,7 @@ export function createStdioWire(options: StdioOptions): Wire {
   let stderr = ''
   let outgoing = ''
   let noise = 0
+  let noted = false
   let gone = false
   let exited: Promise<void> = Promise.resolve()
 
@@ -56,14 +58,17 @@ export function createStdioWire(options: StdioOptions): Wire {
 
   const frames = createFrames(options.maxFrameBytes ?? MAX_FRAME, {
     frame(line) {
-      const message = parse(line)
-      if (message === undefined) {
+      for (const one of parse(line)) {
+        if (gone) return
+        if (isMessage(one)) {
+          noise = 0
+          events?.message(one)
+          continue
+        }
+        if (!noted) events?.error(new Error('it printed something that is not MCP, which is left out'))
+        noted = true
         if (++noise > MAX_NOISE) lost('it prints things that are not MCP')
-        return
       }
-      noise = 0
-      if (Array.isArray(message)) for (const one of message) events?.message(one as Message)
-      else events?.message(message as Message)
     },
     oversize(head, tail, bytes) {
       const id = /"id"\s*:\s*"(p:\d+)"/.exec(`${tail.toString('latin1')}\n${head.toString('latin1')}`)?.[1]
@@ -146,26 +151,33 @@ export function createStdioWire(options: StdioOptions): Wire {
   }
 }
 
-/** An object or a batch; `undefined` for banners, colour codes and other noise. */
-function parse(line: Buffer): unknown {
+/** The values of a line, more than one for a batch; `undefined` stands for banners, colour codes and other noise. */
+function parse(line: Buffer): readonly unknown[] {
   const first = line[0]
   if (first !== 0x7b && first !== 0x5b) {
     const text = line.toString('utf8').trim()
-    return text === '' ? [] : text.startsWith('{') ? parseText(text) : undefined
+    return text === '' ? [] : text.startsWith('{') ? parseText(text) : [undefined]
   }
   return parseText(line.toString('utf8'))
 }
 
-function parseText(text: string): unknown {
+function parseText(text: string): readonly unknown[] {
   try {
     const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && (Array.isArray(value) || 'method' in value || 'id' in value)
-      ? value
-      : undefined
+    return Array.isArray(value) ? value : [value]
   } catch (error) {
-    if (error instanceof SyntaxError) return undefined
+    if (error instanceof SyntaxError) return [undefined]
     throw error
   }
+}
+
+/** Whether all that is read of a message later has the type it should have. */
+function isMessage(value: unknown): value is Message {
+  if (!isRecord(value)) return false
+  const { id, method, params } = value
+  if (id !== undefined && typeof id !== 'string' && typeof id !== 'number') return false
+  if (method === undefined) return id !== undefined
+  return typeof method === 'string' && (params === undefined || params === null || isRecord(params))
 }
 
 function within(done: Promise<void>, ms: number): Promise<boolean> {

@@ -70,6 +70,24 @@ describe('hostile definitions', () => {
       )
     }))
 
+  it('of 150,000 tools on one page are read up to a limit', () =>
+    withServers({ s: scripted('--one-page') }, async ({ catalog, logged }) => {
+      expect(catalog.snapshot().tools).toHaveLength(500)
+      expect(logged).toContainEqual(
+        expect.objectContaining({ level: 'warn', message: 'tools/list was cut at 500 entries' }),
+      )
+    }))
+
+  it('show no escapes, control characters or hidden text', () =>
+    withServers({ s: { ...scripted('--painted'), summary: '\u001b[31mAbout\u202e it' } }, async ({ tool, catalog }) => {
+      expect(tool('mcp_s.one')).toMatchObject({
+        title: 'Red',
+        description: 'Does one.',
+        extra: { annotations: { title: 'Bold' } },
+      })
+      expect(catalog.snapshot().owners.get('mcp_s')?.summary).toBe('About it')
+    }))
+
   it('may refer to their own parts', () => {
     const inputSchema = { type: 'object', properties: { a: { $ref: '#/$defs/a' } }, $defs: { a: { type: 'string' } } }
     expect(readDefinition({ name: 'fine', inputSchema })).toMatchObject({ name: 'fine', description: '' })
@@ -128,6 +146,14 @@ describe('the effect of a foreign tool', () => {
     ['mark_as_read', { readOnlyHint: true }, 'write'],
     ['create_issue', undefined, 'write'],
     ['summarise', { readOnlyHint: true }, 'write'],
+    ['get_and_wipe', { readOnlyHint: true }, 'destructive'],
+    ['list_purge', { readOnlyHint: true }, 'destructive'],
+    ['search_then_erase', { readOnlyHint: true }, 'destructive'],
+    ['getDELETEUser', { readOnlyHint: true }, 'destructive'],
+    ['list_overwrite2', { readOnlyHint: true }, 'destructive'],
+    ['read_write_all', { readOnlyHint: true }, 'write'],
+    ['search_and_replace', { readOnlyHint: true }, 'write'],
+    ['list_deleted_files', { readOnlyHint: true }, 'read'],
   ] as const)('%s %j is %s', (name, annotations, effect) => {
     expect(guessEffect(name, annotations, false)).toBe(effect)
   })

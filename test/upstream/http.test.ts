@@ -116,6 +116,65 @@ describe('a server over HTTP', () => {
   })
 })
 
+/** A 2025-era endpoint whose calls never end: `hang` sends nothing, `flood` one event without an end. */
+function endless() {
+  const heard = { open: 0, cancelled: 0, bytes: 0 }
+  const answer = async (request: IncomingMessage, response: Parameters<RequestListener>[1]): Promise<void> => {
+    if (request.method !== 'POST') return void response.writeHead(405).end()
+    const { id, method, params } = JSON.parse(await readText(request))
+    const send = (body: object): void => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, ...body }))
+    }
+    if (method === 'notifications/cancelled') heard.cancelled++
+    if (id === undefined) return void response.writeHead(202).end()
+    if (method === 'server/discover') return send({ error: { code: -32601, message: 'no' } })
+    const inputSchema = { type: 'object' }
+    if (method === 'initialize')
+      return send({
+        result: {
+          protocolVersion: '2025-06-18',
+          capabilities: { tools: {} },
+          serverInfo: { name: 'endless', version: '1' },
+        },
+      })
+    if (method === 'tools/list')
+      return send({ result: { tools: ['hang', 'flood'].map((name) => ({ name, inputSchema })) } })
+    heard.open++
+    response.once('close', () => heard.open--)
+    if (params.name === 'hang') return
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write('data: ')
+    const pour = (): void => {
+      if (response.destroyed) return
+      heard.bytes += 10_000
+      response.write('x'.repeat(10_000))
+      setTimeout(pour, 5)
+    }
+    pour()
+  }
+  return { heard, answer: ((request, response) => void answer(request, response)) as RequestListener }
+}
+
+describe('a call over HTTP that is given up', () => {
+  it.each(['hang', 'flood'])('ends its request, and a 2025-era server is told as well: %s', (name) => {
+    const { heard, answer } = endless()
+    return listening(answer, (origin) =>
+      withServers({ web: { url: `${origin}/mcp`, timeoutMs: 300 } }, async ({ call, upstreams }) => {
+        const abort = new AbortController()
+        const cancelled = call(`mcp_web.${name}`, {}, { signal: abort.signal })
+        const timedOut = call(`mcp_web.${name}`)
+        await until(() => heard.open === 2)
+        abort.abort()
+        await expect(cancelled).rejects.toMatchObject({ code: 'E_CANCELLED' })
+        await expect(timedOut).rejects.toMatchObject({ code: 'E_TIMEOUT' })
+        await until(() => heard.open === 0 && heard.cancelled === 2)
+        expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
+      }),
+    )
+  })
+})
+
 describe('a 2026-07-28 server over HTTP', () => {
   const serve = (test: (url: string) => Promise<void>): Promise<void> =>
     withHttpServer(modern('--http'), /port (\d+)/, (port) => test(`http://127.0.0.1:${port}/mcp`))
@@ -157,6 +216,39 @@ describe('a 2026-07-28 server over HTTP', () => {
 })
 
 describe('the HTTP client', () => {
+  const stream = (pieces: readonly string[], test: (body: Promise<string>) => Promise<void>): Promise<void> =>
+    listening(
+      (_request, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        const next = (at: number): void => {
+          if (at === pieces.length) return void response.end()
+          response.write(pieces[at])
+          setTimeout(next, 5, at + 1)
+        }
+        next(0)
+      },
+      async (origin) => {
+        const client = await createHttpClient(1_000)
+        const answer = await client.fetch(origin)
+        await test(answer.text())
+        await client.close()
+      },
+    )
+
+  it.each(['\n', '\r\n', '\r'])('reads any number of events that are short, with lines ended by %j', (line) => {
+    const event = `data: ${'x'.repeat(600)}${line}${line}`
+    const pieces = [...Array.from({ length: 5 }, () => event), event.slice(0, -1), event.slice(-1), event]
+    return stream(pieces, async (body) => expect(await body).toBe(pieces.join('')))
+  })
+
+  it('ends a stream with an event that is too long', () =>
+    stream(
+      Array.from({ length: 5 }, () => `data: ${'x'.repeat(400)}\n`),
+      async (body) => {
+        await expect(body).rejects.toThrow('an event is longer than 1000 bytes')
+      },
+    ))
+
   it('leaves no listener on a signal that many requests share', () =>
     listening(
       (_request, response) => void response.end('{}'),

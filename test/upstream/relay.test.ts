@@ -69,6 +69,19 @@ describe('a 2025-era server that asks during a call', () => {
       await expect(hanging).rejects.toMatchObject({ code: 'E_CANCELLED' })
     }))
 
+  it('gets no answer while a caller who cannot be asked has a call open: the question may be for that one', () =>
+    withServers({ s: scripted() }, async ({ call, text }) => {
+      const bob = person(() => ({ action: 'accept' }))
+      const abort = new AbortController()
+      const hanging = call('mcp_s.hang', {}, { relay: bob, signal: abort.signal })
+      expect(JSON.parse(await text('mcp_s.ask_person', {}, { relay: { notify: () => undefined } }))).toEqual({
+        action: 'cancel',
+      })
+      expect(bob.asked).toEqual([])
+      abort.abort()
+      await expect(hanging).rejects.toMatchObject({ code: 'E_CANCELLED' })
+    }))
+
   it('reaches no one when the operator switched that off, and the call goes on', () =>
     withServers({ s: { ...scripted(), relay: ['roots'] } }, async ({ text }) => {
       const ann = person(() => ({ action: 'accept' }))

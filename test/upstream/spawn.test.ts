@@ -99,6 +99,21 @@ describe('lines from a stream', () => {
     expect(read(100, ...'ab\ncd\n').lines).toEqual(['ab', 'cd'])
   })
 
+  it('that a handler throws at leave nothing to the next and do not hide the others', () => {
+    const lines: string[] = []
+    const push = createFrames(100, {
+      frame(line) {
+        if (line.toString() === 'bad') throw new TypeError('no')
+        lines.push(line.toString())
+      },
+      oversize: () => undefined,
+    })
+    push(Buffer.from('ba'))
+    expect(() => push(Buffer.from('d\ngood\nha'))).toThrow(TypeError)
+    push(Buffer.from('lf\n'))
+    expect(lines).toEqual(['good', 'half'])
+  })
+
   it('that are too long are dropped, their ends kept, and the next one is read', () => {
     expect(read(10, 'abcdefgh', 'ijklmn', 'op\nnext\n')).toEqual({
       lines: ['next'],

@@ -72,6 +72,15 @@ describe('a server on stdio', () => {
       expect(await text('mcp_s.echo', { text: 'still here' })).toBe('still here')
     }))
 
+  it('may print lines that are JSON but no messages, and the answer after them is read', () =>
+    withServers({ s: { ...scripted(), timeoutMs: 3_000 } }, async ({ text, logged }) => {
+      expect(await text('mcp_s.malformed')).toBe('read')
+      expect(await text('mcp_s.malformed')).toBe('read')
+      expect(await text('mcp_s.echo', { text: 'still here' })).toBe('still here')
+      const said = logged.filter((entry) => JSON.stringify(entry).includes('not MCP'))
+      expect(said).toMatchObject([{ level: 'debug' }])
+    }))
+
   it('may answer with eleven megabytes', () =>
     withServers({ s: scripted() }, async ({ text }) => {
       expect(await text('mcp_s.huge', { bytes: 11 * 1024 * 1024 })).toHaveLength(11 * 1024 * 1024)

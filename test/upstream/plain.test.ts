@@ -1,0 +1,21 @@
+import { describe, expect, it } from 'vitest'
+import { plain } from '../../src/upstream/plain.ts'
+
+describe('text of a server', () => {
+  it.each([
+    ['\u001b[31mred\u001b[0m', 'red'],
+    ['\u001b]0;window title\u0007shown', 'shown'],
+    ['\u001b]8;;https://h/\u001b\\link', 'link'],
+    ['\u001b[unended', 'nended'],
+    ['a\u0000b\u0008c\u007fd\u009be', 'abcde'],
+    ['one\r\n\ttwo', 'one\n\ttwo'],
+    ['\u202eevil\u2066\u200f', 'evil'],
+    ['hi\u{e0041}\u{e0042}\u{e007f}', 'hi'],
+  ])('%j is shown as %j', (text, shown) => {
+    expect(plain(text)).toBe(shown)
+  })
+
+  it.each(['می\u200cخواهم', '👩\u200d💻 é 天気', 'a < b'])('%j stays as it is', (text) => {
+    expect(plain(text)).toBe(text)
+  })
+})
