@@ -1,7 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Message } from '../core/jsonrpc.ts'
 import { type Refusal, refusal } from './door.ts'
-import { type Message, readMessage } from './message.ts'
+import { readMessage } from './message.ts'
 
 /** Longest request body, in bytes. */
 export const MAX_BODY_BYTES = 4 * 1024 * 1024

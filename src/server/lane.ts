@@ -1,11 +1,11 @@
 import type { Caller } from '../core/context.ts'
+import type { Message } from '../core/jsonrpc.ts'
 import type { McpResult } from '../core/result.ts'
 import type { Relay } from '../core/tool.ts'
 import { cancelled } from '../exec/call.ts'
 import { callerOf } from './caller.ts'
 import type { ServerHost } from './host.ts'
 import { instructionsFor } from './instructions.ts'
-import type { Message } from './message.ts'
 
 /** What 2025-era stdio clients ask all day, answered without the SDK: it costs 100 ms to load and 50 µs a call. */
 export interface Lane {

@@ -1,12 +1,4 @@
-/** A JSON-RPC message that passed the checks every message must pass before anything looks at it. */
-export interface Message {
-  readonly jsonrpc: '2.0'
-  readonly id?: string | number
-  readonly method?: string
-  readonly params?: Readonly<Record<string, unknown>>
-  readonly result?: unknown
-  readonly error?: unknown
-}
+import type { Message } from '../core/jsonrpc.ts'
 
 export type Read =
   | { readonly ok: true; readonly message: Message }

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AuthInfo, ServerNotifier } from '@modelcontextprotocol/server'
+import type { Message } from '../core/jsonrpc.ts'
 import type { Log } from '../core/log.ts'
 import { refuse } from './door.ts'
 import type { Slots } from './events.ts'
 import type { ServerFactory } from './factory.ts'
-import type { Message } from './message.ts'
 import { tooManyStreams } from './session.ts'
 
 export interface ModernOptions {

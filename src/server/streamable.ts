@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import type { JSONRPCMessage, Transport, TransportSendOptions } from '@modelcontextprotocol/server'
+import type { Message } from '../core/jsonrpc.ts'
 import { refusal, refuse } from './door.ts'
 import { type Events, openEvents, type Pulse } from './events.ts'
-import type { Message } from './message.ts'
 
 /**
  * One 2025-era session on Streamable HTTP, as the SDK sees it. A POST is answered with plain JSON when its answers are

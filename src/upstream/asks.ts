@@ -1,8 +1,8 @@
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import type { Message } from '../core/jsonrpc.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Ask } from './settings.ts'
-import type { Message } from './wire.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -1,7 +1,8 @@
 import type { SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import type { Message } from '../core/jsonrpc.ts'
 import { networkReason, sessionLost, statusOf } from './reasons.ts'
 import type { HttpTarget } from './settings.ts'
-import type { Message, Wire, WireEvents } from './wire.ts'
+import type { Wire, WireEvents } from './wire.ts'
 
 type Transport = StreamableHTTPClientTransport | SSEClientTransport
 

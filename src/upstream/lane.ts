@@ -1,9 +1,10 @@
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
+import type { Message } from '../core/jsonrpc.ts'
 import { isRecord } from './envelope.ts'
 import { networkReason, sessionLost, statusOf } from './reasons.ts'
-import type { Message, SendOptions, Wire } from './wire.ts'
+import type { SendOptions, Wire } from './wire.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

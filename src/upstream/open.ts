@@ -1,12 +1,13 @@
 import type { Transport, TransportSendOptions } from '@modelcontextprotocol/client'
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Message } from '../core/jsonrpc.ts'
 import { type Asks, createAsks } from './asks.ts'
 import type { Connection, ConnectOptions } from './connection.ts'
 import { createEnvelope, type Envelope, isRecord, ownCapabilities } from './envelope.ts'
 import { createLane, type Lane } from './lane.ts'
 import { keepListening } from './listen.ts'
-import type { Message, Wire } from './wire.ts'
+import type { Wire } from './wire.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

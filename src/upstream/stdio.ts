@@ -4,10 +4,11 @@ import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { PegboardError } from '../core/errors.ts'
 import { createFrames } from '../core/frames.ts'
+import type { Message } from '../core/jsonrpc.ts'
 import { isRecord } from './envelope.ts'
 import type { StdioTarget } from './settings.ts'
 import { childEnvironment, type Environment, killTree, parseEnvFile, spawnPlan } from './spawn.ts'
-import type { Message, Wire, WireEvents } from './wire.ts'
+import type { Wire, WireEvents } from './wire.ts'
 
 export interface StdioOptions {
   readonly target: StdioTarget

@@ -1,12 +1,4 @@
-/** A JSON-RPC message as it came: any of request, notification, response. */
-export interface Message {
-  readonly jsonrpc: '2.0'
-  readonly id?: string | number
-  readonly method?: string
-  readonly params?: Readonly<Record<string, unknown>>
-  readonly result?: unknown
-  readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown }
-}
+import type { Message } from '../core/jsonrpc.ts'
 
 export interface SendOptions {
   /** Aborting it ends this one request, where each request has a stream of its own. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import type { Message } from '../../src/core/jsonrpc.ts'
 import { noRelay, type Relay } from '../../src/core/tool.ts'
 import { createAsks } from '../../src/upstream/asks.ts'
-import type { Message } from '../../src/upstream/wire.ts'
 
 const question = { jsonrpc: '2.0', id: 'q', method: 'elicitation/create', params: { message: 'Password?' } } as const
 
