@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { ToolError } from 'pegboard'
 import { badPattern } from './config.ts'
+import type { Turns } from './turns.ts'
 
 /** Finds the numbers (from 1) of lines that match. */
 export interface LineFinder {
@@ -18,16 +19,19 @@ export interface LinePattern {
 
 /** How long an expression may think about one file. */
 const BUDGET_MS = 1_000
+/** Room for a file and its lines; a thread that needs more is ended, not the server. */
+const THREAD_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 32 }
 
 /**
  * Plain text is looked for at once. An expression may take for ever on the wrong text and cannot be interrupted, so it
- * runs in a thread of its own, which is ended when the time is over.
+ * runs in a thread of its own, which is ended when the time is over. There are as many threads as there are turns: one
+ * waits here for its own, before anything is read.
  */
-export function createLineFinder(pattern: LinePattern, signal: AbortSignal): LineFinder {
+export async function createLineFinder(pattern: LinePattern, signal: AbortSignal, turns: Turns): Promise<LineFinder> {
   const plain = pattern.literal || !/[\\^$.*+?()[\]{}|]/.test(pattern.pattern)
   return plain && !pattern.ignore_case
     ? { find: async (text, limit) => findText(text, pattern.pattern, limit), close: async () => undefined }
-    : threaded(pattern, signal)
+    : await threaded(pattern, signal, turns)
 }
 
 function findText(text: string, wanted: string, limit: number): number[] {
@@ -69,7 +73,11 @@ parentPort.on('message', ({ text, limit }) => {
 })
 `
 
-function threaded({ pattern, literal, ignore_case, multiline }: LinePattern, signal: AbortSignal): LineFinder {
+async function threaded(
+  { pattern, literal, ignore_case, multiline }: LinePattern,
+  signal: AbortSignal,
+  turns: Turns,
+): Promise<LineFinder> {
   const source = literal ? pattern.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&') : pattern
   const flags = `${multiline ? 'gms' : ''}${ignore_case ? 'i' : ''}`
   try {
@@ -78,11 +86,18 @@ function threaded({ pattern, literal, ignore_case, multiline }: LinePattern, sig
     if (error instanceof SyntaxError) throw badPattern(error.message)
     throw error
   }
+  const endTurn = await turns.take(signal)
   let worker: Worker | undefined
   return {
     async find(text, limit, name) {
       if (!worker) {
-        worker = new Worker(THREAD, { eval: true, workerData: { source, flags, multiline } })
+        worker = new Worker(THREAD, {
+          eval: true,
+          workerData: { source, flags, multiline },
+          resourceLimits: THREAD_LIMITS,
+        })
+        // It may also fail between two files, when nobody listens.
+        worker.on('error', () => undefined)
         await once(worker, 'online', { signal })
       }
       const thread = worker
@@ -96,7 +111,15 @@ function threaded({ pattern, literal, ignore_case, multiline }: LinePattern, sig
         const timer = setTimeout(() => end(() => reject(late())), BUDGET_MS)
         const abort = (): void => end(() => reject(signal.reason))
         const answer = (numbers: readonly number[]): void => end(() => resolve(numbers))
-        const fail = (error: Error): void => end(() => reject(error))
+        const tooLarge = (cause: Error): ToolError =>
+          new ToolError(`The pattern took more memory than there is on '${name}'.`, {
+            code: 'E_TOO_LARGE',
+            retryable: false,
+            cause,
+            hint: 'Use a simpler pattern, or literal: true.',
+          })
+        const fail = (error: NodeJS.ErrnoException): void =>
+          end(() => reject(error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? tooLarge(error) : error))
         function end(settle: () => void): void {
           clearTimeout(timer)
           signal.removeEventListener('abort', abort)
@@ -109,7 +132,11 @@ function threaded({ pattern, literal, ignore_case, multiline }: LinePattern, sig
       })
     },
     async close() {
-      await worker?.terminate()
+      try {
+        await worker?.terminate()
+      } finally {
+        endTurn()
+      }
     },
   }
 }

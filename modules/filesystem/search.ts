@@ -1,4 +1,5 @@
 import {
+  type CallContext,
   compileGlob,
   type FolderEntry,
   isPegboardError,
@@ -12,6 +13,7 @@ import {
 import { badPattern, folder, path, pathsFor, type Settings, under } from './config.ts'
 import { createLineFinder, type LineFinder } from './lines.ts'
 import { textOf } from './read.ts'
+import { createTurns, type Turns } from './turns.ts'
 
 /** Folders that nobody means unless they name them. */
 const SKIPPED = new Set(['.git', 'node_modules'])
@@ -86,7 +88,23 @@ const Grep = z.object({
 /** Lines as they are shown: nobody reads a minified file in one piece. */
 const MAX_LINE = 500
 
-export const grep: ToolDef<Settings, typeof Grep> = {
+/** Expressions at work at once; each has a thread. */
+const MAX_THREADS = 3
+
+/** Every instance of the module has its own turns; it is known by its configuration, which is made when it starts. */
+export function createGrep(): ToolDef<Settings, typeof Grep> {
+  const ofInstance = new WeakMap<Settings, Turns>()
+  return {
+    ...grep,
+    run(input, ctx) {
+      const turns = ofInstance.get(ctx.config) ?? createTurns(MAX_THREADS)
+      ofInstance.set(ctx.config, turns)
+      return search(input, ctx, turns)
+    },
+  }
+}
+
+const grep: Omit<ToolDef<Settings, typeof Grep>, 'run'> = {
   title: 'Search in files',
   description:
     'Searches the text of files for a regular expression or plain text and gives matching lines with their numbers. Use find for file names. It leaves out binary and very large files, .git and node_modules.',
@@ -107,29 +125,34 @@ export const grep: ToolDef<Settings, typeof Grep> = {
     { input: { pattern: 'TODO', include: '*.ts' } },
     { input: { pattern: 'function \\w+\\(', path: 'src', context: 2 } },
   ],
-  async run(input, { config, signal }) {
-    const paths = pathsFor(config)
-    const finder = createLineFinder(input, signal)
-    const state: Search = { matches: [], files: [], counts: [], skipped: 0, found: 0 }
-    try {
-      let truncated = false
-      for await (const { file, named } of filesIn(paths, input.path, input.include)) {
-        signal.throwIfAborted()
-        const search = paths.readFile(file, (open) => searchFile(open, finder, input, config.max_file_size, state))
-        await (named ? search : search.catch(unlessGone))
-        truncated = state.found >= input.max_results
-        if (truncated) break
-      }
-      const shown = {
-        content: { matches: state.matches },
-        files_with_matches: { files: state.files },
-        count: { counts: state.counts },
-      }[input.output_mode]
-      return { ...shown, total: state.found, truncated, ...(state.skipped > 0 ? { skipped_files: state.skipped } : {}) }
-    } finally {
-      await finder.close()
+}
+
+async function search(
+  input: z.infer<typeof Grep>,
+  { config, signal }: CallContext<Settings>,
+  turns: Turns,
+): Promise<object> {
+  const paths = pathsFor(config)
+  const finder = await createLineFinder(input, signal, turns)
+  const state: Search = { matches: [], files: [], counts: [], skipped: 0, found: 0 }
+  try {
+    let truncated = false
+    for await (const { file, named } of filesIn(paths, input.path, input.include)) {
+      signal.throwIfAborted()
+      const searched = paths.readFile(file, (open) => searchFile(open, finder, input, config.max_file_size, state))
+      await (named ? searched : searched.catch(unlessGone))
+      truncated = state.found >= input.max_results
+      if (truncated) break
     }
-  },
+    const shown = {
+      content: { matches: state.matches },
+      files_with_matches: { files: state.files },
+      count: { counts: state.counts },
+    }[input.output_mode]
+    return { ...shown, total: state.found, truncated, ...(state.skipped > 0 ? { skipped_files: state.skipped } : {}) }
+  } finally {
+    await finder.close()
+  }
 }
 
 interface Search {
@@ -193,6 +216,6 @@ const short = (line: string): string => (line.length > MAX_LINE ? `${line.slice(
 
 /** Files come and go, and some are closed to us, while a tree is searched. */
 function unlessGone(error: unknown): void {
-  if (error instanceof ToolError && (error.code === 'E_TIMEOUT' || error.code === 'E_VALIDATION')) throw error
+  if (error instanceof ToolError && ['E_TIMEOUT', 'E_TOO_LARGE', 'E_VALIDATION'].includes(error.code)) throw error
   if (!isPegboardError(error)) throw error
 }

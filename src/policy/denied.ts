@@ -1,10 +1,16 @@
-import { isAbsolute } from 'node:path'
-import { compileGlob, type Matcher } from './glob.ts'
+import { isAbsolute, resolve } from 'node:path'
+import { compileGlob, compileGlobs, type Matcher } from './glob.ts'
+import { realForm } from './real.ts'
+
+/** A glob below a root, a folder below a root (and all in it), or an absolute path or glob (and all in it). */
+export type PathRule =
+  | string
+  | { readonly rule: string /** A glob: paths the rule is not about. */; readonly except: string }
 
 /** Never read, written or listed: keys, tokens, and what runs by itself. The operator may allow one by its exact path. */
-export const deniedByDefault: readonly string[] = [
+export const deniedByDefault: readonly PathRule[] = [
   '**/.env',
-  '**/.env.{local,development,production,staging,test}{,.local}',
+  { rule: '**/.env.*', except: '**/.env.{example,sample,template}' },
   '**/.ssh/**',
   '**/.gnupg/**',
   '**/.aws/**',
@@ -21,11 +27,15 @@ export const deniedByDefault: readonly string[] = [
   '**/id_{rsa,dsa,ecdsa,ed25519}',
 ]
 
-/** Read, but never written: files that make shells, editors and agents do things. */
-export const protectedByDefault: readonly string[] = [
-  '**/.git/config',
-  '**/.{bashrc,bash_profile,bash_login,bash_logout,profile,zshrc,zshenv,zprofile,zlogin}',
-  '**/.config/fish/**',
+/** Read, but never written: files that make shells, editors, agents, git and sessions do things. */
+export const protectedByDefault: readonly PathRule[] = [
+  // A folder with hooks and settings, or a file that says where such a folder is.
+  '**/.git',
+  '**/.gitconfig',
+  '**/.config/git/**',
+  '**/.{bashrc,bash_profile,bash_login,bash_logout,bash_aliases,profile,zshrc,zshenv,zprofile,zlogin,envrc}',
+  '**/.config/{fish,autostart}/**',
+  '**/.config/systemd/user/**',
   '**/.mcp.json',
   '**/.vscode/{tasks,settings,launch,mcp}.json',
   '**/.cursor/**',
@@ -34,29 +44,74 @@ export const protectedByDefault: readonly string[] = [
   '**/.gemini/**',
 ]
 
+/** Whether a path is meant: as seen from its root, with `/`, and whole. */
+export type PathTest = (below: string, absolute: string) => boolean
+
+/** A plain part, and the glob that follows it. */
+interface AbsoluteRule {
+  readonly start: string
+  readonly rest?: Matcher
+}
+
 /**
- * Compiles rules on paths. A rule is a glob below a root, a folder below a root (and all in it), or an absolute path
- * (and all in it). Case, Unicode forms and invisible characters make no difference.
+ * Compiles rules on paths. Case, Unicode forms and invisible characters make no difference. The test that comes back
+ * knows absolute rules under the path as given and under the place it really is at that moment: what was really opened
+ * is compared with them, and a folder on the way may be a link.
  */
-export function pathRules(rules: readonly string[]): (below: string, absolute: string) => boolean {
-  const relative: Matcher[] = []
-  const absolutes: Matcher[] = []
-  for (const rule of rules) {
+export function pathRules(rules: readonly PathRule[]): () => Promise<PathTest> {
+  const globs: string[] = []
+  const limited: PathTest[] = []
+  const absolutes: AbsoluteRule[] = []
+  for (const entry of rules) {
+    const { rule, except } = typeof entry === 'string' ? { rule: entry, except: undefined } : entry
     if (rule === '') continue
-    const list = isAbsolute(rule) ? absolutes : relative
-    const plain = foldPath(rule).replace(/\/+$/, '')
-    list.push(compileGlob(plain), compileGlob(`${plain}/**`))
+    if (isAbsolute(rule)) absolutes.push(...absoluteRules(rule))
+    else if (except === undefined) globs.push(andBelow(rule))
+    else {
+      const [fits, excepted] = [compileGlob(andBelow(rule)), compileGlob(foldPath(except))]
+      limited.push((below) => fits(below) && !excepted(below))
+    }
   }
-  return (below, absolute) => {
-    const [folded, whole] = [foldPath(below), foldPath(absolute)]
-    return relative.some((fits) => fits(folded)) || absolutes.some((fits) => fits(whole))
+  const relative = compileGlobs(globs)
+  return async () => {
+    const forms = await Promise.all(
+      absolutes.map(async ({ start, rest }) =>
+        [...new Set([start, await realForm(start)])].map((form) => ({ start: bare(form), rest })),
+      ),
+    )
+    const places = forms.flat()
+    return (below, absolute) => {
+      const [folded, whole] = [foldPath(below), foldPath(absolute)]
+      return (
+        relative(folded) ||
+        limited.some((fits) => fits(folded, whole)) ||
+        places.some(({ start, rest }) =>
+          rest
+            ? whole.startsWith(`${start}/`) && rest(whole.slice(start.length + 1))
+            : whole === start || whole.startsWith(`${start}/`),
+        )
+      )
+    }
   }
 }
 
+/** A rule that looks like a glob may be the plain name of a folder all the same: it is taken as both. */
+function absoluteRules(rule: string): AbsoluteRule[] {
+  const names = rule.split(/[\\/]/)
+  const wild = names.findIndex((name) => /[*?[{]/.test(name))
+  const plain = { start: resolve(rule) }
+  if (wild < 0) return [plain]
+  const start = resolve(`${names.slice(0, wild).join('/')}/`)
+  return [plain, { start, rest: compileGlob(andBelow(names.slice(wild).join('/'))) }]
+}
+
+const bare = (path: string): string => foldPath(path).replace(/\/+$/, '')
+/** `x/**` fits `x`, too. */
+const andBelow = (rule: string): string => `${bare(rule)}/**`
+
 /** What different spellings of one name have in common on any file system. */
-export const foldPath = (path: string): string =>
-  path
-    .normalize('NFKC')
-    .replaceAll(/\p{Cf}/gu, '')
-    .replaceAll('\\', '/')
-    .toLowerCase()
+export function foldPath(path: string): string {
+  // Most names are plain, and normalising a long list of them takes its time.
+  const plain = /^[\x20-\x7e]*$/.test(path) ? path : path.normalize('NFKC').replaceAll(/\p{Cf}/gu, '')
+  return plain.replaceAll('\\', '/').toLowerCase()
+}

@@ -10,26 +10,35 @@ const MAX_ALTERNATIVES = 64
  * Time is at most pattern length times path length, whoever wrote the pattern.
  * @throws RangeError for a pattern that is too long or has too many alternatives
  */
-export function compileGlob(pattern: string, ignoreCase = false): Matcher {
-  if (pattern.length > MAX_LENGTH) throw new RangeError(`a pattern may have ${MAX_LENGTH} characters`)
+export const compileGlob = (pattern: string, ignoreCase = false): Matcher => compileGlobs([pattern], ignoreCase)
+
+/** The same for several patterns at once: true when one of them fits. */
+export function compileGlobs(patterns: readonly string[], ignoreCase = false): Matcher {
   const fold = (text: string): string => (ignoreCase ? text.toLowerCase() : text)
-  const variants = alternatives(pattern.replace(/^(?:\.\/)+/, '')).map((one) =>
-    one.split('/').map((segment) => (segment === '**' ? segment : tokens(fold(segment)))),
-  )
-  return (path) => {
-    const names = fold(path)
-      .split('/')
-      .map((name) => [...name])
-    return variants.some((segments) =>
-      wild(
-        segments,
-        names,
-        (segment) => segment === '**',
-        (segment, name) => wild(segment as Token[], name, isStar, fits),
-      ),
+  const variants = patterns.flatMap((pattern) => {
+    if (pattern.length > MAX_LENGTH) throw new RangeError(`a pattern may have ${MAX_LENGTH} characters`)
+    return alternatives(pattern.replace(/^(?:\.\/)+/, '')).map((one) =>
+      one.split('/').map((name) => segment(fold(name))),
     )
+  })
+  return (path) => {
+    const names = fold(path).split('/')
+    return variants.some((segments) => wild(segments, names, isSpan, fitsName))
   }
 }
+
+/** `**`, a plain name, or one with wildcards. */
+type Segment = { readonly span: true } | string | readonly Token[]
+
+function segment(text: string): Segment {
+  if (text === '**') return { span: true }
+  const found = tokens(text)
+  return found.every((token) => token.kind === 'char') ? found.map((token) => token.char).join('') : found
+}
+
+const isSpan = (one: Segment): boolean => typeof one === 'object' && 'span' in one
+const fitsName = (one: Segment, name: string): boolean =>
+  typeof one === 'string' ? one === name : wild(one as readonly Token[], [...name], isStar, fits)
 
 type Token =
   | { readonly kind: 'star' | 'any' }

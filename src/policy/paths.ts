@@ -1,10 +1,11 @@
 import { constants, type Dirent, promises as fs } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import { setImmediate as breathe } from 'node:timers/promises'
 import { ToolError } from '../core/errors.ts'
-import { deniedByDefault, foldPath, pathRules, protectedByDefault } from './denied.ts'
 import { reported } from './errno.ts'
-import { below, checkText, isInside, LINUX, nearestFolder, nearestReal, realPathOf, realpathOrNone } from './real.ts'
+import { createFence, type Fence } from './fence.ts'
+import { checkText, isInside, LINUX, nearestFolder, nearestReal, realPathOf, realpathOrNone } from './real.ts'
 import { makeFolder, type Placed, type WriteOptions, type Written, writeFile } from './write.ts'
 
 export interface PathsOptions {
@@ -63,24 +64,18 @@ export interface Paths {
   makeFolder(path: string, options?: { readonly parents?: boolean }): Promise<Written>
 }
 
-interface Root {
-  readonly given: string
-  /** Where it really is; undefined while it does not exist. */
-  readonly real: string | undefined
-}
-
 const { O_RDONLY, O_NONBLOCK = 0, O_NOCTTY = 0, O_DIRECTORY = 0 } = constants
 /** What looks like files there are doors to the system. */
 const PSEUDO = /^\/(?:proc|sys|dev)(?:\/|$)/
+
+/** Entries looked at before others get a turn. */
+const BATCH = 500
 
 export function createPaths(options: PathsOptions): Paths {
   const { setting = 'modules.filesystem.config' } = options
   const roots = options.roots.map((root) => resolve(root))
   const writeRoots = (options.writeRoots ?? roots).map((root) => resolve(root))
-  const allowed = new Set((options.allowed ?? []).map((path) => resolve(path)))
-  const isDeniedByRule = pathRules([...deniedByDefault, ...(options.denied ?? [])])
-  const isProtectedByRule = pathRules([...protectedByDefault, ...(options.protected ?? [])])
-  const denyNames = new Set((options.denyNames ?? []).map(foldPath))
+  const fenceNow = createFence({ ...options, roots })
 
   const outside = (shown: string): ToolError =>
     new ToolError(`'${shown}' is outside the allowed folders (${setting}.roots).`, {
@@ -93,77 +88,52 @@ export function createPaths(options: PathsOptions): Paths {
       hint: 'Use another path.',
     })
 
-  const realRoots = (): Promise<Root[]> =>
-    Promise.all(roots.map(async (given) => ({ given, real: await realpathOrNone(given) })))
-
-  /** The root a real path lies in, the innermost if they are nested. */
-  function rootOf(real: string, all: readonly Root[]): string | undefined {
-    const around = all.flatMap((root) => (root.real !== undefined && isInside(real, root.real) ? [root.real] : []))
-    return around.sort((a, b) => b.length - a.length)[0]
-  }
-
-  function isDenied(real: string, root: string): boolean {
-    if (allowed.has(real)) return false
-    return (
-      isDeniedByRule(below(real, root), real) ||
-      real
-        .slice(root.length)
-        .split(sep)
-        .some((name) => denyNames.has(foldPath(name)))
-    )
-  }
-
   /** Where the caller means, before anything is touched. */
-  async function locate(path: string): Promise<{ readonly absolute: string; readonly all: readonly Root[] }> {
+  async function locate(path: string): Promise<{ readonly absolute: string; readonly fence: Fence }> {
     checkText(path)
     const base = roots[0]
     if (base === undefined) throw outside(path)
     const absolute = resolve(base, path)
-    const all = await realRoots()
-    if (all[0]?.real === undefined)
+    const fence = await fenceNow()
+    if (fence.roots[0]?.real === undefined)
       throw new ToolError(`The allowed folder does not exist yet (${setting}.roots).`, {
         code: 'E_NOT_FOUND',
         hint: 'The operator has to make it.',
       })
-    const root = all.find(
+    const root = fence.roots.find(
       ({ given, real }) => isInside(absolute, given) || (real !== undefined && isInside(absolute, real)),
     )
     if (!root) throw outside(path)
     const lexical = isInside(absolute, root.given) ? root.given : (root.real as string)
     // A denied name is denied whatever it leads to.
-    if (isDenied(absolute, lexical)) throw deniedError(path)
+    if (fence.isDenied(absolute, lexical)) throw deniedError(path)
     // What lies beyond a link that leads out must not even be told to exist or not.
-    if (rootOf(await nearestReal(absolute), all) === undefined) throw outside(path)
-    return { absolute, all }
+    if (fence.rootOf(await nearestReal(absolute)) === undefined) throw outside(path)
+    return { absolute, fence }
   }
 
   /** Checks what was really opened. */
-  function verify(real: string, all: readonly Root[], shown: string): string {
-    const root = rootOf(real, all)
+  function verify(real: string, fence: Fence, shown: string): string {
+    const root = fence.rootOf(real)
     if (root === undefined) throw outside(shown)
-    if (isDenied(real, root)) throw deniedError(shown)
+    if (fence.isDenied(real, root)) throw deniedError(shown)
     if (LINUX && PSEUDO.test(real))
       throw new ToolError(`'${shown}' is not a regular file.`, { code: 'E_NOT_REGULAR_FILE' })
     return root
   }
 
-  function nameOf(real: string, all: readonly Root[]): string {
-    const first = all[0]?.real
-    return first !== undefined && isInside(real, first) ? below(real, first) || '.' : real.split(sep).join('/')
-  }
-
   async function readFile<T>(path: string, use: (file: OpenFile) => Promise<T>): Promise<T> {
-    const { absolute, all } = await locate(path)
+    const { absolute, fence } = await locate(path)
     const handle = await reported(path, () => fs.open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY))
     try {
       const real = await realPathOf(handle, absolute)
-      verify(real, all, path)
+      verify(real, fence, path)
       const stat = await handle.stat()
       if (!stat.isFile())
         throw new ToolError(`'${path}' is ${stat.isDirectory() ? 'a folder' : 'not a regular file'}.`, {
           code: 'E_NOT_REGULAR_FILE',
         })
-      return await use({ handle, path: nameOf(real, all), size: stat.size, mtime: stat.mtime })
+      return await use({ handle, path: fence.nameOf(real), size: stat.size, mtime: stat.mtime })
     } finally {
       await handle.close()
     }
@@ -176,88 +146,88 @@ export function createPaths(options: PathsOptions): Paths {
   async function inFolder<T>(
     shown: string,
     absolute: string,
-    all: readonly Root[],
+    fence: Fence,
     use: (anchor: string, real: string) => Promise<T>,
   ): Promise<T> {
     if (!LINUX) {
       const real = await reported(shown, () => fs.realpath(absolute))
-      verify(real, all, shown)
+      verify(real, fence, shown)
       return await use(real, real)
     }
     const handle = await reported(shown, () => fs.open(absolute, O_RDONLY | O_DIRECTORY))
     try {
       const real = await realPathOf(handle, absolute)
-      verify(real, all, shown)
+      verify(real, fence, shown)
       return await use(`/proc/self/fd/${handle.fd}`, real)
     } finally {
       await handle.close()
     }
   }
 
-  const list = (shown: string, absolute: string, all: readonly Root[]): Promise<OpenFolder> =>
-    inFolder(shown, absolute, all, async (anchor, real) => {
-      const root = rootOf(real, all) as string
-      const found = await reported(shown, () => fs.readdir(anchor, { withFileTypes: true }))
-      const entries = found
-        .filter((entry) => !isDenied(join(real, entry.name), root))
-        .map(
-          (entry): FolderEntry => ({
-            name: entry.name,
-            path: nameOf(join(real, entry.name), all),
-            kind: kindOf(entry),
-          }),
-        )
-      return { path: nameOf(real, all), entries: entries.sort((a, b) => (a.name < b.name ? -1 : 1)) }
+  const list = (shown: string, absolute: string, fence: Fence): Promise<OpenFolder> =>
+    inFolder(shown, absolute, fence, async (anchor, real) => {
+      const root = fence.rootOf(real) as string
+      const entries: FolderEntry[] = []
+      await reported(shown, async () => {
+        // Each batch is waited for, so others get their turn meanwhile. The loop closes the folder.
+        for await (const entry of await fs.opendir(anchor, { bufferSize: BATCH })) {
+          const path = join(real, entry.name)
+          if (!fence.isDenied(path, root))
+            entries.push({ name: entry.name, path: fence.nameOf(path), kind: kindOf(entry) })
+        }
+      })
+      return { path: fence.nameOf(real), entries: entries.sort((a, b) => (a.name < b.name ? -1 : 1)) }
     })
 
   async function* walkFrom(
     folder: OpenFolder,
-    all: readonly Root[],
+    fence: Fence,
     skip: (entry: FolderEntry) => boolean,
   ): AsyncGenerator<FolderEntry> {
-    for (const entry of folder.entries) {
+    for (const [index, entry] of folder.entries.entries()) {
+      if (index % BATCH === BATCH - 1) await breathe()
       yield entry
       if (entry.kind !== 'dir' || skip(entry)) continue
       let inner: OpenFolder
       try {
-        inner = await list(entry.path, resolve(roots[0] ?? '', entry.path), all)
+        inner = await list(entry.path, resolve(roots[0] ?? '', entry.path), fence)
       } catch (error) {
         // Gone, or closed to us: the rest of the tree still counts.
         if (error instanceof ToolError) continue
         throw error
       }
-      yield* walkFrom(inner, all, skip)
+      yield* walkFrom(inner, fence, skip)
     }
   }
 
   /** The folder a new or existing entry lies in and its name there, ready for writing. */
   async function place(path: string, use: (placed: Placed) => Promise<Written>): Promise<Written> {
-    const { absolute, all } = await locate(path)
+    const { absolute, fence } = await locate(path)
     if (options.readonly)
       throw new ToolError('Writing is switched off.', {
         code: 'E_READ_ONLY',
         hint: `Set ${setting}.readonly to false.`,
       })
     const checkWrite = async (real: string): Promise<void> => {
-      const root = verify(real, all, path)
+      const root = verify(real, fence, path)
       const writable = await Promise.all(writeRoots.map(realpathOrNone))
       if (!writable.some((one) => one !== undefined && isInside(real, one)))
         throw new ToolError(`'${path}' may be read, not written.`, {
           code: 'E_READ_ONLY',
           hint: `${setting}.write_roots says where writing is allowed.`,
         })
-      if (!allowed.has(real) && isProtectedByRule(below(real, root), real)) throw deniedError(path)
+      if (fence.isProtected(real, root)) throw deniedError(path)
     }
-    if (all.some(({ given, real }) => absolute === given || absolute === real))
-      return await inFolder(path, absolute, all, async (_anchor, real) => {
-        throw new ToolError(`'${nameOf(real, all)}' is one of the allowed folders itself and exists already.`, {
+    if (fence.roots.some(({ given, real }) => absolute === given || absolute === real))
+      return await inFolder(path, absolute, fence, async (_anchor, real) => {
+        throw new ToolError(`'${fence.nameOf(real)}' is one of the allowed folders itself and exists already.`, {
           code: 'E_NOT_REGULAR_FILE',
           hint: 'Name something in it.',
         })
       })
     const existing = await nearestFolder(dirname(absolute))
     const missing = relative(existing, dirname(absolute)).split(sep).filter(Boolean)
-    return await inFolder(path, existing, all, (anchor, real) =>
+    return await inFolder(path, existing, fence, (anchor, real) =>
       use({
         shown: path,
         anchor,
@@ -265,8 +235,8 @@ export function createPaths(options: PathsOptions): Paths {
         missing,
         name: basename(absolute),
         checkWrite,
-        nameOf: (one) => nameOf(one, all),
-        inner: (outer, name, then) => inFolder(path, join(outer, name), all, then),
+        nameOf: fence.nameOf,
+        inner: (outer, name, then) => inFolder(path, join(outer, name), fence, then),
       }),
     )
   }
@@ -275,12 +245,12 @@ export function createPaths(options: PathsOptions): Paths {
     roots,
     readFile,
     async listFolder(path) {
-      const { absolute, all } = await locate(path)
-      return await list(path, absolute, all)
+      const { absolute, fence } = await locate(path)
+      return await list(path, absolute, fence)
     },
     async *walk(path, skip = () => false) {
-      const { absolute, all } = await locate(path)
-      yield* walkFrom(await list(path, absolute, all), all, skip)
+      const { absolute, fence } = await locate(path)
+      yield* walkFrom(await list(path, absolute, fence), fence, skip)
     },
     writeFile: (path, data, how = {}) => place(path, (placed) => writeFile(placed, data, how)),
     makeFolder: (path, how = {}) => place(path, (placed) => makeFolder(placed, how.parents ?? true)),

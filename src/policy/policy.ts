@@ -20,7 +20,10 @@ export const policyOptions = z.strictObject({
     .enum(['read', 'write', 'destructive'])
     .default('destructive')
     .describe('Tools that do worse than this do not exist for clients.'),
-  deny: z.array(z.string()).default([]).describe('Tools that do not exist for clients, by id or any of their names, such as "*.delete_*".'),
+  deny: z
+    .array(z.string())
+    .default([])
+    .describe('Tools that do not exist for clients, by id or any of their names, such as "*.delete_*".'),
 })
 
 export type Constraints = z.infer<typeof constraintsOptions>

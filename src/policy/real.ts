@@ -1,12 +1,14 @@
 import { promises as fs } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import { dirname, relative, sep } from 'node:path'
+import { basename, dirname, join, resolve, sep } from 'node:path'
 import { ToolError } from '../core/errors.ts'
 
 /** Descriptors have names there: what was really opened can be asked for. */
 export const LINUX = process.platform === 'linux'
 
 const WINDOWS = process.platform === 'win32'
+/** As many links in a row as systems follow. */
+const MAX_HOPS = 40
 const RESERVED = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i
 
 /** @throws ToolError E_VALIDATION for text that no file system should be asked about */
@@ -26,8 +28,9 @@ export function checkText(path: string): void {
 export const isInside = (path: string, root: string): boolean =>
   path === root || path.startsWith(root.endsWith(sep) ? root : root + sep)
 
-/** A real path as seen from a root, with `/`. */
-export const below = (real: string, root: string): string => relative(root, real).split(sep).join('/')
+/** A path inside a root as seen from there, with `/`. */
+export const below = (path: string, root: string): string =>
+  path.slice(root.endsWith(sep) ? root.length : root.length + 1).replaceAll(sep, '/')
 
 /** Where an open descriptor really is. Elsewhere than on Linux: the path's real place, if it is still the same file. */
 export async function realPathOf(handle: FileHandle, absolute: string): Promise<string> {
@@ -53,6 +56,24 @@ export async function nearestReal(absolute: string): Promise<string> {
   for (let path = absolute; ; path = dirname(path)) {
     const real = await realpathOrNone(path)
     if (real !== undefined || path === dirname(path)) return real ?? path
+  }
+}
+
+/** Where something really is, or would be if it were made: links on the way are followed, even those that lead nowhere yet. */
+export async function realForm(absolute: string, hops = 0): Promise<string> {
+  const real = await realpathOrNone(absolute)
+  if (real !== undefined || absolute === dirname(absolute)) return real ?? absolute
+  const folder = await realForm(dirname(absolute), hops)
+  const target = hops < MAX_HOPS ? await linkTarget(absolute) : undefined
+  return target === undefined ? join(folder, basename(absolute)) : await realForm(resolve(folder, target), hops + 1)
+}
+
+async function linkTarget(path: string): Promise<string | undefined> {
+  try {
+    return await fs.readlink(path)
+  } catch (error) {
+    if (isGone(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return undefined
+    throw error
   }
 }
 

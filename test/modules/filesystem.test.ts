@@ -213,6 +213,25 @@ describe('grep', () => {
     await expect(call('grep', { pattern: '(' })).rejects.toMatchObject({ code: 'E_VALIDATION' })
   })
 
+  it('has three expressions at work at once; the others wait until it is their turn or their call ends', async () => {
+    await put(root, { 'evil.txt': 'a'.repeat(1_000_000) })
+    const threads = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'MessagePort').length
+    const before = threads()
+    const abort = new AbortController()
+    const input = { pattern: '(a+)+$b', path: 'evil.txt' }
+    const evil = Array.from({ length: 12 }, (_, index) =>
+      found
+        .run('filesystem.grep', input, index < 4 ? {} : { signal: abort.signal })
+        .then(() => 'done')
+        .catch((error: { code?: string; name?: string }) => error.code ?? error.name),
+    )
+    await new Promise((resolve) => setTimeout(resolve, 400))
+    expect(threads() - before).toBeLessThanOrEqual(3)
+    abort.abort()
+    expect((await Promise.all(evil)).filter((one) => one === 'E_TIMEOUT')).toHaveLength(4)
+    expect(await lines({ pattern: '^export' })).toEqual(['sub/c.ts:1'])
+  })
+
   it('leaves out binary and too large files, and says how many', async () => {
     await writeFile(join(root, 'x.bin'), Buffer.from('const\0'))
     expect(await call('grep', { pattern: 'export' })).toMatchObject({ total: 1, skipped_files: 1 })
@@ -296,5 +315,40 @@ describe('write and mkdir', () => {
       await expect(call('write', { path, content: 'x' }), path).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
     expect(await call('ls')).toMatchObject({ entries: [{ path: 'modules', kind: 'dir' }] })
     await mkdir(join(root, 'ok'))
+  })
+
+  it('never touch it through the real path of a folder that was configured as a link', async () => {
+    const top = await tempDir({
+      'real/state/token': 'secret',
+      'real/pegboard.json': '{}',
+      'real/modules/mine.mjs': '//',
+    })
+    const home = join(top, 'home')
+    await symlink(join(top, 'real'), home)
+    found = await bench(
+      {},
+      {
+        bundledDirs,
+        modulesDir: join(home, 'modules'),
+        autoload: false,
+        settings: { filesystem: { config: { roots: ['{{workspace}}'] } } },
+        vars: {
+          workspace: home,
+          state_dir: join(home, 'state'),
+          cache_dir: join(home, 'cache'),
+          config_file: join(home, 'pegboard.json'),
+          env: {},
+        },
+      },
+    )
+    expect((await found.loader.loadAll()).failed).toEqual([])
+    for (const dir of ['', home, join(top, 'real')]) {
+      for (const name of ['state/token', 'pegboard.json'])
+        await expect(call('read', { path: join(dir, name) })).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
+      for (const name of ['state/token', 'pegboard.json', 'modules/new.mjs'])
+        await expect(call('write', { path: join(dir, name), content: '' })).rejects.toMatchObject({
+          code: 'E_PATH_DENIED',
+        })
+    }
   })
 })

@@ -1,0 +1,66 @@
+import { resolve, sep } from 'node:path'
+import { deniedByDefault, foldPath, pathRules, protectedByDefault } from './denied.ts'
+import { below, isInside, realForm, realpathOrNone } from './real.ts'
+
+export interface FenceOptions {
+  readonly roots: readonly string[]
+  readonly allowed?: readonly string[]
+  readonly denied?: readonly string[]
+  readonly denyNames?: readonly string[]
+  readonly protected?: readonly string[]
+}
+
+export interface Root {
+  readonly given: string
+  /** Where it really is; undefined while it does not exist. */
+  readonly real: string | undefined
+}
+
+/** What is inside and what is denied, with links as they are at one moment. */
+export interface Fence {
+  readonly roots: readonly Root[]
+  /** The root a real path lies in, the innermost if they are nested. */
+  rootOf(real: string): string | undefined
+  isDenied(path: string, root: string): boolean
+  /** May be read, not written. */
+  isProtected(path: string, root: string): boolean
+  /** How results name a real path. */
+  nameOf(real: string): string
+}
+
+/** Every rule that names an absolute path holds for the path as given and for where it really is. */
+export function createFence(options: FenceOptions): () => Promise<Fence> {
+  const { roots } = options
+  const given = (options.allowed ?? []).map((path) => resolve(path))
+  const deniedNow = pathRules([...deniedByDefault, ...(options.denied ?? [])])
+  const protectedNow = pathRules([...protectedByDefault, ...(options.protected ?? [])])
+  const denyNames = new Set((options.denyNames ?? []).map(foldPath))
+
+  return async () => {
+    const [all, isDeniedByRule, isProtectedByRule, really] = await Promise.all([
+      Promise.all(roots.map(async (root): Promise<Root> => ({ given: root, real: await realpathOrNone(root) }))),
+      deniedNow(),
+      protectedNow(),
+      Promise.all(given.map((path) => realForm(path))),
+    ])
+    const allowed = new Set([...given, ...really])
+    const first = all[0]?.real
+    return {
+      roots: all,
+      rootOf: (real) =>
+        all
+          .flatMap((root) => (root.real !== undefined && isInside(real, root.real) ? [root.real] : []))
+          .sort((a, b) => b.length - a.length)[0],
+      isDenied: (path, root) =>
+        !allowed.has(path) &&
+        (isDeniedByRule(below(path, root), path) ||
+          path
+            .slice(root.length)
+            .split(sep)
+            .some((name) => denyNames.has(foldPath(name)))),
+      isProtected: (path, root) => !allowed.has(path) && isProtectedByRule(below(path, root), path),
+      nameOf: (real) =>
+        first !== undefined && isInside(real, first) ? below(real, first) || '.' : real.replaceAll(sep, '/'),
+    }
+  }
+}
