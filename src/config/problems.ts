@@ -72,7 +72,7 @@ export function createProblems(shown: string, lines: ReadonlyMap<string, number>
       const sorted = [...found].sort((a, b) => (a.line ?? 0) - (b.line ?? 0))
       const said = ({ line, text }: (typeof found)[number]): string =>
         line === undefined ? text : `line ${line}: ${text}`
-      if (sorted.length === 1) throw new PegboardError('E_CONFIG_INVALID', `${shown}, ${said(first)}.`)
+      if (sorted.length === 1) throw new PegboardError('E_CONFIG_INVALID', `${shown}, ${said(first)}`)
       const list = sorted.map((problem) => `\n  ${said(problem)}`).join('')
       throw new PegboardError('E_CONFIG_INVALID', `${shown} has ${sorted.length} problems:${list}\n`, {
         hint: 'Correct the named keys.',

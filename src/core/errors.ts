@@ -84,7 +84,7 @@ export const errorCatalogue = {
   E_INTERNAL: {
     audience: 'model',
     retryable: false,
-    meaning: 'The tool broke; the details are in the server log.',
+    meaning: 'The tool broke in a way its author did not foresee; the details are in the server log.',
     next: 'Give the operator the correlation id.',
   },
   E_UPSTREAM_UNAVAILABLE: {
@@ -150,7 +150,7 @@ export const errorCatalogue = {
   E_CONFIG_INVALID: {
     audience: 'operator',
     retryable: false,
-    meaning: 'The configuration has an unknown key or a wrong value.',
+    meaning: 'The configuration has an unknown key, or a value that cannot be used.',
     next: 'Correct the named key.',
   },
   E_CONFIG_MISSING: {

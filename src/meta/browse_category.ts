@@ -48,6 +48,7 @@ export const browseCategory = (host: Host): MetaTool => ({
     return valueResult({
       category: owner.id,
       summary: owner.summary,
+      ...(owner.state === 'ready' ? {} : { state: owner.state, ...(owner.reason ? { reason: owner.reason } : {}) }),
       tools,
       page,
       page_size: pageSize,

@@ -36,7 +36,7 @@ export const searchTools = (host: Host): MetaTool => ({
       const entry = view.byId.get(id)
       return entry ? [row(entry, score, input.detail === 'full')] : []
     })
-    const hint = tools.length === 0 ? { hint: 'Nothing matches. Try other words, or list_categories.' } : {}
+    const hint = hintFor(view, tools.length)
     return valueResult({ tools, count: tools.length, query, ...hint })
   },
 })
@@ -62,6 +62,21 @@ const clip = (line: string, max: number): string => {
   if (line.length <= max) return line
   const cut = line.lastIndexOf(', ', max - 2)
   return `${line.slice(0, cut > 0 ? cut : max - 1)}, …`
+}
+
+/** Servers that have not told their tools yet may have the right one. */
+function hintFor(view: View, count: number): { readonly hint?: string } {
+  const late = view.owners.filter(
+    ({ id, state }) => view.count(id) === 0 && (state === 'connecting' || state === 'configured'),
+  )
+  if (late.length > 0)
+    return {
+      hint: `Still connecting: ${late
+        .slice(0, 5)
+        .map(({ id }) => id)
+        .join(', ')}. Search again shortly.`,
+    }
+  return count === 0 ? { hint: 'Nothing matches. Try other words, or list_categories.' } : {}
 }
 
 /** What lies behind the doors, in a line. */

@@ -157,6 +157,10 @@ describe('ten cold servers at a small window', () => {
       'list_categories',
       'browse_category',
     ])
+    const nothing = answerOf(await client.callTool({ name: 'search_tools', arguments: { query: 'qqqq zzzz' } }))
+    expect(nothing.hint).toMatch(/^Still connecting: mcp_cold0, /)
+    const cold = answerOf(await client.callTool({ name: 'browse_category', arguments: { category: 'cold3' } }))
+    expect(['connecting', 'configured']).toContain(cold.state)
     const { tool_injection, why } = answerOf(await client.callTool({ name: 'list_categories', arguments: {} }))
     expect(tool_injection).toBe('discovery')
     expect(why).toContain('10 servers never seen, counted as 20 tools each')
