@@ -14,7 +14,7 @@ import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
-import { ownPackage, type Package } from './package.ts'
+import { ownPackage } from './package.ts'
 import { createPolicy, type Policy } from './policy/policy.ts'
 import { createToolSearch, type SearchSource } from './search/index.ts'
 import type { ServerHost } from './server/host.ts'
@@ -41,7 +41,6 @@ export interface App extends Host {
   readonly surface: Surface
   readonly loader: Loader
   readonly upstreams: Upstreams
-  readonly package: Package
   /** What a transport needs. */
   readonly server: ServerHost
   /** How tools would be shown to a caller who came now; nothing is remembered. */
@@ -183,13 +182,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     surface,
     loader,
     upstreams,
-    package: own,
     server,
     explainExposure: (caller, change) => decideExposure(views.viewFor(caller), { ...current.exposure, ...change }),
-    listedTokens: (caller, mode) =>
-      estimateTokens(
-        JSON.stringify(surface.list(caller, { ...decideExposure(views.viewFor(caller), current.exposure), mode })),
-      ),
+    listedTokens: (caller, mode) => estimateTokens(JSON.stringify(surface.list(caller, mode))),
     forget: (session) => exposures.forget(session),
     failed: server.failed,
     unknownActions: () => rules.unknownActions(catalog.snapshot().tools),

@@ -3,7 +3,7 @@ import { PegboardError } from '../core/errors.ts'
 import { checkArguments } from '../core/guard.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { CallRequest } from '../exec/call.ts'
-import type { Exposure } from '../view/exposure.ts'
+import type { Mode } from '../view/exposure.ts'
 import { type ListedTool, listCompact, listTool } from '../view/listing.ts'
 import { browseCategory } from './browse_category.ts'
 import { executeTool } from './execute_tool.ts'
@@ -15,7 +15,7 @@ import { searchTools } from './search_tools.ts'
 /** What clients get: the listed tools, and one door through which every name is called. */
 export interface Surface {
   /** In the order clients should see; equal for equal views. */
-  list(caller: Caller, exposure: Exposure): readonly ListedTool[]
+  list(caller: Caller, mode: Mode): readonly ListedTool[]
   /** Runs a meta-tool or any tool the caller sees. @throws PegboardError */
   call(request: CallRequest): Promise<ToolResult>
   readonly metaNames: readonly string[]
@@ -58,10 +58,10 @@ export function createSurface(host: Host, options: { readonly pinned: () => read
 
   return {
     metaNames: META_NAMES,
-    list(caller, exposure) {
+    list(caller, mode) {
       const view = host.view(caller)
-      if (exposure.mode === 'direct') return view.tools.map(listTool)
-      if (exposure.mode === 'compact') return [...listMeta(caller), ...view.tools.map(listCompact)]
+      if (mode === 'direct') return view.tools.map(listTool)
+      if (mode === 'compact') return [...listMeta(caller), ...view.tools.map(listCompact)]
       const pinned = options.pinned().flatMap((name) => {
         const found = view.resolve(name)
         return found.kind === 'found' ? [listTool(found.tool)] : []

@@ -199,7 +199,7 @@ export function createLane(options: LaneOptions): Lane {
       if (method === 'logging/setLevel') logLevel = message.params?.level
       if (method === 'ping') answer(id, {})
       else if (method === 'tools/list') {
-        answer(id, { tools: host.surface.list(caller, host.exposure(caller)) })
+        answer(id, { tools: host.surface.list(caller, host.exposure(caller).mode) })
         options.onListed?.()
       } else return false
       return true

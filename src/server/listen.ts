@@ -35,14 +35,7 @@ export async function listenHttp({ host, settings, token, clock, forget }: Liste
         ...(sessionId === undefined ? {} : { session: sessionId }),
       })
       if (era === 'modern') return instance
-      const { server } = instance.server
-      const gone = (): undefined => undefined
-      const stop = notifier.add({
-        caller: instance.caller,
-        toolsChanged: () => void server.sendToolListChanged().catch(gone),
-        promptsChanged: () => void server.sendPromptListChanged().catch(gone),
-        resourcesChanged: () => void server.sendResourceListChanged().catch(gone),
-      })
+      const stop = notifier.add(instance)
       return {
         server: instance.server,
         dispose() {

@@ -32,7 +32,7 @@ export function createNotifier(host: ServerHost, clock: Clock): Notifier {
   const digest = (listener: Listener): string => {
     const caller = listener.caller()
     return createHash('sha256')
-      .update(JSON.stringify(host.surface.list(caller, host.exposure(caller))))
+      .update(JSON.stringify(host.surface.list(caller, host.exposure(caller).mode)))
       .digest('base64')
   }
 

@@ -13,13 +13,13 @@ import { type Connection, callerOf } from './caller.ts'
 import { serverCapabilities } from './capabilities.ts'
 import type { ServerHost } from './host.ts'
 import { instructionsFor } from './instructions.ts'
+import type { Listener } from './notify.ts'
 import { asProtocolError, passThrough } from './passthrough.ts'
 import { ownerOfResource } from './route.ts'
 
 /** One MCP server instance over the shared catalogue: cheap, made per connection (2025) or per request (2026). */
-export interface McpInstance {
+export interface McpInstance extends Listener {
   readonly server: Instance
-  caller(): Caller
   /** The fast lane hands over a first answer it got, so that the call is not made twice. */
   answered(id: string | number, result: McpResult): void
   dispose(): void
@@ -106,7 +106,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
 
   server.setRequestHandler('tools/list', (_request, ctx) => {
     const caller = callerNow(ctx)
-    return { tools: host.surface.list(caller, host.exposure(caller)) } as never
+    return { tools: host.surface.list(caller, host.exposure(caller).mode) } as never
   })
 
   server.setRequestHandler('tools/call', async (request, ctx) => {
@@ -166,6 +166,9 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
   return {
     server: mcp,
     caller: () => callerNow(),
+    toolsChanged: () => void server.sendToolListChanged().catch(gone),
+    promptsChanged: () => void server.sendPromptListChanged().catch(gone),
+    resourcesChanged: () => void server.sendResourceListChanged().catch(gone),
     answered: (id, result) => early.set(id, result),
     dispose() {
       stopListening?.()
@@ -183,6 +186,9 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
 
 const envelopeOf = (ctx: ServerContext | undefined): Readonly<Record<string, unknown>> | undefined =>
   ctx?.mcpReq.envelope as Record<string, unknown> | undefined
+
+/** A client that went away needs not be told; its end is noticed elsewhere. */
+const gone = (): undefined => undefined
 
 /** How long a person may take over a question. */
 const HUMAN_MS = 10 * 60_000

@@ -107,21 +107,9 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       if (!lane.opening()) {
         stopNotifying = notifier.add({
           caller: () => started.instance()?.caller() ?? lane.caller(),
-          toolsChanged: () =>
-            void started
-              .instance()
-              ?.server.server.sendToolListChanged()
-              .catch(() => undefined),
-          promptsChanged: () =>
-            void started
-              .instance()
-              ?.server.server.sendPromptListChanged()
-              .catch(() => undefined),
-          resourcesChanged: () =>
-            void started
-              .instance()
-              ?.server.server.sendResourceListChanged()
-              .catch(() => undefined),
+          toolsChanged: () => started.instance()?.toolsChanged(),
+          promptsChanged: () => started.instance()?.promptsChanged(),
+          resourcesChanged: () => started.instance()?.resourcesChanged(),
         })
       }
       return started

@@ -38,12 +38,8 @@ export function listTool(entry: ViewTool): ListedTool {
       description: entry.description || tool.title || tool.id,
       inputSchema: portable(entry.input.json),
       ...(output ? { outputSchema: output } : {}),
-      annotations: tool.origin === 'module' ? hintsOf(tool.effect, tool.idempotent, tool.openWorld) : {},
+      ...(tool.origin === 'module' ? { annotations: hintsOf(tool.effect, tool.idempotent, tool.openWorld) } : {}),
       ...tool.extra,
-    }
-    if (tool.origin === 'upstream' && !('annotations' in tool.extra)) {
-      const { annotations: _none, ...rest } = made
-      made = rest as ListedTool
     }
     listed.set(entry, made)
   }
