@@ -12,6 +12,10 @@ export interface SearchSource {
   /** JSON Schema of the arguments. */
   readonly inputJson: Record<string, unknown>
   readonly origin: 'module' | 'upstream'
+  /** What the module or server says of itself. */
+  readonly moduleDescription?: string
+  /** The module's own groups of words that mean the same. */
+  readonly synonyms?: readonly (readonly string[])[]
 }
 
 /** One weighted stretch of text. `weight` scales the term count before the (single) saturation. */

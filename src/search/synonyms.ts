@@ -1,6 +1,6 @@
 /**
- * Words for the same act or thing, English and French, without accents. A group is indexed as one extra term beside the
- * words themselves, so a synonym matches, and a literal match (word and group) always scores above it.
+ * Words for the same act or thing, English and French, without accents. A query
+ * word also matches the other words of its group, and a literal match (word, stem and group) always scores above those.
  */
 const GROUPS: readonly string[] = [
   'read open view show cat lire ouvrir afficher voir consulter',
@@ -58,14 +58,25 @@ const GROUPS: readonly string[] = [
   'news actualites article',
 ]
 
-/** Stem → the term that stands for its group (`#7`, which no text can contain). */
-export function synonymTerms(stemOf: (word: string) => string): ReadonlyMap<string, string> {
-  const terms = new Map<string, string>()
-  GROUPS.forEach((group, index) => {
+/** Which group a stem belongs to, and the stems of every group. */
+export interface SynonymGroups {
+  readonly groupOf: ReadonlyMap<string, number>
+  readonly stemsOf: readonly (readonly string[])[]
+}
+
+/** The groups by stem. A word of several groups belongs to the first. */
+export function synonymGroups(stemOf: (word: string) => string): SynonymGroups {
+  const groupOf = new Map<string, number>()
+  const stemsOf: string[][] = []
+  for (const group of GROUPS) {
+    const stems: string[] = []
     for (const word of group.split(' ')) {
       const stem = stemOf(word)
-      if (!terms.has(stem)) terms.set(stem, `#${index}`)
+      if (groupOf.has(stem)) continue
+      groupOf.set(stem, stemsOf.length)
+      stems.push(stem)
     }
-  })
-  return terms
+    stemsOf.push(stems)
+  }
+  return { groupOf, stemsOf }
 }

@@ -5,7 +5,7 @@ export interface Word {
 }
 
 const MAX_WORD = 48
-const WORD_ASCII = /[A-Za-z0-9]+/g
+const WHOLE: readonly string[] = []
 const WORD_ANY = /[\p{L}\p{M}\p{N}]+/gu
 const PARTS_ASCII = /[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+/g
 const PARTS_ANY = /\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}+/gu
@@ -13,13 +13,15 @@ const PARTS_ANY = /\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}+/gu
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー]+/gu
 const NOT_ASCII = /[^\x00-\x7f]/
+/** Latin, Greek and Cyrillic accents, Hebrew points, Arabic vowel signs, hamzas and the stretching line. */
+const MARKS = /[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u065f\u0670]/g
 const LETTERS: Readonly<Record<string, string>> = { ß: 'ss', œ: 'oe', æ: 'ae', ø: 'o', ł: 'l', đ: 'd', ı: 'i' }
 
 /** Accents off, compatibility forms folded; case is kept, because it marks word borders in camelCase. */
 function fold(text: string): string {
   return text
     .normalize('NFKD')
-    .replace(/[\u0300-\u036f]/g, '')
+    .replace(MARKS, '')
     .normalize('NFC')
     .replace(/[ßœæøłđı]/g, (letter) => LETTERS[letter] ?? letter)
 }
@@ -28,7 +30,7 @@ function fold(text: string): string {
 export function wordsOf(text: string): Word[] {
   const words: Word[] = []
   if (!NOT_ASCII.test(text)) {
-    for (const word of text.match(WORD_ASCII) ?? []) pushWord(word, PARTS_ASCII, words)
+    pushAscii(text, words)
     return words
   }
   for (const run of fold(text).match(WORD_ANY) ?? []) {
@@ -47,18 +49,51 @@ export function wordsOf(text: string): Word[] {
   return words
 }
 
+/** Runs of ASCII letters and digits. Most words of most catalogues: found without a regular expression. */
+function pushAscii(text: string, words: Word[]): void {
+  let start = -1
+  /** Whether the word changes kind inside: a digit next to a letter, or a capital that is not its first. */
+  let joined = false
+  let before = OTHER
+  for (let at = 0; at <= text.length; at++) {
+    const kind = at < text.length ? kindOf(text.charCodeAt(at)) : OTHER
+    if (kind !== OTHER) {
+      if (before === OTHER) {
+        start = at
+        joined = false
+      } else if (kind !== before && !(before === UPPER && kind === LOWER && at === start + 1)) joined = true
+    } else if (before !== OTHER) {
+      const word = text.slice(start, at)
+      if (joined) pushWord(word, PARTS_ASCII, words)
+      else if (word.length > 1 && word.length <= MAX_WORD) words.push({ text: word.toLowerCase(), parts: WHOLE })
+    }
+    before = kind
+  }
+}
+
+const OTHER = 0
+const UPPER = 1
+const LOWER = 2
+const DIGIT = 3
+
+function kindOf(code: number): number {
+  if (code >= 97) return code <= 122 ? LOWER : OTHER
+  if (code >= 65) return code <= 90 ? UPPER : OTHER
+  return code >= 48 && code <= 57 ? DIGIT : OTHER
+}
+
 function pushWord(word: string, pattern: RegExp, words: Word[]): void {
   if (word.length < 2 || word.length > MAX_WORD) return
   const text = word.toLowerCase()
   const pieces = word.match(pattern)
-  if (!pieces || pieces.length < 2) words.push({ text, parts: [] })
+  if (!pieces || pieces.length < 2) words.push({ text, parts: WHOLE })
   else words.push({ text, parts: pieces.filter((piece) => piece.length > 1).map((piece) => piece.toLowerCase()) })
 }
 
 function pushPairs(run: string, words: Word[]): void {
   const letters = [...run]
-  if (letters.length === 1) words.push({ text: run, parts: [] })
-  for (let i = 1; i < letters.length; i++) words.push({ text: `${letters[i - 1]}${letters[i]}`, parts: [] })
+  if (letters.length === 1) words.push({ text: run, parts: WHOLE })
+  for (let i = 1; i < letters.length; i++) words.push({ text: `${letters[i - 1]}${letters[i]}`, parts: WHOLE })
 }
 
 /**
@@ -75,7 +110,7 @@ export function stemOf(word: string): string {
   else if (stem.endsWith('ed') && /[aeiouy].*..$/.test(stem) && stem.length > 4) stem = undouble(stem.slice(0, -2))
   else if (/[st]ion$/.test(stem) && stem.length > 5) stem = stem.slice(0, -3)
   else if (stem.endsWith('ment') && stem.length > 6) stem = stem.slice(0, -4)
-  else if (/(?:er|or|ez)$/.test(stem) && stem.length > 5) stem = undouble(stem.slice(0, -2))
+  else if (/(?:er|or|ez)$/.test(stem) && stem.length > 6) stem = undouble(stem.slice(0, -2))
   if (stem.endsWith('e') && stem.length > 3) stem = stem.slice(0, -1)
   if (stem.endsWith('at') && stem.length > 6) stem = stem.slice(0, -2)
   return stem.endsWith('y') && stem.length > 3 ? `${stem.slice(0, -1)}i` : stem
@@ -97,3 +132,17 @@ const STOP_WORDS_FRENCH = `au aux avec ce ces cet cette comment dans de des du e
 
 /** Words that carry no wish in English or French; a query made of nothing else is searched as it stands. */
 export const STOP_WORDS: ReadonlySet<string> = new Set(`${STOP_WORDS_ENGLISH} ${STOP_WORDS_FRENCH}`.split(/\s+/))
+
+/**
+ * Words of a request that say little about which tool is wanted, though tools may be described with them: how one asks,
+ * and what nearly every tool gives. By stem. Found by comparing, on labelled queries, how often a query's word is in the
+ * wanted tool with how often it is in any (the relevance weight of Robertson and Sparck Jones, 1976).
+ */
+export const FAINT_STEMS: ReadonlySet<string> = new Set(
+  `additionally also another api assist assistance call check curious data detail different easily example fetch finally find first
+  follow get give great help include information keep know lastly look make may might much name next obtain particularly
+  provide recently regarding see seem show since something specific specifically stay sure tell try understand upcoming
+  use various well aide aider donne donner montre montrer obtenir trouve trouver voir`
+    .split(/\s+/)
+    .map(stemOf),
+)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { stemOf, wordsOf } from '../../src/search/tokenize.ts'
+import { FAINT_STEMS, stemOf, wordsOf } from '../../src/search/tokenize.ts'
 
 const texts = (text: string): string[] => wordsOf(text).map((word) => word.text)
 
@@ -38,12 +38,37 @@ describe('wordsOf', () => {
     )
   })
 
+  it('reads Arabic and Hebrew with or without vowel signs', () => {
+    expect(texts('اِقْرَأ الملــف')).toEqual(texts('اقرا الملف'))
+    expect(texts('קְרָא')).toEqual(['קרא'])
+  })
+
+  it('knows the Turkish letters i', () => {
+    expect(texts('SİLİNDİ ısı')).toEqual(['silindi', 'isi'])
+  })
+
+  it('leaves emoji, control characters and halves of characters out', () => {
+    expect(texts('🦜file🦜 \u0000read\u0007 \ud800list\udc00')).toEqual(['file', 'read', 'list'])
+  })
+
   it('ignores words longer than any real one', () => {
     expect(texts(`${'x'.repeat(500)} file`)).toEqual(['file'])
   })
 })
 
+describe('FAINT_STEMS', () => {
+  it('holds stems of how one asks, and no act or thing', () => {
+    for (const word of ['help', 'information', 'trying']) expect(FAINT_STEMS).toContain(stemOf(word))
+    for (const word of ['list', 'delete', 'file', 'search']) expect(FAINT_STEMS).not.toContain(stemOf(word))
+  })
+})
+
 describe('stemOf', () => {
+  it('takes a short word in -er for a thing of its own, not for a doer', () => {
+    expect(stemOf('server')).not.toBe(stemOf('serve'))
+    expect(stemOf('docker')).not.toBe(stemOf('dock'))
+  })
+
   it.each([
     ['files', 'file'],
     ['repositories', 'repository'],
@@ -56,6 +81,7 @@ describe('stemOf', () => {
     ['generator', 'generate'],
     ['deployments', 'deploy'],
     ['supprimer', 'supprime'],
+    ['chercher', 'cherche'],
     ['fichiers', 'fichier'],
   ])('gives %s and %s one stem', (inflected, plain) => {
     expect(stemOf(inflected)).toBe(stemOf(plain))

@@ -1,0 +1,672 @@
+import { keepBest } from './best.ts'
+import { createDictionary, DICTIONARY_SECTIONS } from './dictionary.ts'
+import type { SearchDocument } from './document.ts'
+import { createNameTable, NAME_SECTIONS } from './names.ts'
+import { COUNT_MASK, forget, invert, NO_POSTINGS, type Postings, SLOT_SHIFT } from './postings.ts'
+import { int32Of, packSections, uint32Of, unpackSections, withRoom } from './sections.ts'
+import { createCorrector } from './suggest.ts'
+import {
+  createVocabulary,
+  type DocumentWithSynonyms,
+  documentWords,
+  PART_WEIGHT,
+  type QueryWord,
+  splitJoined,
+  TERM_WEIGHTS,
+  unswap,
+  type WordTerms,
+} from './terms.ts'
+import { stemOf } from './tokenize.ts'
+
+export interface LexicalHit {
+  readonly slot: number
+  /** 0 to 1: the share of the best score the query could earn; 1 only for an exact name. */
+  readonly score: number
+  /** The share of the tool's own name that the query covers, by rarity, 0 to 1. */
+  readonly coverage: number
+  readonly exactName: boolean
+}
+
+export interface LexicalMatches {
+  /** Best first; equal ones by slot. */
+  readonly hits: readonly LexicalHit[]
+  /** Of any slot, accepted or not; 0 for no match. Until the next search. */
+  scoreOf(slot: number): number
+  /** Of any slot. Until the next search. */
+  coverageOf(slot: number): number
+  /** The query's words that the slot's document has in some form, lower case and without accents. Until the next search. */
+  termsOf(slot: number): readonly string[]
+  /** How many content words the query has. */
+  readonly queryWords: number
+  /** Those that no document has in any form. */
+  readonly unknownWords: readonly string[]
+  /** The share of the query's words that some document has, by rarity, 0 to 1; 0 for a query without words. */
+  readonly known: number
+}
+
+export interface LexicalOptions {
+  readonly limit: number
+  /** False hides a slot as if it were empty. Asked only about slots that would make the answer. */
+  readonly accept: (slot: number) => boolean
+}
+
+/**
+ * Keyword ranking of documents kept in numbered slots: one BM25 saturation (Robertson, Zaragoza, "The Probabilistic
+ * Relevance Framework", 2009) over the weighted counts of all fields (as BM25F does).
+ */
+export interface LexicalIndex {
+  /** Slots that hold a document. */
+  readonly size: number
+  /** Puts a document into a slot (0 to 16 million), in place of the one there. Cheap; the next search sees it. */
+  set(slot: number, document: SearchDocument): void
+  clear(slot: number): void
+  /** Never throws on any query. */
+  search(query: string, options: LexicalOptions): LexicalMatches
+  /** The whole index as one buffer that `loadLexicalIndex` uses without parsing. */
+  save(): Uint8Array
+}
+
+/** Chosen on the labelled sets; see `pegboard eval`. */
+const RANKING = {
+  saturation: 0.9,
+  lengthNorm: 0.45,
+  /** Share of the tool's own name the query covers, weighed by rarity, adds up to this much. */
+  nameCoverage: 0.15,
+  /** Only the most telling terms of a long query are looked up. */
+  maxTerms: 30,
+  /** A word found by swapping two letters back, or by taking a joined one apart, is worth this share of one typed right. */
+  respelt: 0.8,
+  /** What a faint word counts in a small catalogue. Among many more than so many documents its rarity tells by itself. */
+  faint: 0.6,
+  faintDocuments: 1000,
+  /** Of many unknown words in a query only the first so many are respelt. */
+  maxRespelt: 16,
+  /** Below this best score, unknown words are taken for beginnings or misspellings of known ones. */
+  poor: 0.5,
+  maxGuessedWords: 4,
+  guessesPerWord: 6,
+  /** Below this score for the best hit, nothing is relevant. */
+  floor: 0.02,
+  highest: 0.99,
+} as const
+
+const MAGIC = 0x58454c50
+/** Scores are kept in 32 bits. */
+const ROUNDING = 1e-6
+/** Counts up with the layout of the sections, and with anything that changes what words a text gives. */
+const VERSION = 1
+const OWN_SECTIONS = 8
+const SLOTS_CAP = 1 << 24
+const WORDS_CAP = 1 << 23
+const ROW_CAP = 4096
+/** Weighted counts are kept in tenths. */
+const COUNT_SCALE = 10
+/** Below this many words, those out of use are not worth renumbering the others. */
+const FEW_WORDS = 4096
+/** Changed slots kept apart before everything is inverted anew. */
+const RECENT_CAP = 2048
+/** Entries of rows replaced or cleared that are kept at least, before the rows are packed. */
+const WASTE_CAP = 1 << 16
+
+/** In a row: word << 9 | of the name << 8 | count. Words of the name come first. */
+const NAME_BIT = 1 << 8
+const WORD_SHIFT = 9
+
+/** Fields of a word, by its number. */
+const WORD = {
+  /** The number of its stem, plus 1; 0 for what is only a stem. */
+  stem: 0,
+  /** The next word of the same stem, plus 1. */
+  next: 1,
+  documents: 2,
+  /** As a stem: its first word, plus 1. */
+  first: 3,
+  /** As a stem: documents that have any of its words. */
+  stemDocuments: 4,
+  width: 5,
+} as const
+
+/** What a slot holds: nothing, a document whose postings are among the recent ones, or one among the settled ones. */
+const EMPTY = 0
+const RECENT = 1
+const SETTLED = 2
+
+/** A thing to look up: one word, all words of a stem, or all words of a synonym group. */
+interface Term {
+  readonly words: readonly number[]
+  /** The query word it comes from, for telling what matched. */
+  readonly source: string
+  /** Its boost × its rarity. */
+  readonly worth: number
+}
+
+interface Group {
+  readonly words: readonly number[]
+  readonly documents: number
+}
+
+interface Plan {
+  /** The most telling terms. */
+  readonly terms: readonly Term[]
+  readonly stems: readonly number[]
+  readonly unknown: readonly string[]
+  readonly known: number
+  /** The raw score of a document saying everything, endlessly often. */
+  readonly ideal: number
+}
+
+export function createLexicalIndex(): LexicalIndex {
+  return lexicalIndexOf()
+}
+
+/**
+ * An index as `save` left it. The buffer is taken over: changed slots are written into it.
+ * @throws when it was made by another version, cut short or damaged
+ */
+export function loadLexicalIndex(bytes: Uint8Array): LexicalIndex {
+  return lexicalIndexOf(unpackSections(MAGIC, VERSION, bytes, OWN_SECTIONS + DICTIONARY_SECTIONS + NAME_SECTIONS))
+}
+
+function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
+  const vocabulary = createVocabulary()
+  let dictionary = createDictionary(saved?.slice(OWN_SECTIONS))
+  const names = createNameTable(saved?.slice(OWN_SECTIONS + DICTIONARY_SECTIONS))
+  let words = int32Of(saved?.[0] ?? new Uint8Array())
+  // By slot: what it holds, where its row begins, how long that is, and the length of its document.
+  let states = saved?.[1] ?? new Uint8Array()
+  let rowStarts = uint32Of(saved?.[2] ?? new Uint8Array())
+  let rowLengths = uint32Of(saved?.[3] ?? new Uint8Array())
+  let lengths = uint32Of(saved?.[4] ?? new Uint8Array())
+  let rows = uint32Of(saved?.[5] ?? new Uint8Array())
+  let settled: Postings = saved ? { starts: uint32Of(saved[6]), entries: uint32Of(saved[7]) } : NO_POSTINGS
+  let recent = NO_POSTINGS
+  const recentSlots = new Set<number>()
+  let stale = true
+  let refreshed = 0
+  let rowsUsed = rows.length
+  let rowsWasted = 0
+  let size = 0
+  let totalLength = 0
+  /** One more than the highest slot ever used. */
+  let slots = states.length
+  for (let slot = 0; slot < slots; slot++) {
+    if (states[slot] === EMPTY) continue
+    size++
+    totalLength += lengths[slot] as number
+  }
+  if (
+    [rowStarts, rowLengths, lengths].some(({ length }) => length !== slots) ||
+    words.length !== dictionary.size * WORD.width ||
+    (settled.starts[settled.starts.length - 1] as number) !== settled.entries.length
+  )
+    throw new Error('the index is damaged')
+
+  // Kept between queries, so that a query allocates next to nothing.
+  let norms = new Float32Array()
+  let scores = new Float32Array()
+  let counts = new Uint16Array()
+  let gathered = new Uint32Array()
+  let gatheredCount = 0
+  /** Numbers of words while many documents come at once. */
+  const numbers = new Map<string, number>()
+  /** By stem: the last row it was counted for. */
+  let stamps = new Uint32Array()
+  let stamp = 0
+  /** By stem: 1 when the query has it. */
+  let asked = new Uint8Array()
+  let plan: Plan = { terms: [], stems: [], unknown: [], known: 0, ideal: 1 }
+  const groups = new Map<number, Group>()
+
+  const corrector = createCorrector({
+    version: () => refreshed,
+    *withInitialOf(word) {
+      for (const [text, id] of dictionary.withInitialOf(word)) if (documentsOf(id) > 0) yield text
+    },
+  })
+
+  function hasWord(word: string): boolean {
+    return documentsOf(dictionary.find(word)) > 0
+  }
+
+  function field(word: number, of: number): number {
+    return words[word * WORD.width + of] as number
+  }
+
+  function addTo(word: number, of: number, amount: number): void {
+    const at = word * WORD.width + of
+    words[at] = (words[at] as number) + amount
+  }
+
+  function documentsOf(word: number): number {
+    return word < 0 ? 0 : field(word, WORD.documents)
+  }
+
+  function rarity(documents: number): number {
+    return Math.log(1 + (size - documents + 0.5) / (documents + 0.5))
+  }
+
+  /** The number of a word of a document, its stem made known with it. */
+  function numberOf(text: string): number {
+    const known = numbers.get(text)
+    if (known !== undefined) return known
+    const word = dictionary.add(text)
+    numbers.set(text, word)
+    words = withRoom(words, dictionary.size * WORD.width)
+    if (field(word, WORD.stem) > 0) return word
+    const stem = dictionary.add(stemOf(text))
+    words = withRoom(words, dictionary.size * WORD.width)
+    words[word * WORD.width + WORD.stem] = stem + 1
+    words[word * WORD.width + WORD.next] = field(stem, WORD.first)
+    words[stem * WORD.width + WORD.first] = word + 1
+    return word
+  }
+
+  /** Adds (1) or takes back (-1) a row from the numbers of documents. */
+  function countRow(slot: number, by: 1 | -1): void {
+    stamps = withRoom(stamps, dictionary.size)
+    stamp++
+    const start = rowStarts[slot] as number
+    const end = start + (rowLengths[slot] as number)
+    for (let at = start; at < end; at++) {
+      const word = (rows[at] as number) >>> WORD_SHIFT
+      const stem = field(word, WORD.stem) - 1
+      addTo(word, WORD.documents, by)
+      if (stamps[stem] === stamp) continue
+      stamps[stem] = stamp
+      addTo(stem, WORD.stemDocuments, by)
+    }
+  }
+
+  function set(slot: number, document: DocumentWithSynonyms): void {
+    if (!Number.isInteger(slot) || slot < 0 || slot >= SLOTS_CAP) throw new RangeError(`no slot ${slot}`)
+    clear(slot)
+    growTo(slot + 1)
+    const row: number[] = []
+    const others: number[] = []
+    const nameStems: number[] = []
+    let length = 0
+    for (const [text, { weight, ofName }] of documentWords(document)) {
+      if (row.length + others.length >= ROW_CAP || dictionary.size >= WORDS_CAP - 2) break
+      const count = Math.min(COUNT_MASK, Math.max(1, Math.round(weight * COUNT_SCALE)))
+      length += count
+      const word = numberOf(text)
+      const stem = field(word, WORD.stem)
+      // Of several forms of one word in a name, only the first counts as being of the name.
+      if (ofName && !nameStems.includes(stem)) {
+        nameStems.push(stem)
+        row.push(((word << WORD_SHIFT) | NAME_BIT | count) >>> 0)
+      } else others.push(((word << WORD_SHIFT) | count) >>> 0)
+    }
+    for (const entry of others) row.push(entry)
+    rows = withRoom(rows, rowsUsed + row.length)
+    rows.set(row, rowsUsed)
+    rowStarts[slot] = rowsUsed
+    rowLengths[slot] = row.length
+    rowsUsed += row.length
+    lengths[slot] = length
+    states[slot] = RECENT
+    size++
+    totalLength += length
+    countRow(slot, 1)
+    names.add(slot, document)
+    recentSlots.add(slot)
+    stale = true
+    if (rowsWasted > WASTE_CAP && rowsWasted * 2 > rowsUsed) settle()
+  }
+
+  function clear(slot: number): void {
+    const state = states[slot] ?? EMPTY
+    if (state === EMPTY) return
+    countRow(slot, -1)
+    if (state === SETTLED) visitRow(slot, (word) => forget(settled, word, slot))
+    names.remove(slot)
+    recentSlots.delete(slot)
+    states[slot] = EMPTY
+    size--
+    totalLength -= lengths[slot] as number
+    rowsWasted += rowLengths[slot] as number
+    rowLengths[slot] = 0
+    stale = true
+  }
+
+  function growTo(count: number): void {
+    states = withRoom(states, count)
+    rowStarts = withRoom(rowStarts, count)
+    rowLengths = withRoom(rowLengths, count)
+    lengths = withRoom(lengths, count)
+    slots = Math.max(slots, count)
+  }
+
+  function visitRow(slot: number, see: (word: number, count: number) => void): void {
+    const start = rowStarts[slot] as number
+    const end = start + (rowLengths[slot] as number)
+    for (let at = start; at < end; at++) see((rows[at] as number) >>> WORD_SHIFT, (rows[at] as number) & COUNT_MASK)
+  }
+
+  /** Makes everything set or cleared since the last search searchable. */
+  function refresh(): void {
+    if (!stale) return
+    stale = false
+    refreshed++
+    groups.clear()
+    numbers.clear()
+    if (recentSlots.size > RECENT_CAP) settle()
+    else if (recentSlots.size === 0) recent = NO_POSTINGS
+    else
+      recent = invert(
+        dictionary.size,
+        [...recentSlots].sort((a, b) => a - b),
+        visitRow,
+      )
+    if (scores.length < slots) {
+      const room = states.length
+      scores = new Float32Array(room)
+      counts = new Uint16Array(room)
+      gathered = new Uint32Array(room)
+      norms = new Float32Array(room)
+    }
+    const average = totalLength / Math.max(1, size)
+    const { saturation, lengthNorm } = RANKING
+    for (let slot = 0; slot < slots; slot++) {
+      const length = (lengths[slot] as number) / average
+      norms[slot] = saturation * COUNT_SCALE * (1 - lengthNorm + lengthNorm * length)
+    }
+  }
+
+  /** Inverts all rows anew, without what was cleared. */
+  function settle(): void {
+    const live: number[] = []
+    for (let slot = 0; slot < slots; slot++) if (states[slot] !== EMPTY) live.push(slot)
+    if (rowsWasted > 0 || rows.length - rowsUsed > rowsUsed / 8) packRows(live)
+    let wordsInUse = 0
+    for (let word = 0; word < dictionary.size; word++)
+      if (field(word, WORD.stemDocuments) + documentsOf(word) > 0) wordsInUse++
+    if (dictionary.size > FEW_WORDS && wordsInUse * 2 < dictionary.size) renumberWords(live)
+    settled = invert(dictionary.size, live, visitRow)
+    recent = NO_POSTINGS
+    recentSlots.clear()
+    for (const slot of live) states[slot] = SETTLED
+  }
+
+  function packRows(live: readonly number[]): void {
+    const packed = new Uint32Array(rowsUsed - rowsWasted)
+    let used = 0
+    for (const slot of live) {
+      const start = rowStarts[slot] as number
+      const length = rowLengths[slot] as number
+      packed.set(rows.subarray(start, start + length), used)
+      rowStarts[slot] = used
+      used += length
+    }
+    rows = packed
+    rowsUsed = used
+    rowsWasted = 0
+  }
+
+  /** Forgets words that no document has any more. */
+  function renumberWords(live: readonly number[]): void {
+    const before = dictionary
+    const renumbered = new Int32Array(before.size)
+    numbers.clear()
+    dictionary = createDictionary()
+    words = new Int32Array()
+    for (const slot of live) {
+      const start = rowStarts[slot] as number
+      const end = start + (rowLengths[slot] as number)
+      for (let at = start; at < end; at++) {
+        const entry = rows[at] as number
+        const old = entry >>> WORD_SHIFT
+        if (renumbered[old] === 0) renumbered[old] = numberOf(before.wordOf(old)) + 1
+        rows[at] = ((((renumbered[old] as number) - 1) << WORD_SHIFT) | (entry & (NAME_BIT | COUNT_MASK))) >>> 0
+      }
+      countRow(slot, 1)
+    }
+  }
+
+  function wordsOfStem(stem: number): number[] {
+    const found: number[] = []
+    for (let word = field(stem, WORD.first); word > 0; word = field(word - 1, WORD.next))
+      if (documentsOf(word - 1) > 0) found.push(word - 1)
+    return found
+  }
+
+  /** The words of a synonym group that documents have, and how many documents have any. */
+  function groupOf(group: number): Group {
+    const known = groups.get(group)
+    if (known) return known
+    const members: number[] = []
+    for (const text of vocabulary.stemsOfGroup(group)) {
+      const stem = dictionary.find(text)
+      if (stem >= 0) members.push(...wordsOfStem(stem))
+    }
+    gather(members)
+    const found = { words: members, documents: gatheredCount }
+    for (let at = 0; at < gatheredCount; at++) counts[gathered[at] as number] = 0
+    groups.set(group, found)
+    return found
+  }
+
+  function planFor(queryWords: readonly QueryWord[]): Plan {
+    const terms = new Map<string, Term>()
+    const stems: number[] = []
+    const unknown: string[] = []
+    let ideal = 0
+    let knownRarity = 0
+    let allRarity = 0
+    const faint = (RANKING.faint * RANKING.faintDocuments + size) / (RANKING.faintDocuments + size)
+    for (const word of queryWords) {
+      let known = false
+      const weight = word.faint ? faint : 1
+      const want = (key: string, found: readonly number[], boost: number, documents: number): void => {
+        if (documents === 0) return
+        known = true
+        const worth = boost * rarity(documents)
+        if ((terms.get(key)?.worth ?? 0) < worth) terms.set(key, { words: found, source: word.word, worth })
+      }
+      const wantWord = (form: WordTerms, factor: number): void => {
+        const literal = dictionary.find(form.word)
+        want(`w${literal}`, [literal], TERM_WEIGHTS.word * factor, documentsOf(literal))
+        const stem = dictionary.find(form.stem)
+        if (stem >= 0) want(`s${stem}`, wordsOfStem(stem), TERM_WEIGHTS.stem * factor, field(stem, WORD.stemDocuments))
+        if (form.group === undefined) return
+        const group = groupOf(form.group)
+        want(`g${form.group}`, group.words, TERM_WEIGHTS.synonym * factor, group.documents)
+      }
+      wantWord(word, weight)
+      for (const part of word.parts) wantWord(part, PART_WEIGHT * weight)
+      if (!known && unknown.length < RANKING.maxRespelt) {
+        const swapped = unswap(word.word, hasWord)
+        const pieces = swapped ? [swapped] : splitJoined(word.word, (text) => documentsOf(dictionary.find(text)))
+        for (const piece of pieces ?? []) wantWord(vocabulary.termsOf(piece), RANKING.respelt)
+      }
+      if (!known) unknown.push(word.word)
+      for (const { stem } of word.parts) stems.push(dictionary.find(stem))
+      const stem = dictionary.find(word.stem)
+      stems.push(stem)
+      const stemDocuments = stem < 0 ? 0 : field(stem, WORD.stemDocuments)
+      const documents =
+        stemDocuments === 0 && known && word.group !== undefined ? groupOf(word.group).documents : stemDocuments
+      // What nobody says literally could still have been said: a synonym alone, or silence, is not a full match.
+      if (stemDocuments === 0) ideal += weight * rarity(documents) * (TERM_WEIGHTS.word + TERM_WEIGHTS.stem)
+      allRarity += weight * rarity(documents)
+      if (known) knownRarity += weight * rarity(documents)
+    }
+    const kept = [...terms.values()].sort((a, b) => b.worth - a.worth).slice(0, RANKING.maxTerms)
+    for (const { worth } of kept) ideal += worth
+    return {
+      terms: kept,
+      stems: stems.filter((stem) => stem >= 0),
+      unknown,
+      known: allRarity > 0 ? knownRarity / allRarity : 0,
+      ideal,
+    }
+  }
+
+  /** Adds a term's share of `ideal` to the scores of all documents that have it. */
+  function score({ words: wanted, worth }: Term, ideal: number): void {
+    const weight = worth / ideal
+    if (wanted.length === 1) {
+      scoreWord(settled, wanted[0] as number, weight)
+      scoreWord(recent, wanted[0] as number, weight)
+      return
+    }
+    gather(wanted)
+    for (let at = 0; at < gatheredCount; at++) {
+      const slot = gathered[at] as number
+      const count = counts[slot] as number
+      counts[slot] = 0
+      scores[slot] = (scores[slot] as number) + (weight * count) / (count + (norms[slot] as number))
+    }
+  }
+
+  function scoreWord({ starts, entries }: Postings, word: number, weight: number): void {
+    const end = starts[word + 1] ?? 0
+    for (let at = starts[word] ?? 0; at < end; at++) {
+      const entry = entries[at] as number
+      const count = entry & COUNT_MASK
+      if (count === 0) continue
+      const slot = entry >>> SLOT_SHIFT
+      scores[slot] = (scores[slot] as number) + (weight * count) / (count + (norms[slot] as number))
+    }
+  }
+
+  /** Sums the counts of several words into `counts`, the slots into `gathered`. */
+  function gather(wanted: readonly number[]): void {
+    gatheredCount = 0
+    for (const word of wanted) {
+      gatherWord(settled, word)
+      gatherWord(recent, word)
+    }
+  }
+
+  function gatherWord({ starts, entries }: Postings, word: number): void {
+    const end = starts[word + 1] ?? 0
+    for (let at = starts[word] ?? 0; at < end; at++) {
+      const entry = entries[at] as number
+      const count = entry & COUNT_MASK
+      if (count === 0) continue
+      const slot = entry >>> SLOT_SHIFT
+      const before = counts[slot] as number
+      if (before === 0) gathered[gatheredCount++] = slot
+      counts[slot] = before + count
+    }
+  }
+
+  function coverageOf(slot: number): number {
+    const start = rowStarts[slot] ?? 0
+    const end = start + (rowLengths[slot] ?? 0)
+    let any = 0
+    let ofName = start
+    while (ofName < end && (rows[ofName] as number) & NAME_BIT) any |= asked[stemAt(ofName++)] as number
+    if (any === 0) return 0
+    let covered = 0
+    let all = 0
+    for (let at = start; at < ofName; at++) {
+      const stem = stemAt(at)
+      const worth = rarity(field(stem, WORD.stemDocuments))
+      all += worth
+      if (asked[stem] === 1) covered += worth
+    }
+    return covered / all
+  }
+
+  function stemAt(at: number): number {
+    return field((rows[at] as number) >>> WORD_SHIFT, WORD.stem) - 1
+  }
+
+  function boosted(slot: number): number {
+    return Math.min(RANKING.highest, (scores[slot] as number) * (1 + RANKING.nameCoverage * coverageOf(slot)))
+  }
+
+  /** The best of what was scored. */
+  function rank(limit: number, accept: (slot: number) => boolean): LexicalHit[] {
+    const best = keepBest(limit)
+    let least = 0
+    for (let slot = 0; slot < slots; slot++) {
+      if ((scores[slot] as number) <= least) continue
+      const reached = boosted(slot)
+      if (!best.wants(slot, reached) || !accept(slot)) continue
+      best.add(slot, reached)
+      least = Math.max(0, best.least / (1 + RANKING.nameCoverage) - ROUNDING)
+    }
+    return best.list().map((hit) => ({ ...hit, coverage: coverageOf(hit.slot), exactName: false }))
+  }
+
+  /** Terms for words that no document has, taken for beginnings or misspellings of words that some have. */
+  function guesses({ unknown }: Plan): Term[] {
+    if (unknown.length === 0 || unknown.length > RANKING.maxGuessedWords) return []
+    return unknown.flatMap((word) =>
+      corrector.nearest(word, RANKING.guessesPerWord).map(({ word: text, closeness }) => {
+        const guess = dictionary.find(text)
+        return { words: [guess], source: text, worth: closeness * rarity(documentsOf(guess)) }
+      }),
+    )
+  }
+
+  function search(query: string, { limit, accept }: LexicalOptions): LexicalMatches {
+    scores.fill(0)
+    refresh()
+    asked = withRoom(asked, dictionary.size)
+    const queryWords = size > 0 ? vocabulary.queryWords(query) : []
+    for (const stem of plan.stems) asked[stem] = 0
+    plan = planFor(queryWords)
+    for (const stem of plan.stems) asked[stem] = 1
+    for (const term of plan.terms) score(term, plan.ideal)
+    const most = Math.min(size, Math.max(0, Math.floor(limit) || 0))
+    const named = most > 0 ? names.match(query, accept) : []
+    let hits = rank(most, accept)
+    let looked = plan.terms
+    if (named.length === 0 && (hits[0]?.score ?? 0) < RANKING.poor) {
+      const guessed = guesses(plan)
+      for (const term of guessed) score(term, plan.ideal)
+      if (guessed.length > 0) hits = rank(most, accept)
+      looked = [...looked, ...guessed]
+    }
+    if (named.length === 0 && (hits[0]?.score ?? 0) < RANKING.floor) hits = []
+    const exact = named.map((slot): LexicalHit => ({ slot, score: 1, coverage: coverageOf(slot), exactName: true }))
+    return {
+      hits: [...exact, ...hits.filter(({ slot }) => !named.includes(slot))].slice(0, most),
+      scoreOf: (slot) => (named.includes(slot) ? 1 : states[slot] ? boosted(slot) : 0),
+      coverageOf,
+      termsOf: (slot) => matchedWords(slot, queryWords, looked),
+      queryWords: queryWords.length,
+      unknownWords: plan.unknown,
+      known: plan.known,
+    }
+  }
+
+  function matchedWords(slot: number, queryWords: readonly QueryWord[], looked: readonly Term[]): string[] {
+    const has = new Set<number>()
+    if (states[slot]) visitRow(slot, (word) => has.add(word))
+    const found = new Set<string>()
+    for (const { words: wanted, source } of looked) if (wanted.some((word) => has.has(word))) found.add(source)
+    const inOrder = queryWords.map(({ word }) => word).filter((word) => found.has(word))
+    return [...new Set([...inOrder, ...found])]
+  }
+
+  function save(): Uint8Array {
+    if (recentSlots.size > 0 || rowsWasted > 0) settle()
+    return packSections(MAGIC, VERSION, [
+      words.subarray(0, dictionary.size * WORD.width),
+      states.subarray(0, slots),
+      rowStarts.subarray(0, slots),
+      rowLengths.subarray(0, slots),
+      lengths.subarray(0, slots),
+      rows.subarray(0, rowsUsed),
+      settled.starts,
+      settled.entries,
+      ...dictionary.sections(),
+      ...names.sections(),
+    ])
+  }
+
+  return {
+    get size() {
+      return size
+    },
+    set,
+    clear,
+    search,
+    save,
+  }
+}

@@ -1,0 +1,58 @@
+/** Postings by word: those of word w lie from `starts[w]` to `starts[w + 1]`, ordered by slot. */
+export interface Postings {
+  readonly starts: Uint32Array
+  /** slot << 8 | count, of which 0 means none any more. */
+  readonly entries: Uint32Array
+}
+
+/** In an entry: how far the slot is shifted, and what is left for the count. */
+export const SLOT_SHIFT = 8
+export const COUNT_MASK = 0xff
+
+export const NO_POSTINGS: Postings = { starts: new Uint32Array(1), entries: new Uint32Array(0) }
+
+/**
+ * Turns rows (the words of each slot) into postings (the slots of each word) by counting sort.
+ * @param words how many words there are
+ * @param slots in ascending order
+ * @param visit calls `see` with every word of a slot and its count
+ */
+export function invert(
+  words: number,
+  slots: Iterable<number>,
+  visit: (slot: number, see: (word: number, count: number) => void) => void,
+): Postings {
+  const starts = new Uint32Array(words + 1)
+  for (const slot of slots) {
+    visit(slot, (word) => {
+      starts[word + 1] = (starts[word + 1] as number) + 1
+    })
+  }
+  for (let word = 0; word < words; word++) starts[word + 1] = (starts[word + 1] as number) + (starts[word] as number)
+  const entries = new Uint32Array(starts[words] as number)
+  const next = starts.slice()
+  for (const slot of slots) {
+    visit(slot, (word, count) => {
+      const at = next[word] as number
+      entries[at] = ((slot << SLOT_SHIFT) | count) >>> 0
+      next[word] = at + 1
+    })
+  }
+  return { starts, entries }
+}
+
+/** Makes a word forget a slot, in place. */
+export function forget({ starts, entries }: Postings, word: number, slot: number): void {
+  let low = starts[word] ?? 0
+  let high = starts[word + 1] ?? 0
+  while (low < high) {
+    const middle = (low + high) >> 1
+    const found = (entries[middle] as number) >>> SLOT_SHIFT
+    if (found === slot) {
+      entries[middle] = (slot << SLOT_SHIFT) >>> 0
+      return
+    }
+    if (found < slot) low = middle + 1
+    else high = middle
+  }
+}
