@@ -1,0 +1,132 @@
+/**
+ * Scores one query against rows of bytes: WebAssembly SIMD where there is any, else plain JavaScript with the same results.
+ *
+ * Memory, the same for both: the query as int16 at 0, up to MAX_SCORES float32 scores at SCORES_AT, the list of those above the bar
+ * at FOUND_AT, rows from ROWS_AT on in blocks of ROWS_PER_BLOCK. A block holds 16 dimensions of each row in turn, then the rows'
+ * float32 scales. A score is the integer dot product, rounded to float32, times the row's scale.
+ */
+export interface Kernel {
+  /** Another buffer after each `reserve`: views of the one before may be dead. */
+  readonly buffer: ArrayBuffer
+  /**
+   * Makes the buffer at least this long; new bytes are 0.
+   * @throws RangeError when there is no such memory
+   */
+  reserve(bytes: number): void
+  /**
+   * Writes the scores of `blocks` blocks (1 to MAX_SCORES / ROWS_PER_BLOCK), the first one at address `row`. `width` is the number
+   * of dimensions, a multiple of LANES; no sum of products may leave int32. For each block with a score above `bar` the list at
+   * FOUND_AT has an int32, the distance of its scores from SCORES_AT in bytes; returns how many there are.
+   */
+  score(row: number, blocks: number, width: number, bar: number): number
+}
+
+export const LANES = 16
+export const ROWS_PER_BLOCK = 4
+export const MAX_WIDTH = 4096
+export const SCORES_AT = MAX_WIDTH * Int16Array.BYTES_PER_ELEMENT
+export const MAX_SCORES = 4096
+export const FOUND_AT = SCORES_AT + MAX_SCORES * Float32Array.BYTES_PER_ELEMENT
+export const ROWS_AT = FOUND_AT + (MAX_SCORES / ROWS_PER_BLOCK) * Int32Array.BYTES_PER_ELEMENT
+
+const PAGE = 65_536
+
+/** scripts/simd.wat, assembled by scripts/simd.mjs. */
+const MODULE =
+  'AGFzbQEAAAABCQFgBH9/f30BfwMCAQAFAwEAAQcSAgZtZW1vcnkCAAVzY29yZQAACrEDAa4DAgR/CHsgAkEBdCEFIAP9EyELA0AgCiEMIAohDS' +
+  'AKIQ4gCiEPQQAhBANAIAT9AAQAIQggBP0ABBAhCSAMIAD9AQMAIAj9ugEgAP0BAwggCf26Af2uAf2uASEMIA0gAP0BAxAgCP26ASAA/QEDGCAJ' +
+  '/boB/a4B/a4BIQ0gDiAA/QEDICAI/boBIAD9AQMoIAn9ugH9rgH9rgEhDiAPIAD9AQMwIAj9ugEgAP0BAzggCf26Af2uAf2uASEPIABBwABqIQ' +
+  'AgBEEgaiEEIAQgBUkNAAsgDCAN/Q0AAQIDEBESEwQFBgcUFRYXIAwgDf0NCAkKCxgZGhsMDQ4PHB0eH/2uASEIIA4gD/0NAAECAxAREhMEBQYH' +
+  'FBUWFyAOIA/9DQgJCgsYGRobDA0ODxwdHh/9rgEhCSAGIAggCf0NAAECAwQFBgcQERITFBUWFyAIIAn9DQgJCgsMDQ4PGBkaGxwdHh/9rgH9+g' +
+  'EgAP0ABAD95gEiCP0LBIBAIAcgBjYCgMABIAcgCCAL/UT9U0ECdGohByAAQRBqIQAgBkEQaiEGIAFBAWsiAQ0ACyAHQQJ2Cw=='
+
+/** The part of WebAssembly used here: the types of Node lack it. */
+interface WebAssemblyApi {
+  readonly Module: new (bytes: Uint8Array) => object
+  readonly Instance: new (
+    module: object,
+  ) => {
+    readonly exports: {
+      readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number }
+      readonly score: Kernel['score']
+    }
+  }
+}
+
+let compiled: object | undefined
+
+export function createKernel(): Kernel {
+  return createSimdKernel() ?? createPlainKernel()
+}
+
+/** Undefined where WebAssembly, its SIMD instructions or memory for it are missing. */
+export function createSimdKernel(): Kernel | undefined {
+  const api = (globalThis as { WebAssembly?: WebAssemblyApi }).WebAssembly
+  // WebAssembly memory is little-endian everywhere, typed arrays are not.
+  const littleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1
+  if (!api || !littleEndian) return undefined
+  try {
+    compiled ??= new api.Module(Buffer.from(MODULE, 'base64'))
+    const { memory, score } = new api.Instance(compiled).exports
+    return {
+      get buffer() {
+        return memory.buffer
+      },
+      reserve(bytes) {
+        const { byteLength } = memory.buffer
+        if (bytes > byteLength) memory.grow(Math.ceil((bytes - byteLength) / PAGE))
+      },
+      score,
+    }
+  } catch {
+    return undefined
+  }
+}
+
+export function createPlainKernel(): Kernel {
+  let bytes = new Int8Array(PAGE)
+  return {
+    get buffer() {
+      return bytes.buffer
+    },
+    reserve(length) {
+      if (length <= bytes.length) return
+      const longer = new Int8Array(length)
+      longer.set(bytes)
+      bytes = longer
+    },
+    score(row, blocks, width, bar) {
+      const query = new Int16Array(bytes.buffer, 0, width)
+      const scores = new Float32Array(bytes.buffer, SCORES_AT, MAX_SCORES)
+      const found = new Int32Array(bytes.buffer, FOUND_AT, MAX_SCORES / ROWS_PER_BLOCK)
+      const floats = new Float32Array(bytes.buffer)
+      const blockBytes = blockBytesOf(width)
+      let count = 0
+      for (let block = 0; block < blocks; block++) {
+        const start = row + block * blockBytes
+        const scales = (start + width * ROWS_PER_BLOCK) / Float32Array.BYTES_PER_ELEMENT
+        let above = false
+        for (let index = 0; index < ROWS_PER_BLOCK; index++) {
+          const score = Math.fround(dotProduct(bytes, start + index * LANES, query)) * floats[scales + index]!
+          scores[block * ROWS_PER_BLOCK + index] = score
+          above ||= Math.fround(score) > bar
+        }
+        if (above) found[count++] = block * ROWS_PER_BLOCK * Float32Array.BYTES_PER_ELEMENT
+      }
+      return count
+    },
+  }
+}
+
+export function blockBytesOf(width: number): number {
+  return ROWS_PER_BLOCK * (width + Float32Array.BYTES_PER_ELEMENT)
+}
+
+/** Of the query and the row whose first byte lies at `first`: its next LANES bytes follow those of the block's other rows. */
+function dotProduct(bytes: Int8Array, first: number, query: Int16Array): number {
+  let sum = 0
+  for (let start = 0, at = first; start < query.length; start += LANES, at += LANES * ROWS_PER_BLOCK) {
+    for (let lane = 0; lane < LANES; lane++) sum += bytes[at + lane]! * query[start + lane]!
+  }
+  return sum
+}
