@@ -4,6 +4,7 @@ import type { z } from 'zod'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { ExecutionSettings } from '../exec/options.ts'
 import type { PolicySettings } from '../policy/policy.ts'
+import type { SearchSettings } from '../search/options.ts'
 import type { ServerSettings } from '../server/options.ts'
 import type { ServerSettings as UpstreamSettings } from '../upstream/settings.ts'
 import type { ExposureSettings } from '../view/exposure.ts'
@@ -27,6 +28,7 @@ export interface Config {
   readonly servers: Readonly<Record<string, UpstreamSettings>>
   /** Server entries that cannot be used as they are; everything else goes on. */
   readonly skipped: readonly SkippedServer[]
+  readonly search: SearchSettings
   readonly exposure: ExposureSettings
   readonly policy: FileSettings['policy']
   readonly execution: ExecutionSettings
@@ -150,6 +152,7 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
   const dir = (path: string | undefined, other: string): string =>
     path === undefined ? other : pathFrom(base, path, machine)
   const { server, autoload, exposure, policy, execution, tools, loader } = settings
+  const { cacheDir } = settings.search.embedderOptions
   const modules = Object.entries(settings.modules).map(([id, entry]) => [
     id,
     without.has(id) ? { ...entry, enabled: false, config: {}, setup: [] } : entry,
@@ -162,6 +165,13 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
     modules: Object.fromEntries(modules) as Record<string, ModuleSettings>,
     servers: read.servers,
     skipped: read.skipped,
+    search: {
+      ...settings.search,
+      embedderOptions: {
+        ...settings.search.embedderOptions,
+        ...(cacheDir === undefined ? {} : { cacheDir: pathFrom(base, cacheDir, machine) }),
+      },
+    },
     exposure,
     policy,
     execution,

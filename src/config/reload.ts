@@ -16,7 +16,7 @@ export interface ReloadPlan {
 }
 
 const LIVE = ['modules', 'mcpServers', 'policy', 'exposure', 'tools'] as const
-const RESTART = ['server', 'modulesDir', 'autoload', 'execution', 'dirs', 'loader'] as const
+const RESTART = ['server', 'modulesDir', 'autoload', 'search', 'execution', 'dirs', 'loader'] as const
 
 /** What changed between two configurations and when each change takes effect. */
 export function planReload(before: Config, after: Config): ReloadPlan {

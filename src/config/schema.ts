@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { executionOptions } from '../exec/options.ts'
 import { constraintsOptions, policyOptions } from '../policy/policy.ts'
+import { searchOptions } from '../search/options.ts'
 import { serverOptions } from '../server/options.ts'
 import { serverSchema } from '../upstream/settings.ts'
 import { exposureOptions } from '../view/exposure.ts'
@@ -60,6 +61,7 @@ const sections = {
     .default(true)
     .describe('true loads every file in modulesDir; false only modules named under modules.'),
   modules: z.record(z.string(), moduleOptions).default({}).describe('Settings by module name.'),
+  search: searchOptions.prefault({}).describe('How tools are found.'),
   exposure: exposureOptions.prefault({}).describe('How much of the tools a client is shown.'),
   policy: policyOptions.prefault({}).describe('What clients may run.'),
   execution: executionOptions.prefault({}).describe('Limits on calls.'),

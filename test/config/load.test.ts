@@ -35,6 +35,11 @@ describe('loadConfig', () => {
       modules: {},
       servers: {},
       server: { name: 'pegboard', http: { host: '127.0.0.1', port: 3333, auth: 'token' } },
+      search: {
+        embedder: 'embedded',
+        embedderOptions: { dtype: 'q8', pooling: 'mean', download: true, queryTimeoutMs: 300 },
+        fusion: 'learned',
+      },
       exposure: { mode: 'auto', contextWindow: 131_072, share: 0.2, estimator: 'measured' },
       policy: { maxEffect: 'destructive', deny: [] },
       dirs: { state: '/home/ada/.local/state/pegboard', cache: '/home/ada/.cache/pegboard', workspace: '/start' },
@@ -47,6 +52,33 @@ describe('loadConfig', () => {
     expect(config.file).toBe(join(dir, 'a.json'))
     expect(config.modulesDir).toBe(join(dir, 'tools'))
     expect(config.dirs).toEqual({ state: join(dir, 'var'), cache: '/home/ada/.cache/pegboard', workspace: dir })
+  })
+
+  it.each([
+    ['models', '/etc/pegboard/models'],
+    ['../shared', '/etc/shared'],
+    ['~/models', '/home/ada/models'],
+    ['/srv/models', '/srv/models'],
+  ])('takes the folder of downloaded models relative to the file: %s', (cacheDir, expected) => {
+    const { config } = read({ search: { embedder: 'transformers:org/name', embedderOptions: { cacheDir } } })
+    expect(config.search.embedderOptions.cacheDir).toBe(expected)
+  })
+
+  it('leaves the folder of downloaded models to the cache folder when nothing is said', () => {
+    expect(read({}).config.search.embedderOptions).not.toHaveProperty('cacheDir')
+  })
+
+  it('fills the key of a model server from the environment', () => {
+    const value = {
+      search: {
+        embedder: 'openai:http://127.0.0.1:11434/v1',
+        embedderOptions: { model: 'm', apiKey: '${KEY}', dims: '${DIMS}' },
+      },
+    }
+    expect(read(value, { KEY: 'hunter2', DIMS: '256' }).config.search).toMatchObject({
+      embedder: 'openai:http://127.0.0.1:11434/v1',
+      embedderOptions: { model: 'm', apiKey: 'hunter2', dims: 256 },
+    })
   })
 
   it('names a file that does not exist, and one that is a folder', async () => {
@@ -83,6 +115,12 @@ describe('a wrong file', () => {
     [{ tools: { read: { enable: false } } }, 'unknown key "tools.read.enable"; did you mean "enabled"?'],
     [{ server: { http: { port: '80' } } }, 'server.http.port: Invalid input: expected number, received string'],
     [{ exposure: { share: 2 } }, 'line 3: exposure.share: Too big'],
+    [{ search: { embeder: 'none' } }, 'line 3: unknown key "search.embeder"; did you mean "embedder"?'],
+    [{ search: { embedder: 'minilm' } }, 'line 3: search.embedder: must be "embedded", "none", "transformers:<model'],
+    [
+      { search: { embedderOptions: { cachDir: 'x' } } },
+      'line 4: unknown key "search.embedderOptions.cachDir"; did you mean "cacheDir"?',
+    ],
     [{ exposure: { mode: 'all' } }, 'exposure.mode: Invalid option: expected one of "auto"|"direct"'],
     [{ modules: [] }, 'modules: Invalid input: expected record, received array'],
     [{ mcpServers: [] }, 'mcpServers: Invalid input: expected record, received array'],

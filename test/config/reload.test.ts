@@ -28,6 +28,7 @@ describe('planReload', () => {
       server: { http: { port: 1 } },
       dirs: { state: '/s' },
       modulesDir: 'other',
+      search: { embedder: 'none', embedderOptions: { dtype: 'fp32' } },
       execution: { timeoutMs: 1 },
     })
     expect(planReload(before, after)).toEqual({
@@ -41,7 +42,14 @@ describe('planReload', () => {
         'exposure.mode',
         'tools.fs.rm',
       ],
-      restart: ['server.http', 'modulesDir', 'execution.timeoutMs', 'dirs.state'],
+      restart: [
+        'server.http',
+        'modulesDir',
+        'search.embedder',
+        'search.embedderOptions',
+        'execution.timeoutMs',
+        'dirs.state',
+      ],
     })
   })
 })
