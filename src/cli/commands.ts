@@ -107,10 +107,26 @@ export const commands: readonly Command[] = [
     options: {
       tools: {
         type: 'string',
+        multiple: true,
         value: 'FILE',
-        about: 'A tool a line: {"id", "server", "name", "description", "inputSchema"}.',
+        about: 'A tool a line: {"id", "server", "name", "description", "inputSchema", "serverDescription"}.',
       },
-      queries: { type: 'string', value: 'FILE', about: 'A query a line: {"id", "query", "relevant": [ids]}.' },
+      queries: {
+        type: 'string',
+        multiple: true,
+        value: 'FILE',
+        about: 'A query a line: {"id", "query", "relevant": [ids], "lang"}; no ids when nothing answers it.',
+      },
+      dir: {
+        type: 'string',
+        multiple: true,
+        value: 'DIR',
+        about: 'Instead: a folder with tools.jsonl and queries.jsonl, or a folder of such folders.',
+      },
+      pool: { type: 'string', value: 'PATH', about: 'More tools to search among: a file or a folder like the above.' },
+      'pool-size': { type: 'string', value: 'N', about: 'At most so many of them; default all.' },
+      ranker: { type: 'string', value: 'NAME', about: 'hybrid, lexical or vector; default hybrid.' },
+      'per-query': { type: 'string', value: 'FILE', about: 'Write what each query got there, a JSON line each.' },
     },
     load: () => import('./eval.ts'),
   },

@@ -1,94 +1,193 @@
-import { readFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { type EvalQuery, type EvalReport, type EvalTool, evaluate } from '../search/evaluate.ts'
+import {
+  distractorsFor,
+  type EvalReport,
+  type EvalScores,
+  type EvalSearch,
+  evaluate,
+  macroAverage,
+} from '../search/evaluate.ts'
 import { createToolSearch } from '../search/index.ts'
 import type { Args } from './commands.ts'
-import { isRecord } from './describe.ts'
+import { type Corpus, type CorpusFiles, corporaIn, nameOfCorpus, readCorpus, readTools } from './corpora.ts'
 import { type Io, table, UsageError, writeJson } from './io.ts'
-import { text } from './open.ts'
+import { text, whole } from './open.ts'
 
-/** `pegboard eval`: runs the product's own search on a corpus and labelled queries. */
+const RANKERS = ['hybrid', 'lexical', 'vector'] as const
+type Ranker = (typeof RANKERS)[number]
+const WARNINGS_SHOWN = 5
+
+interface Measured {
+  readonly name: string
+  readonly distractors: number
+  readonly report: EvalReport
+}
+
+/** `pegboard eval`: runs the product's own search on corpora with labelled queries, alone or among distractors. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const [toolsFile, queriesFile] = [text(args, 'tools'), text(args, 'queries')]
-  if (toolsFile === undefined || queriesFile === undefined)
-    throw new UsageError('eval needs --tools FILE and --queries FILE')
-  const tools = await readLines(toolsFile, io.cwd, asTool)
-  const queries = await readLines(queriesFile, io.cwd, asQuery)
-  const search = createToolSearch()
-  const report = evaluate(tools, queries, {
-    load: (sources) => search.sync(sources, 1),
-    query: (query, limit) => search.query(query, { limit, visible: () => true }).hits.map(({ id }) => id),
-  })
-  const figures = figuresOf(report)
-  if (args.values['json'] === true) writeJson(io, figures)
-  else io.stdout(table(Object.entries(figures).map(([name, value]) => [name, String(value)])))
+  const ranker = rankerOf(args)
+  const files = await filesOf(args, io.cwd)
+  const pool = text(args, 'pool')
+  if (pool === undefined && text(args, 'pool-size') !== undefined) throw new UsageError('--pool-size needs --pool')
+  const poolSize = whole(args, 'pool-size', 1, 1_000_000, 1_000_000)
+  const candidates = pool === undefined ? [] : await readTools(pool, io.cwd)
+  const corpora: Corpus[] = []
+  for (const each of files) corpora.push(await readCorpus(each, io.cwd))
+  warn(corpora, io)
+  const perQuery = text(args, 'per-query')
+  if (perQuery !== undefined) await write(perQuery, '', io.cwd)
+  const measured: Measured[] = []
+  for (const { name, tools, queries } of corpora) {
+    const distractors = distractorsFor(tools, queries, candidates, poolSize)
+    const onProgress = progressOf(name, io)
+    const search = productSearch(ranker)
+    try {
+      const report = await evaluate([...tools, ...distractors], queries, search, { onProgress, signal: io.stop })
+      measured.push({ name, distractors: distractors.length, report })
+    } catch (error) {
+      if (!io.stop.aborted) throw error
+      throw new PegboardError('E_CANCELLED', 'Interrupted; nothing was measured to the end.', { cause: error })
+    } finally {
+      onProgress()
+    }
+  }
+  if (perQuery !== undefined) await write(perQuery, perQueryLines(measured), io.cwd)
+  if (args.values['json'] === true) writeJson(io, figuresOf(ranker, measured))
+  else io.stdout(report(measured))
   return 0
 }
 
-function figuresOf({ tools, queries, recall, ndcg10, mrr, latencyMs }: EvalReport) {
-  const share = (value: number): number => Math.round(value * 1e4) / 1e4
-  const ms = (value: number): number => Math.round(value * 1e3) / 1e3
+function rankerOf(args: Args): Ranker {
+  const asked = text(args, 'ranker') ?? 'hybrid'
+  const ranker = RANKERS.find((one) => one === asked)
+  if (ranker === undefined) throw new UsageError(`--ranker takes ${RANKERS.join(', ')}, not "${asked}"`)
+  return ranker
+}
+
+/** Tools and queries are paired in the order given. */
+async function filesOf(args: Args, cwd: string): Promise<CorpusFiles[]> {
+  const [tools, queries, dirs] = [texts(args, 'tools'), texts(args, 'queries'), texts(args, 'dir')]
+  if (tools.length !== queries.length)
+    throw new UsageError(`eval needs a --queries FILE for each --tools FILE, not ${queries.length} for ${tools.length}`)
+  if (tools.length + dirs.length === 0) throw new UsageError('eval needs --tools FILE and --queries FILE, or --dir DIR')
+  const files = tools.map((path, at) => ({ name: nameOfCorpus(path, cwd), tools: path, queries: queries[at] ?? '' }))
+  for (const dir of dirs) files.push(...(await corporaIn(dir, cwd)))
+  return files
+}
+
+function texts(args: Args, name: string): string[] {
+  const value = args.values[name]
+  return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string')
+}
+
+/** Search as clients meet it, with everything indexed before the first question. */
+function productSearch(ranker: Ranker): EvalSearch {
+  const search = createToolSearch()
   return {
-    tools,
-    queries,
-    'recall@1': share(recall[1]),
-    'recall@3': share(recall[3]),
-    'recall@5': share(recall[5]),
-    'recall@10': share(recall[10]),
-    'nDCG@10': share(ndcg10),
-    MRR: share(mrr),
-    latency_p50_ms: ms(latencyMs.p50),
-    latency_p95_ms: ms(latencyMs.p95),
+    async load(sources) {
+      search.sync(sources, 1)
+      await search.warm()
+    },
+    async query(query, limit) {
+      const { hits } = await search.query(query, { limit, visible: () => true, ...{ lanes: ranker } })
+      return hits.map(({ id }) => id)
+    },
   }
 }
 
-async function readLines<T>(file: string, cwd: string, accept: (value: unknown) => T | string): Promise<T[]> {
-  let content: string
+function warn(corpora: readonly Corpus[], io: Io): void {
+  const warnings = corpora.flatMap((corpus) => corpus.warnings)
+  for (const warning of warnings.slice(0, WARNINGS_SHOWN)) io.stderr(`pegboard: warning: ${warning}\n`)
+  if (warnings.length > WARNINGS_SHOWN)
+    io.stderr(`pegboard: warning: ${warnings.length - WARNINGS_SHOWN} more like these.\n`)
+}
+
+/** One line that rewrites itself for a person who waits, gone when called without figures; silent without a terminal. */
+function progressOf(name: string, io: Io): (done?: number, all?: number) => void {
+  let shown = false
+  return (done, all) => {
+    if (done !== undefined && process.stderr.isTTY) io.stderr(`\r\x1b[K${name}: ${done} of ${all} queries`)
+    else if (shown) io.stderr('\r\x1b[K')
+    shown = done !== undefined && process.stderr.isTTY
+  }
+}
+
+const perQueryLines = (measured: readonly Measured[]): string =>
+  measured
+    .flatMap(({ name, report: of }) => of.rows.map((row) => `${JSON.stringify({ set: name, ...row })}\n`))
+    .join('')
+
+/** @throws PegboardError E_NOT_FOUND; asked before the work begins, too, so that nobody waits for nothing */
+async function write(file: string, content: string, cwd: string): Promise<void> {
   try {
-    content = await readFile(resolve(cwd, file), 'utf8')
+    await writeFile(resolve(cwd, file), content)
   } catch (error) {
-    throw new PegboardError('E_NOT_FOUND', `${file} cannot be read: ${messageOf(error)}.`, {
+    throw new PegboardError('E_NOT_FOUND', `${file} cannot be written: ${messageOf(error)}.`, {
       hint: 'Check the path.',
       cause: error,
     })
   }
-  const rows: T[] = []
-  for (const [index, line] of content.split('\n').entries()) {
-    if (line.trim() === '') continue
-    let row: T | string
-    try {
-      row = accept(JSON.parse(line))
-    } catch (error) {
-      row = `it is not JSON (${messageOf(error)})`
-    }
-    if (typeof row === 'string')
-      throw new PegboardError('E_VALIDATION', `${file}:${index + 1}: ${row}.`, {
-        hint: 'Each line is one JSON object.',
-      })
-    rows.push(row)
-  }
-  return rows
 }
 
-function asTool(value: unknown): EvalTool | string {
-  if (!isRecord(value)) return 'it is not an object'
-  const { id, name, server = '', description, inputSchema } = value
-  if (typeof id !== 'string' || typeof name !== 'string' || typeof server !== 'string')
-    return '"id", "name" and "server" must be texts'
-  return {
-    id,
+const percent = (share: number): string => (100 * share).toFixed(1)
+const HEAD = ['queries', 'recall@1', 'recall@3', 'recall@5', 'recall@10', 'nDCG@10', 'MRR', 'refused'] as const
+
+/** In the order of `HEAD`. */
+const cells = ({ queries, recall, ndcg10, mrr, refused }: EvalScores): string[] => [
+  String(queries),
+  ...[recall[1], recall[3], recall[5], recall[10], ndcg10, mrr, refused].map(percent),
+]
+
+function report(measured: readonly Measured[]): string {
+  const rows = measured.map(({ name, report: of }) => [
     name,
-    server,
-    ...(typeof description === 'string' ? { description } : {}),
-    ...(isRecord(inputSchema) ? { inputSchema } : {}),
+    String(of.tools),
+    ...cells(of),
+    of.noMatch.queries > 0 ? percent(of.noMatch.answered) : '–',
+    of.latencyMs.p50.toFixed(3),
+    of.latencyMs.p95.toFixed(3),
+  ])
+  if (measured.length > 1) rows.push(['average', '', ...cells(macroAverage(measured.map(({ report: of }) => of)))])
+  const sets = table([['set', 'tools', ...HEAD, 'no-match answered', 'p50 ms', 'p95 ms'], ...rows])
+  const languages = measured.flatMap(({ name, report: of }) =>
+    [...of.languages].map(([lang, scores]) => [name, lang, ...cells(scores)]),
+  )
+  const explained =
+    'Shares in %; refused: labelled queries without any answer; no-match answered: the opposite mistake.\n'
+  return `${sets}${languages.length > 0 ? `\n${table([['set', 'language', ...HEAD], ...languages])}` : ''}\n${explained}`
+}
+
+function figuresOf(ranker: Ranker, measured: readonly Measured[]) {
+  return {
+    ranker,
+    sets: measured.map(({ name, distractors, report: of }) => ({
+      set: name,
+      tools: of.tools,
+      distractors,
+      ...scoreFigures(of),
+      no_match: { queries: of.noMatch.queries, answered: share(of.noMatch.answered) },
+      latency_p50_ms: ms(of.latencyMs.p50),
+      latency_p95_ms: ms(of.latencyMs.p95),
+      ...(of.languages.size > 0 && {
+        languages: Object.fromEntries([...of.languages].map(([lang, scores]) => [lang, scoreFigures(scores)])),
+      }),
+    })),
+    average: scoreFigures(macroAverage(measured.map(({ report: of }) => of))),
   }
 }
 
-function asQuery(value: unknown): EvalQuery | string {
-  if (!isRecord(value)) return 'it is not an object'
-  const { query, relevant } = value
-  if (typeof query !== 'string' || !Array.isArray(relevant))
-    return '"query" must be a text and "relevant" a list of ids'
-  return { id: String(value['id'] ?? ''), query, relevant: relevant.map(String) }
-}
+const share = (value: number): number => Math.round(value * 1e4) / 1e4
+const ms = (value: number): number => Math.round(value * 1e3) / 1e3
+
+const scoreFigures = ({ queries, recall, ndcg10, mrr, refused }: EvalScores) => ({
+  queries,
+  'recall@1': share(recall[1]),
+  'recall@3': share(recall[3]),
+  'recall@5': share(recall[5]),
+  'recall@10': share(recall[10]),
+  'nDCG@10': share(ndcg10),
+  MRR: share(mrr),
+  refused: share(refused),
+})

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { SearchSource } from './document.ts'
 
 /** A line of a tool corpus. */
@@ -6,34 +7,69 @@ export interface EvalTool {
   readonly server: string
   readonly name: string
   readonly description?: string
+  /** What the server says about itself. */
+  readonly serverDescription?: string
   readonly inputSchema?: Record<string, unknown>
 }
 
-/** A labelled query: the ids of every tool that answers it. */
+/** A labelled query: the ids of every tool that answers it; none for a query that nothing answers. */
 export interface EvalQuery {
   readonly id: string
   readonly query: string
   readonly relevant: readonly string[]
+  /** Language tag; queries that have one are also averaged by language. */
+  readonly lang?: string
 }
 
-/** Means over the queries, 0 to 1; latencies in milliseconds. */
-export interface EvalReport {
-  readonly tools: number
+/** Means over labelled queries, 0 to 1. */
+export interface EvalScores {
   /** Queries with at least one relevant tool; only these are scored. */
   readonly queries: number
   readonly recall: { readonly 1: number; readonly 3: number; readonly 5: number; readonly 10: number }
   readonly ndcg10: number
   readonly mrr: number
-  readonly latencyMs: { readonly p50: number; readonly p95: number }
+  /** Share of them that got no answer at all. */
+  readonly refused: number
 }
 
-/** How the product searches: told the corpus once, then asked for ids, best first. */
+/** What one query got. */
+export interface EvalRow extends EvalQuery {
+  /** The first ten answers, best first. */
+  readonly answers: readonly string[]
+  /** Place of each relevant tool, from 1; 0 when it is not among the answers. In the order of `relevant`. */
+  readonly ranks: readonly number[]
+}
+
+/** The scores of one corpus; latencies in milliseconds. */
+export interface EvalReport extends EvalScores {
+  /** Tools searched, distractors included. */
+  readonly tools: number
+  /** Queries without a relevant tool, and the share of them that was answered all the same. */
+  readonly noMatch: { readonly queries: number; readonly answered: number }
+  /** By language, of the queries that name one. */
+  readonly languages: ReadonlyMap<string, EvalScores>
+  readonly latencyMs: { readonly p50: number; readonly p95: number }
+  /** Every query in the order given. */
+  readonly rows: readonly EvalRow[]
+}
+
+/** What is measured: told the corpus once, then asked for ids, best first. */
 export interface EvalSearch {
-  load(sources: readonly SearchSource[]): void
-  query(query: string, limit: number): readonly string[]
+  load(sources: readonly SearchSource[]): void | Promise<void>
+  query(query: string, limit: number): readonly string[] | Promise<readonly string[]>
+}
+
+export interface EvalOptions {
+  /** A clock in milliseconds. */
+  readonly nowMs?: () => number
+  /** Told now and then how many queries are done. */
+  readonly onProgress?: (done: number, all: number) => void
+  /** Ends the run with its reason. */
+  readonly signal?: AbortSignal
 }
 
 const DEPTH = 10
+const BREATH_MS = 100
 
 /** Relevant tools among the first `k`, over all relevant ones. */
 export function recallAt(ranked: readonly string[], relevant: ReadonlySet<string>, k: number): number {
@@ -79,44 +115,125 @@ export function sourceOfEvalTool(tool: EvalTool): SearchSource {
     sideEffects: [],
     inputJson: tool.inputSchema ?? {},
     origin: 'upstream',
+    ...(tool.serverDescription !== undefined && { moduleDescription: tool.serverDescription }),
   }
 }
 
 /**
- * Runs every labelled query through `search` and scores the answers. Queries without relevant tools are left out. One
- * untimed query comes first, so that building the index is not counted as latency.
- * @param nowMs a clock in milliseconds
+ * Which of `candidates` may be put among `tools` without making a right answer count as wrong: none that shares the name
+ * of a relevant tool (letter case and server prefix aside), none whose id is taken. Of more than `most`, an even sample
+ * that is the same every time: those whose ids hash lowest.
  */
-export function evaluate(
+export function distractorsFor(
+  tools: readonly EvalTool[],
+  queries: readonly EvalQuery[],
+  candidates: readonly EvalTool[],
+  most = Number.POSITIVE_INFINITY,
+): EvalTool[] {
+  const ids = new Set(tools.map(({ id }) => id))
+  const relevant = new Set(queries.flatMap((query) => query.relevant))
+  const names = new Set(tools.filter(({ id }) => relevant.has(id)).flatMap(namesOf))
+  const allowed = candidates.filter((tool) => {
+    if (ids.has(tool.id) || namesOf(tool).some((name) => names.has(name))) return false
+    ids.add(tool.id)
+    return true
+  })
+  if (allowed.length <= most) return allowed
+  const ordered = allowed.map((tool) => ({ tool, hash: fnv1a(tool.id) }))
+  ordered.sort((a, b) => a.hash - b.hash || (a.tool.id < b.tool.id ? -1 : 1))
+  return ordered.slice(0, most).map(({ tool }) => tool)
+}
+
+/** The name as it stands and without its server in front, `github__create_issue` and `create_issue`; lower case. */
+function namesOf({ server, name }: EvalTool): string[] {
+  const whole = name.toLowerCase()
+  const prefix = server.toLowerCase()
+  const [, bare] =
+    prefix && whole.startsWith(prefix) ? (/^[^\p{L}\p{N}]+(.+)$/u.exec(whole.slice(prefix.length)) ?? []) : []
+  return bare === undefined ? [whole] : [whole, bare]
+}
+
+/** FNV-1a, 32 bits, over UTF-16 code units. */
+export function fnv1a(text: string): number {
+  let hash = 2166136261
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 16777619) >>> 0
+  return hash
+}
+
+/**
+ * Runs every query through `search` and scores the answers of those with relevant tools. One untimed query comes first,
+ * so that building an index lazily is not counted as latency.
+ */
+export async function evaluate(
   tools: readonly EvalTool[],
   queries: readonly EvalQuery[],
   search: EvalSearch,
-  nowMs: () => number = () => performance.now(),
-): EvalReport {
-  search.load(tools.map(sourceOfEvalTool))
-  const labelled = queries.filter(({ relevant }) => relevant.length > 0)
-  if (labelled[0]) search.query(labelled[0].query, DEPTH)
+  { nowMs = () => performance.now(), onProgress, signal }: EvalOptions = {},
+): Promise<EvalReport> {
+  await search.load(tools.map(sourceOfEvalTool))
+  if (queries[0]) await search.query(queries[0].query, DEPTH)
   const latencies: number[] = []
-  const sums = { r1: 0, r3: 0, r5: 0, r10: 0, ndcg: 0, rr: 0 }
-  for (const { query, relevant } of labelled) {
+  const rows: EvalRow[] = []
+  let breathed = performance.now()
+  for (const query of queries) {
     const started = nowMs()
-    const ranked = search.query(query, DEPTH)
+    const answers = await search.query(query.query, DEPTH)
     latencies.push(nowMs() - started)
-    const wanted = new Set(relevant)
-    sums.r1 += recallAt(ranked, wanted, 1)
-    sums.r3 += recallAt(ranked, wanted, 3)
-    sums.r5 += recallAt(ranked, wanted, 5)
-    sums.r10 += recallAt(ranked, wanted, 10)
-    sums.ndcg += ndcgAt(ranked, wanted, DEPTH)
-    sums.rr += reciprocalRank(ranked, wanted)
+    rows.push({ ...query, answers, ranks: query.relevant.map((id) => answers.indexOf(id) + 1) })
+    if (performance.now() - breathed < BREATH_MS) continue
+    // Answers may come without ever leaving the call stack; a signal would wait for the end.
+    await setImmediate()
+    signal?.throwIfAborted()
+    onProgress?.(rows.length, queries.length)
+    breathed = performance.now()
   }
-  const mean = (sum: number): number => (labelled.length > 0 ? sum / labelled.length : 0)
+  const unlabelled = rows.filter(({ relevant }) => relevant.length === 0)
+  const languages = new Set(rows.flatMap(({ lang }) => lang ?? []))
   return {
     tools: tools.length,
-    queries: labelled.length,
-    recall: { 1: mean(sums.r1), 3: mean(sums.r3), 5: mean(sums.r5), 10: mean(sums.r10) },
-    ndcg10: mean(sums.ndcg),
-    mrr: mean(sums.rr),
+    ...scoresOf(rows),
+    noMatch: {
+      queries: unlabelled.length,
+      answered: meanOf(unlabelled.map(({ answers }) => Number(answers.length > 0))),
+    },
+    languages: new Map([...languages].sort().map((lang) => [lang, scoresOf(rows.filter((row) => row.lang === lang))])),
     latencyMs: { p50: quantile(latencies, 0.5), p95: quantile(latencies, 0.95) },
+    rows,
   }
 }
+
+/** The scores of the rows that have relevant tools. */
+function scoresOf(rows: readonly EvalRow[]): EvalScores {
+  const labelled = rows
+    .filter(({ relevant }) => relevant.length > 0)
+    .map(({ answers, relevant }) => ({ answers, wanted: new Set(relevant) }))
+  const recall = (k: number): number => meanOf(labelled.map(({ answers, wanted }) => recallAt(answers, wanted, k)))
+  return {
+    queries: labelled.length,
+    recall: { 1: recall(1), 3: recall(3), 5: recall(5), 10: recall(10) },
+    ndcg10: meanOf(labelled.map(({ answers, wanted }) => ndcgAt(answers, wanted, DEPTH))),
+    mrr: meanOf(labelled.map(({ answers, wanted }) => reciprocalRank(answers, wanted))),
+    refused: meanOf(labelled.map(({ answers }) => Number(answers.length === 0))),
+  }
+}
+
+/** The mean over corpora, each counting the same however many queries it has; `queries` is their sum. */
+export function macroAverage(reports: readonly EvalScores[]): EvalScores {
+  const scored = reports.filter(({ queries }) => queries > 0)
+  const mean = (pick: (scores: EvalScores) => number): number => meanOf(scored.map(pick))
+  return {
+    queries: scored.reduce((sum, { queries }) => sum + queries, 0),
+    recall: {
+      1: mean(({ recall }) => recall[1]),
+      3: mean(({ recall }) => recall[3]),
+      5: mean(({ recall }) => recall[5]),
+      10: mean(({ recall }) => recall[10]),
+    },
+    ndcg10: mean(({ ndcg10 }) => ndcg10),
+    mrr: mean(({ mrr }) => mrr),
+    refused: mean(({ refused }) => refused),
+  }
+}
+
+const meanOf = (values: readonly number[]): number =>
+  values.length > 0 ? values.reduce((sum, value) => sum + value, 0) / values.length : 0

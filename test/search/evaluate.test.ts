@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { evaluate, ndcgAt, quantile, recallAt, reciprocalRank } from '../../src/search/evaluate.ts'
+import {
+  distractorsFor,
+  evaluate,
+  fnv1a,
+  macroAverage,
+  ndcgAt,
+  quantile,
+  recallAt,
+  reciprocalRank,
+} from '../../src/search/evaluate.ts'
 
 describe('metrics', () => {
   const relevant = new Set(['a', 'b', 'c'])
@@ -32,45 +41,155 @@ describe('metrics', () => {
 describe('evaluate', () => {
   const tools = [
     { id: 's::a', server: 's', name: 'a' },
-    { id: 's::b', server: 's', name: 'b', description: 'B.', inputSchema: { type: 'object' } },
+    { id: 's::b', server: 's', name: 'b', description: 'B.', serverDescription: 'S.', inputSchema: { type: 'object' } },
   ]
   const queries = [
-    { id: '1', query: 'wants a', relevant: ['s::a'] },
-    { id: '2', query: 'wants b', relevant: ['s::b'] },
+    { id: '1', query: 'wants a', relevant: ['s::a'], lang: 'en' },
+    { id: '2', query: 'wants b', relevant: ['s::b'], lang: 'fr' },
     { id: '3', query: 'wants nothing', relevant: [] },
+    { id: '4', query: 'silence', relevant: [] },
   ]
+  const answering = (answer: (query: string) => string[]) => ({ load: () => undefined, query: answer })
 
-  it('loads the corpus once, leaves unlabelled queries out and averages', () => {
+  it('loads the corpus once, asks everything and averages over the labelled queries', async () => {
     const loaded: string[] = []
     const asked: string[] = []
     let nowMs = 0
-    const report = evaluate(
+    const report = await evaluate(
       tools,
       queries,
       {
-        load: (sources) => loaded.push(...sources.map(({ id, module }) => `${module} ${id}`)),
+        load: (sources) => void loaded.push(...sources.map(({ id, module }) => `${module} ${id}`)),
         query: (query) => {
           asked.push(query)
           nowMs += 2
           return ['s::a', 's::b']
         },
       },
-      () => nowMs,
+      { nowMs: () => nowMs },
     )
     expect(loaded).toEqual(['s s::a', 's s::b'])
-    expect(asked).toEqual(['wants a', 'wants a', 'wants b'])
-    expect(report).toEqual({
+    expect(asked).toEqual(['wants a', 'wants a', 'wants b', 'wants nothing', 'silence'])
+    expect(report).toMatchObject({
       tools: 2,
       queries: 2,
       recall: { 1: 0.5, 3: 1, 5: 1, 10: 1 },
       ndcg10: (1 + 1 / Math.log2(3)) / 2,
       mrr: 0.75,
+      refused: 0,
       latencyMs: { p50: 2, p95: 2 },
     })
   })
 
-  it('reports zeros for no queries', () => {
-    const report = evaluate(tools, [], { load: () => undefined, query: () => [] })
-    expect(report).toMatchObject({ queries: 0, ndcg10: 0, latencyMs: { p50: 0, p95: 0 } })
+  it('waits for a search that answers later', async () => {
+    const report = await evaluate(tools, queries, { load: async () => undefined, query: async () => ['s::a'] })
+    expect(report.recall[1]).toBe(0.5)
+  })
+
+  it('tells both mistakes: answering what has no answer, and refusing what has one', async () => {
+    const search = answering((query) => (query === 'wants a' || query === 'silence' ? [] : ['s::b']))
+    const report = await evaluate(tools, queries, search)
+    expect(report.noMatch).toEqual({ queries: 2, answered: 0.5 })
+    expect(report.refused).toBe(0.5)
+  })
+
+  it('averages by language', async () => {
+    const { languages } = await evaluate(
+      tools,
+      queries,
+      answering(() => ['s::b']),
+    )
+    expect([...languages].map(([lang, { queries: count, mrr }]) => [lang, count, mrr])).toEqual([
+      ['en', 1, 0],
+      ['fr', 1, 1],
+    ])
+  })
+
+  it('keeps what each query got', async () => {
+    const { rows } = await evaluate(
+      tools,
+      queries.slice(0, 2),
+      answering(() => ['x', 's::b']),
+    )
+    expect(rows).toEqual([
+      { id: '1', query: 'wants a', relevant: ['s::a'], lang: 'en', answers: ['x', 's::b'], ranks: [0] },
+      { id: '2', query: 'wants b', relevant: ['s::b'], lang: 'fr', answers: ['x', 's::b'], ranks: [2] },
+    ])
+  })
+
+  it('hands over what the server says about itself', async () => {
+    const seen: unknown[] = []
+    const load = (sources: readonly object[]) => void seen.push(...sources)
+    await evaluate(tools, [], { load, query: () => [] })
+    expect(seen).toMatchObject([{ id: 's::a' }, { id: 's::b', moduleDescription: 'S.' }])
+    expect(seen[0]).not.toHaveProperty('moduleDescription')
+  })
+
+  it('reports zeros for no queries', async () => {
+    const report = await evaluate(
+      tools,
+      [],
+      answering(() => []),
+    )
+    expect(report).toMatchObject({ queries: 0, ndcg10: 0, refused: 0, latencyMs: { p50: 0, p95: 0 } })
+  })
+
+  it('ends when told to', async () => {
+    const stop = new AbortController()
+    const slow = {
+      load: () => undefined,
+      query: async () => {
+        stop.abort(new Error('enough'))
+        await new Promise((done) => setTimeout(done, 120))
+        return []
+      },
+    }
+    await expect(evaluate(tools, queries, slow, { signal: stop.signal })).rejects.toThrow('enough')
+  })
+})
+
+describe('macro average', () => {
+  it('counts each corpus the same and leaves out those without labelled queries', () => {
+    const scores = (queries: number, value: number) => ({
+      queries,
+      recall: { 1: value, 3: value, 5: value, 10: value },
+      ndcg10: value,
+      mrr: value,
+      refused: 0,
+    })
+    expect(macroAverage([scores(900, 0.5), scores(10, 1), scores(0, 0)])).toEqual(scores(910, 0.75))
+  })
+})
+
+describe('distractors', () => {
+  const tool = (server: string, name: string) => ({ id: `${server}::${name}`, server, name })
+  const tools = [tool('git', 'git_log'), tool('git', 'git_diff'), tool('mail', 'send')]
+  const queries = [{ id: '1', query: 'history', relevant: ['git::git_log'] }]
+  const names = (pool: readonly { readonly id: string }[]) => pool.map(({ id }) => id)
+
+  it('are never namesakes of a relevant tool, whatever the letter case or server prefix', () => {
+    const candidates = [
+      tool('other', 'GIT_LOG'),
+      tool('other', 'log'),
+      tool('other', 'git_diff'),
+      tool('other', 'logs'),
+    ]
+    expect(names(distractorsFor(tools, queries, candidates))).toEqual(['other::git_diff', 'other::logs'])
+  })
+
+  it('are never there twice', () => {
+    const candidates = [tool('mail', 'send'), tool('a', 'b'), tool('a', 'b')]
+    expect(names(distractorsFor(tools, queries, candidates))).toEqual(['a::b'])
+  })
+
+  it('are the same sample every time when there are too many', () => {
+    const candidates = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => tool('x', name))
+    const sample = names(distractorsFor(tools, queries, candidates, 3))
+    expect(sample).toHaveLength(3)
+    expect(names(distractorsFor(tools, queries, candidates.toReversed(), 3))).toEqual(sample)
+  })
+
+  it('are sampled by FNV-1a', () => {
+    expect([fnv1a(''), fnv1a('a'), fnv1a('foobar')]).toEqual([0x811c9dc5, 0xe40c292c, 0xbf9cf968])
   })
 })

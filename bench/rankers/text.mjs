@@ -1,0 +1,104 @@
+// What the reference rankers read of a tool, and how they cut it into words. Kept apart from the product on purpose:
+// a reference that moves with the product measures nothing.
+
+/** @typedef {{ id: string, server: string, name: string, description?: string, inputSchema?: object, serverDescription?: string }} Tool */
+
+const PARAMETERS_CAP = 1024
+const PARAMETER_CAP = 120
+const SERVER_CAP = 512
+
+/**
+ * The text of a tool by field. Parameters are their names, descriptions (120 characters each) and enum values, 1,024 in
+ * all; the server is its name and what it says about itself.
+ */
+export function fieldsOf(tool) {
+  const parts = []
+  collect(tool.inputSchema, 0, parts)
+  return {
+    name: bareNameOf(tool),
+    description: tool.description ?? '',
+    parameters: parts.join(' ').slice(0, PARAMETERS_CAP),
+    server: `${tool.server} ${tool.serverDescription ?? ''}`.slice(0, SERVER_CAP),
+  }
+}
+
+function bareNameOf({ server, name }) {
+  const rest = name.toLowerCase().startsWith(server.toLowerCase()) ? name.slice(server.length) : ''
+  return /^[._:/-]+./.test(rest) ? rest.replace(/^[._:/-]+/, '') : name
+}
+
+function collect(schema, depth, parts) {
+  if (typeof schema !== 'object' || schema === null || depth > 4) return
+  for (const [name, property] of Object.entries(schema.properties ?? {})) {
+    parts.push(name)
+    if (typeof property?.description === 'string') parts.push(property.description.slice(0, PARAMETER_CAP))
+    collect(property, depth + 1, parts)
+  }
+  if (Array.isArray(schema.enum)) parts.push(...schema.enum.filter((value) => typeof value === 'string').slice(0, 24))
+  if (schema.items !== undefined) collect(schema.items, depth + 1, parts)
+}
+
+/** Lower-case words; camelCase, snake_case and letters beside digits are several. */
+export function wordsOf(text) {
+  const spaced = text
+    .normalize('NFKC')
+    .replace(/(\p{Ll}|\p{N})(?=\p{Lu})/gu, '$1 ')
+    .replace(/(\p{Lu})(?=\p{Lu}\p{Ll})/gu, '$1 ')
+  return spaced.toLowerCase().match(/[\p{L}\p{M}\p{N}]+/gu) ?? []
+}
+
+/** Verbs that name tools (get, show, make, use) are not among them. */
+const STOP_WORDS = new Set(
+  `a about after all also am an and any are as at be been before but by can could did do does for from had has have he her
+  here him his how i if in into is it its just like let may me more my need no not now of on one or our out over please
+  should so some than that the their them then there these they this to too up us using want was we were what when where
+  which who why will with would you your`.split(/\s+/),
+)
+
+/** Words that carry a wish; all of them when none does. */
+export function contentWords(words) {
+  const kept = words.filter((word) => !STOP_WORDS.has(word))
+  return kept.length > 0 ? kept : words
+}
+
+const VOWEL = /[aeiouy]/
+/** How often a vowel is followed by a consonant: the measure m of Porter's paper. */
+const measure = (stem) => (stem.replace(/^[^aeiouy]+/, '').match(/[aeiouy]+[^aeiouy]+/g) ?? []).length
+const pairs = (table) => table.split(' ').map((pair) => pair.split('>'))
+const STEP_2 = pairs(
+  'ational>ate tional>tion enci>ence anci>ance izer>ize abli>able alli>al entli>ent eli>e ousli>ous ization>ize ation>ate ator>ate alism>al iveness>ive fulness>ful ousness>ous aliti>al iviti>ive biliti>ble',
+)
+const STEP_3 = pairs('icate>ic ative> alize>al iciti>ic ical>ic ful> ness>')
+const STEP_4 = /(?:ement|ment|ance|ence|able|ible|ant|ent|ism|ate|iti|ous|ive|ize|al|er|ic|ou|(?<=[st])ion)$/
+
+/** M. F. Porter, An algorithm for suffix stripping (1980), with y taken as a vowel everywhere. */
+export function stemOf(word) {
+  if (word.length < 3 || !/^[a-z]+$/.test(word)) return word
+  let stem = word
+    .replace(/sses$/, 'ss')
+    .replace(/ies$/, 'i')
+    .replace(/([^s])s$/, '$1')
+  if (stem.endsWith('eed')) {
+    if (measure(stem.slice(0, -3)) > 0) stem = stem.slice(0, -1)
+  } else {
+    const cut = stem.replace(/(?:ed|ing)$/, '')
+    if (cut !== stem && VOWEL.test(cut)) {
+      stem = cut
+      if (/(?:at|bl|iz)$/.test(stem)) stem += 'e'
+      else if (/([^aeiouylsz])\1$/.test(stem)) stem = stem.slice(0, -1)
+      else if (measure(stem) === 1 && /[^aeiouy][aeiouy][^aeiouywx]$/.test(stem)) stem += 'e'
+    }
+  }
+  if (stem.endsWith('y') && VOWEL.test(stem.slice(0, -1))) stem = `${stem.slice(0, -1)}i`
+  for (const table of [STEP_2, STEP_3]) {
+    const found = table.find(([ending]) => stem.endsWith(ending))
+    if (found && measure(stem.slice(0, -found[0].length)) > 0) stem = stem.slice(0, -found[0].length) + found[1]
+  }
+  const shorter = stem.replace(STEP_4, '')
+  if (shorter !== stem && measure(shorter) > 1) stem = shorter
+  if (stem.endsWith('e')) {
+    const cut = stem.slice(0, -1)
+    if (measure(cut) > 1 || (measure(cut) === 1 && !/[^aeiouy][aeiouy][^aeiouywx]$/.test(cut))) stem = cut
+  }
+  return stem.endsWith('ll') && measure(stem) > 1 ? stem.slice(0, -1) : stem
+}

@@ -1,0 +1,160 @@
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import type { EvalQuery, EvalTool } from '../search/evaluate.ts'
+import { isRecord } from './describe.ts'
+
+/** A corpus and its labelled queries. `warnings` say, with file and line, what in them cannot be right. */
+export interface Corpus {
+  readonly name: string
+  readonly tools: readonly EvalTool[]
+  readonly queries: readonly EvalQuery[]
+  readonly warnings: readonly string[]
+}
+
+/** Paths as they were typed. */
+export interface CorpusFiles {
+  readonly name: string
+  readonly tools: string
+  readonly queries: string
+}
+
+const TOOLS = 'tools.jsonl'
+const QUERIES = 'queries.jsonl'
+
+/** A corpus is called after its file, or after its folder when the file has the usual name. */
+export const nameOfCorpus = (tools: string, cwd: string): string => {
+  const path = resolve(cwd, tools)
+  return basename(path) === TOOLS ? basename(dirname(path)) : basename(path).replace(/\.jsonl$/, '')
+}
+
+/**
+ * The corpora of a folder: itself when it has `tools.jsonl`, otherwise each folder in it that has `tools.jsonl` and
+ * `queries.jsonl`, by name. @throws PegboardError E_NOT_FOUND when there is none
+ */
+export async function corporaIn(dir: string, cwd: string): Promise<CorpusFiles[]> {
+  const folders = (await isFile(resolve(cwd, dir, TOOLS))) ? [dir] : await foldersIn(dir, cwd)
+  const found: CorpusFiles[] = []
+  for (const folder of folders) {
+    const [tools, queries] = [join(folder, TOOLS), join(folder, QUERIES)]
+    if ((await isFile(resolve(cwd, tools))) && (await isFile(resolve(cwd, queries))))
+      found.push({ name: nameOfCorpus(tools, cwd), tools, queries })
+  }
+  if (found.length > 0) return found
+  throw new PegboardError('E_NOT_FOUND', `${dir} has no corpus.`, {
+    hint: `A corpus is a folder with ${TOOLS} and ${QUERIES}.`,
+  })
+}
+
+/** Reads a corpus. @throws PegboardError E_NOT_FOUND, E_VALIDATION with file and line */
+export async function readCorpus({ name, tools, queries }: CorpusFiles, cwd: string): Promise<Corpus> {
+  const warnings: string[] = []
+  const byId = new Map<string, EvalTool>()
+  for (const { row, line } of await readLines(tools, cwd, asTool)) {
+    if (byId.has(row.id)) warnings.push(`${tools}:${line}: "${row.id}" is there already; this one is left out.`)
+    else byId.set(row.id, row)
+  }
+  const lines = await readLines(queries, cwd, asQuery)
+  for (const { row, line } of lines) {
+    const unknown = row.relevant.find((id) => !byId.has(id))
+    if (unknown !== undefined) warnings.push(`${queries}:${line}: no tool is called "${unknown}"; it counts as missed.`)
+  }
+  return { name, tools: [...byId.values()], queries: lines.map(({ row }) => row), warnings }
+}
+
+/** The tools of a file, of a folder's `tools.jsonl`, or of every folder in it that has one. */
+export async function readTools(path: string, cwd: string): Promise<EvalTool[]> {
+  let files = [path]
+  if (!(await isFile(resolve(cwd, path)))) {
+    const folders = [path, ...(await foldersIn(path, cwd))]
+    files = []
+    for (const folder of folders) if (await isFile(resolve(cwd, folder, TOOLS))) files.push(join(folder, TOOLS))
+    if (files.length === 0)
+      throw new PegboardError('E_NOT_FOUND', `${path} has no ${TOOLS}.`, { hint: 'Name a file or such a folder.' })
+  }
+  const tools: EvalTool[] = []
+  for (const file of files) for (const { row } of await readLines(file, cwd, asTool)) tools.push(row)
+  return tools
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isFile() ?? false
+}
+
+async function foldersIn(dir: string, cwd: string): Promise<string[]> {
+  try {
+    const entries = await readdir(resolve(cwd, dir), { withFileTypes: true })
+    return entries
+      .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+      .map(({ name }) => join(dir, name))
+      .sort()
+  } catch (error) {
+    throw unreadable(dir, error)
+  }
+}
+
+async function readLines<T>(
+  file: string,
+  cwd: string,
+  accept: (value: unknown) => T | string,
+): Promise<{ readonly row: T; readonly line: number }[]> {
+  let content: string
+  try {
+    content = await readFile(resolve(cwd, file), 'utf8')
+  } catch (error) {
+    throw unreadable(file, error)
+  }
+  const rows: { row: T; line: number }[] = []
+  for (const [index, line] of content
+    .replace(/^\ufeff/, '')
+    .split('\n')
+    .entries()) {
+    if (line.trim() === '') continue
+    let row: T | string
+    try {
+      row = accept(JSON.parse(line))
+    } catch (error) {
+      row = `it is not JSON (${messageOf(error)})`
+    }
+    if (typeof row === 'string')
+      throw new PegboardError('E_VALIDATION', `${file}:${index + 1}: ${row}.`, {
+        hint: 'Each line is one JSON object.',
+      })
+    rows.push({ row, line: index + 1 })
+  }
+  return rows
+}
+
+const unreadable = (path: string, error: unknown): PegboardError =>
+  new PegboardError('E_NOT_FOUND', `${path} cannot be read: ${messageOf(error)}.`, {
+    hint: 'Check the path.',
+    cause: error,
+  })
+
+function asTool(value: unknown): EvalTool | string {
+  if (!isRecord(value)) return 'it is not an object'
+  const { id, name, server = '', description, serverDescription, inputSchema } = value
+  if (typeof id !== 'string' || typeof name !== 'string' || typeof server !== 'string')
+    return '"id", "name" and "server" must be texts'
+  return {
+    id,
+    name,
+    server,
+    ...(typeof description === 'string' ? { description } : {}),
+    ...(typeof serverDescription === 'string' ? { serverDescription } : {}),
+    ...(isRecord(inputSchema) ? { inputSchema } : {}),
+  }
+}
+
+function asQuery(value: unknown): EvalQuery | string {
+  if (!isRecord(value)) return 'it is not an object'
+  const { query, relevant, lang } = value
+  if (typeof query !== 'string' || !Array.isArray(relevant))
+    return '"query" must be a text and "relevant" a list of ids'
+  return {
+    id: String(value['id'] ?? ''),
+    query,
+    relevant: relevant.map(String),
+    ...(typeof lang === 'string' && lang ? { lang } : {}),
+  }
+}
