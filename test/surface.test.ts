@@ -32,6 +32,7 @@ const pinned = {
     'modulesDir',
     'autoload',
     'modules',
+    'search',
     'exposure',
     'policy',
     'execution',
