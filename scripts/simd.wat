@@ -62,4 +62,28 @@
       (local.set $row (i32.add (local.get $row) (i32.const 16)))
       (local.set $out (i32.add (local.get $out) (i32.const 16)))
       (br_if $block (local.tee $blocks (i32.sub (local.get $blocks) (i32.const 1)))))
-    (i32.shr_u (local.get $found) (i32.const 2))))
+    (i32.shr_u (local.get $found) (i32.const 2)))
+
+  ;; Dot products of the query with rows that lie anywhere, each as plain bytes. $list: address of the rows' addresses (int32).
+  ;; $count: how many, at least 1. Writes int32, one a row, from 8192 on.
+  (func (export "gather") (param $list i32) (param $count i32) (param $width i32)
+    (local $query i32) (local $end i32) (local $row i32) (local $out i32)
+    (local $sum v128) (local $zero v128)
+    (local.set $end (i32.shl (local.get $width) (i32.const 1)))
+    (loop $rows
+      (local.set $row (i32.load offset=0 (local.get $list)))
+      (local.set $sum (local.get $zero))
+      (local.set $query (i32.const 0))
+      (loop $dimensions
+        (local.set $sum (i32x4.add (local.get $sum) (i32x4.add
+          (i32x4.dot_i16x8_s (v128.load8x8_s offset=0 (local.get $row)) (v128.load offset=0 (local.get $query)))
+          (i32x4.dot_i16x8_s (v128.load8x8_s offset=8 (local.get $row)) (v128.load offset=16 (local.get $query))))))
+        (local.set $row (i32.add (local.get $row) (i32.const 16)))
+        (local.set $query (i32.add (local.get $query) (i32.const 32)))
+        (br_if $dimensions (i32.lt_u (local.get $query) (local.get $end))))
+      (i32.store offset=8192 (local.get $out) (i32.add
+        (i32.add (i32x4.extract_lane 0 (local.get $sum)) (i32x4.extract_lane 1 (local.get $sum)))
+        (i32.add (i32x4.extract_lane 2 (local.get $sum)) (i32x4.extract_lane 3 (local.get $sum)))))
+      (local.set $list (i32.add (local.get $list) (i32.const 4)))
+      (local.set $out (i32.add (local.get $out) (i32.const 4)))
+      (br_if $rows (local.tee $count (i32.sub (local.get $count) (i32.const 1)))))))

@@ -19,6 +19,11 @@ export interface Kernel {
    * FOUND_AT has an int32, the distance of its scores from SCORES_AT in bytes; returns how many there are.
    */
   score(row: number, blocks: number, width: number, bar: number): number
+  /**
+   * Writes int32 dot products of the query with `count` rows (1 to MAX_SCORES), each `width` plain bytes, from SCORES_AT on. `list`
+   * is where their addresses (int32) lie.
+   */
+  gather(list: number, count: number, width: number): void
 }
 
 export const LANES = 16
@@ -33,12 +38,14 @@ const PAGE = 65_536
 
 /** scripts/simd.wat, assembled by scripts/simd.mjs. */
 const MODULE =
-  'AGFzbQEAAAABCQFgBH9/f30BfwMCAQAFAwEAAQcSAgZtZW1vcnkCAAVzY29yZQAACrEDAa4DAgR/CHsgAkEBdCEFIAP9EyELA0AgCiEMIAohDS' +
-  'AKIQ4gCiEPQQAhBANAIAT9AAQAIQggBP0ABBAhCSAMIAD9AQMAIAj9ugEgAP0BAwggCf26Af2uAf2uASEMIA0gAP0BAxAgCP26ASAA/QEDGCAJ' +
-  '/boB/a4B/a4BIQ0gDiAA/QEDICAI/boBIAD9AQMoIAn9ugH9rgH9rgEhDiAPIAD9AQMwIAj9ugEgAP0BAzggCf26Af2uAf2uASEPIABBwABqIQ' +
-  'AgBEEgaiEEIAQgBUkNAAsgDCAN/Q0AAQIDEBESEwQFBgcUFRYXIAwgDf0NCAkKCxgZGhsMDQ4PHB0eH/2uASEIIA4gD/0NAAECAxAREhMEBQYH' +
-  'FBUWFyAOIA/9DQgJCgsYGRobDA0ODxwdHh/9rgEhCSAGIAggCf0NAAECAwQFBgcQERITFBUWFyAIIAn9DQgJCgsMDQ4PGBkaGxwdHh/9rgH9+g' +
-  'EgAP0ABAD95gEiCP0LBIBAIAcgBjYCgMABIAcgCCAL/UT9U0ECdGohByAAQRBqIQAgBkEQaiEGIAFBAWsiAQ0ACyAHQQJ2Cw=='
+  'AGFzbQEAAAABDwJgBH9/f30Bf2ADf39/AAMDAgABBQMBAAEHGwMGbWVtb3J5AgAFc2NvcmUAAAZnYXRoZXIAAQrGBAKuAwIEfwh7IAJBAXQhBS' +
+  'AD/RMhCwNAIAohDCAKIQ0gCiEOIAohD0EAIQQDQCAE/QAEACEIIAT9AAQQIQkgDCAA/QEDACAI/boBIAD9AQMIIAn9ugH9rgH9rgEhDCANIAD9' +
+  'AQMQIAj9ugEgAP0BAxggCf26Af2uAf2uASENIA4gAP0BAyAgCP26ASAA/QEDKCAJ/boB/a4B/a4BIQ4gDyAA/QEDMCAI/boBIAD9AQM4IAn9ug' +
+  'H9rgH9rgEhDyAAQcAAaiEAIARBIGohBCAEIAVJDQALIAwgDf0NAAECAxAREhMEBQYHFBUWFyAMIA39DQgJCgsYGRobDA0ODxwdHh/9rgEhCCAO' +
+  'IA/9DQABAgMQERITBAUGBxQVFhcgDiAP/Q0ICQoLGBkaGwwNDg8cHR4f/a4BIQkgBiAIIAn9DQABAgMEBQYHEBESExQVFhcgCCAJ/Q0ICQoLDA' +
+  '0ODxgZGhscHR4f/a4B/foBIAD9AAQA/eYBIgj9CwSAQCAHIAY2AoDAASAHIAggC/1E/VNBAnRqIQcgAEEQaiEAIAZBEGohBiABQQFrIgENAAsg' +
+  'B0ECdguTAQIEfwJ7IAJBAXQhBANAIAAoAgAhBSAIIQdBACEDA0AgByAF/QEDACAD/QAEAP26ASAF/QEDCCAD/QAEEP26Af2uAf2uASEHIAVBEG' +
+  'ohBSADQSBqIQMgAyAESQ0ACyAGIAf9GwAgB/0bAWogB/0bAiAH/RsDamo2AoBAIABBBGohACAGQQRqIQYgAUEBayIBDQALCw=='
 
 /** The part of WebAssembly used here: the types of Node lack it. */
 interface WebAssemblyApi {
@@ -49,6 +56,7 @@ interface WebAssemblyApi {
     readonly exports: {
       readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number }
       readonly score: Kernel['score']
+      readonly gather: Kernel['gather']
     }
   }
 }
@@ -67,7 +75,7 @@ export function createSimdKernel(): Kernel | undefined {
   if (!api || !littleEndian) return undefined
   try {
     compiled ??= new api.Module(Buffer.from(MODULE, 'base64'))
-    const { memory, score } = new api.Instance(compiled).exports
+    const { memory, score, gather } = new api.Instance(compiled).exports
     return {
       get buffer() {
         return memory.buffer
@@ -77,6 +85,7 @@ export function createSimdKernel(): Kernel | undefined {
         if (bytes > byteLength) memory.grow(Math.ceil((bytes - byteLength) / PAGE))
       },
       score,
+      gather,
     }
   } catch {
     return undefined
@@ -114,6 +123,17 @@ export function createPlainKernel(): Kernel {
         if (above) found[count++] = block * ROWS_PER_BLOCK * Float32Array.BYTES_PER_ELEMENT
       }
       return count
+    },
+    gather(list, count, width) {
+      const query = new Int16Array(bytes.buffer, 0, width)
+      const addresses = new Int32Array(bytes.buffer, list, count)
+      const sums = new Int32Array(bytes.buffer, SCORES_AT, count)
+      for (let index = 0; index < count; index++) {
+        const row = addresses[index]!
+        let sum = 0
+        for (let at = 0; at < width; at++) sum += bytes[row + at]! * query[at]!
+        sums[index] = sum
+      }
     },
   }
 }
