@@ -1,6 +1,6 @@
 import { realpathSync } from 'node:fs'
-import { join } from 'node:path'
-import { type Catalog, createCatalog } from './catalog/catalog.ts'
+import { dirname, join } from 'node:path'
+import { type Catalog, createCatalog, type Owner } from './catalog/catalog.ts'
 import { type Config, policySettings } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { type Clock, systemClock } from './core/clock.ts'
@@ -14,11 +14,14 @@ import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
-import { ownPackage } from './package.ts'
+import { embeddedTable, ownPackage } from './package.ts'
 import { createPolicy, type Policy } from './policy/policy.ts'
-import { createToolSearch, type SearchSource } from './search/index.ts'
+import { laneFor } from './search/deferred.ts'
+import type { LoadProgress } from './search/embedder.ts'
+import { createToolSearch, type SearchSource, type SearchStatus } from './search/index.ts'
+import type { EmbeddingTable } from './search/table.ts'
 import type { ServerHost } from './server/host.ts'
-import { createFileStore } from './state/files.ts'
+import { createBytesStore, createFileStore } from './state/files.ts'
 import type { Manifest } from './upstream/manifest.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
@@ -32,6 +35,10 @@ export interface AppOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
   /** How long connecting waits after `start`, for servers never seen and for known ones. Default 250 and 1,000. */
   readonly connectDelayMs?: { readonly cold?: number; readonly known?: number }
+  /** The embedded search model; default is the one of the package. */
+  readonly table?: () => EmbeddingTable
+  /** Told how far an optional search model is loaded. */
+  readonly onModelProgress?: (progress: LoadProgress) => void
 }
 
 /** Pegboard without a door: everything but a transport. */
@@ -57,6 +64,9 @@ export interface App extends Host {
   start(): Promise<void>
   /** Indexes for search ahead of the first query, and from now on after each change, in small slices. */
   warm(): void
+  /** Resolves when all tools of this moment are indexed, an optional model's vectors included, or when that model failed. */
+  indexed(): Promise<void>
+  searchStatus(): SearchStatus
   /** Resolves when every upstream has answered or failed, after `timeoutMs` at the latest. */
   settled(timeoutMs: number): Promise<void>
   /** Takes over what can change live. Answers which keys did and which wait for a restart. */
@@ -79,7 +89,33 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const catalog = createCatalog(new Set(META_NAMES))
   const views = createViews({ catalog, policy, log })
   const exposures = createExposures(config.exposure)
-  const search = createToolSearch({ log })
+  const { file, dirs } = config
+  const logged = createSignal<[Readonly<Record<string, unknown>>]>()
+  const indexes = createBytesStore(join(dirs.state, 'search'), (error) =>
+    log.warn('the search index could not be kept or read', { error: messageOf(error) }),
+  )
+  let told = false
+  const places = { cacheDir: dirs.cache, baseDir: file === undefined ? dirs.workspace : dirname(file) }
+  const semantic = laneFor(config.search, places, {
+    queryTimeoutMs: config.search.embedderOptions.queryTimeoutMs,
+    log,
+    clock,
+    store: indexes,
+    ...(options.onModelProgress && { onProgress: options.onModelProgress }),
+    onChange({ state }) {
+      if (state !== 'unavailable' || told) return
+      told = true
+      const data = 'The optional search model is unavailable; search goes on without it.'
+      logged.emit({ level: 'warning', logger: 'search', data })
+    },
+  })
+  const search = createToolSearch({
+    log,
+    store: indexes,
+    fusion: config.search.fusion,
+    ...(config.search.embedder !== 'none' && { table: options.table ?? embeddedTable }),
+    ...(semantic && { semantic }),
+  })
   const calls: Calls = createCalls({
     views,
     anyTool: (id) => catalog.snapshot().byId.get(id),
@@ -109,7 +145,6 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     runStep: (id, input) => calls.call({ name: id, input, caller: localCaller, origin: 'setup' }),
   })
 
-  const logged = createSignal<[Readonly<Record<string, unknown>>]>()
   const updated = createSignal<[string]>()
   const upstreams = createUpstreams({
     catalog,
@@ -133,7 +168,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     const snapshot = catalog.snapshot()
     if (indexed === snapshot.version) return
     indexed = snapshot.version
-    search.sync(snapshot.tools.map(sourceOf), snapshot.version)
+    search.sync(
+      snapshot.tools.map((tool) => sourceOf(tool, snapshot.owners.get(tool.module))),
+      snapshot.version,
+    )
   }
   let warming: (() => void) | undefined
   const warmSoon = (): void => {
@@ -147,10 +185,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const host: Host = {
     view: (caller) => views.viewFor(caller),
     exposure: (caller) => exposures.of(views.viewFor(caller), caller),
-    search(query, caller, limit) {
+    search(query, caller, limit, how) {
       const view = views.viewFor(caller)
       index()
-      return search.query(query, { limit, visible: (id) => view.byId.has(id), usage: calls.usage })
+      return search.query(query, { ...how, limit, visible: (id) => view.byId.has(id), usage: calls.usage })
     },
     call: (request: CallRequest) => calls.call(request),
   }
@@ -166,6 +204,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     view: host.view,
     exposure: host.exposure,
     failed: () => loader.status().failed,
+    searchStatus: () => search.status,
     onUpstream(listener) {
       const stops = [
         listener.log && logged.listen(listener.log),
@@ -187,6 +226,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     listedTokens: (caller, mode) => estimateTokens(JSON.stringify(surface.list(caller, mode))),
     forget: (session) => exposures.forget(session),
     failed: server.failed,
+    searchStatus: server.searchStatus,
     unknownActions: () => rules.unknownActions(catalog.snapshot().tools),
     async start() {
       upstreams.start()
@@ -197,6 +237,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     warm() {
       stopWarming ??= catalog.onChange(warmSoon)
       warmSoon()
+    },
+    async indexed() {
+      index()
+      await search.warm()
+      await semantic?.settled()
     },
     settled(timeoutMs) {
       const settledNow = (): boolean => upstreams.status().every(({ state }) => !UNDECIDED.has(state))
@@ -232,7 +277,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       calls.stop()
       stopWarming?.()
       warming?.()
-      const parts = [upstreams.stop(), loader.stop()].map((part) =>
+      const parts = [upstreams.stop(), loader.stop(), search.close()].map((part) =>
         part.catch((error: unknown) => log.error('stopping failed', { error })),
       )
       // A module may hang in its import or its stop: the process ends all the same.
@@ -249,21 +294,32 @@ const WARM_DELAY_MS = 200
 
 const UNDECIDED: ReadonlySet<string> = new Set(['configured', 'known', 'connecting'])
 
-// Definitions may be text until someone asks; search asks once.
-const sourceOf = (tool: Tool): SearchSource => ({
-  id: tool.id,
-  name: tool.name,
-  module: tool.module,
-  title: tool.title,
-  description: tool.description,
-  aliases: tool.aliases,
-  tags: tool.tags,
-  sideEffects: tool.sideEffects,
-  get inputJson() {
-    return tool.input.json as Record<string, unknown>
-  },
-  origin: tool.origin,
-})
+/** By tool, and by what its owner said of itself then: search does not read the same source twice. */
+const sources = new WeakMap<Tool, { readonly about: string | undefined; readonly source: SearchSource }>()
+
+function sourceOf(tool: Tool, owner: Owner | undefined): SearchSource {
+  const known = sources.get(tool)
+  if (known && known.about === owner?.about && known.source.synonyms === owner?.synonyms) return known.source
+  const source: SearchSource = {
+    id: tool.id,
+    name: tool.name,
+    module: tool.module,
+    title: tool.title,
+    description: tool.description,
+    aliases: tool.aliases,
+    tags: tool.tags,
+    sideEffects: tool.sideEffects,
+    // A definition may be text until someone asks; search asks once.
+    get inputJson() {
+      return tool.input.json as Record<string, unknown>
+    },
+    origin: tool.origin,
+    ...(owner?.about === undefined ? {} : { moduleDescription: owner.about }),
+    ...(owner?.synonyms === undefined ? {} : { synonyms: owner.synonyms }),
+  }
+  sources.set(tool, { about: owner?.about, source })
+  return source
+}
 
 function sameFolder(a: string, b: string): boolean {
   try {

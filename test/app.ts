@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { type App, createApp } from '../src/app.ts'
+import { type App, type AppOptions, createApp } from '../src/app.ts'
 import { readConfig } from '../src/config/load.ts'
-import { createLog } from '../src/core/log.ts'
+import { createLog, type LogLevel } from '../src/core/log.ts'
 
 /** A folder of its own for a test, gone afterwards. */
 export function temporaryFolder(): string {
@@ -16,19 +16,24 @@ export function temporaryFolder(): string {
 export interface TestApp {
   readonly app: App
   readonly dir: string
-  /** Everything logged at warn and above. */
+  /** Everything logged, at warn and above unless asked for more. */
   readonly logged: string[]
 }
 
 /** The whole product on a configuration, as a file in a folder of its own would make it; stopped when the test ends. */
-export async function startApp(settings: Record<string, unknown>, dir = temporaryFolder()): Promise<TestApp> {
+export async function startApp(
+  settings: Record<string, unknown>,
+  dir = temporaryFolder(),
+  { level = 'warn', ...options }: AppOptions & { readonly level?: LogLevel } = {},
+): Promise<TestApp> {
   const env = { PATH: process.env.PATH, HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') }
   const { config } = readConfig(JSON.stringify(settings), join(dir, 'mcp.config.json'), { env, cwd: dir })
   const logged: string[] = []
   const app = createApp(config, {
     env,
-    log: createLog((line) => logged.push(line), 'warn'),
+    log: createLog((line) => logged.push(line), level),
     connectDelayMs: { cold: 0, known: 0 },
+    ...options,
   })
   onTestFinished(() => app.stop())
   await app.start()

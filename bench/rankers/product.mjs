@@ -15,7 +15,8 @@ export async function loadProduct() {
   try {
     await build({
       stdin: {
-        contents: "export * from './src/search/index.ts'\nexport * from './src/search/evaluate.ts'",
+        contents:
+          "export * from './src/search/index.ts'\nexport * from './src/search/evaluate.ts'\nexport * from './src/package.ts'",
         resolveDir: root,
       },
       outfile,
@@ -34,11 +35,17 @@ export async function loadProduct() {
 }
 
 /** A lane of the product as a ranker. Lanes of one product share the index of the corpus they were created for last. */
-export function productRankers({ createToolSearch, sourceOfEvalTool }, lanes) {
+export function productRankers({ createToolSearch, sourceOfEvalTool, embeddedTable }, lanes) {
   let last
+  const log = {
+    ...Object.fromEntries(['debug', 'info', 'error'].map((level) => [level, () => undefined])),
+    warn(message, { reason }) {
+      throw new Error(`${message}: ${reason}`)
+    },
+  }
   async function searchOf(tools) {
     if (last?.tools === tools) return last.search
-    const search = createToolSearch()
+    const search = createToolSearch({ table: embeddedTable, log })
     last = { tools, search }
     search.sync(tools.map(sourceOfEvalTool), 1)
     await search.warm()

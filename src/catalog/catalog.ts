@@ -11,6 +11,10 @@ export interface OwnerInfo {
   readonly id: string
   readonly summary: string
   readonly origin: 'module' | 'upstream'
+  /** What it says of itself, for search; absent where `summary` was made up. */
+  readonly about?: string
+  /** Groups of words that mean the same to it, for search. */
+  readonly synonyms?: readonly (readonly string[])[]
   readonly state: OwnerState
   /** Why it is not ready, in words for people. */
   readonly reason?: string

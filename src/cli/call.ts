@@ -32,7 +32,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       else print(result, io)
       return result.isError === true ? 1 : 0
     },
-    isThere,
+    { enough: isThere },
   )
 }
 

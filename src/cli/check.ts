@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
-import { basename } from 'node:path'
+import { basename, dirname } from 'node:path'
 import type { Config } from '../config/load.ts'
 import { localCaller } from '../core/context.ts'
-import { isPegboardError } from '../core/errors.ts'
+import { isPegboardError, messageOf, sentences } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
 import { matcher } from '../policy/rules.ts'
 import { tokensOf } from '../view/listing.ts'
@@ -19,8 +19,8 @@ export async function run(args: Args, io: Io): Promise<number> {
     return await withApp(
       args,
       { ...io, stderr: (line) => line.startsWith('pegboard: warning: ') || io.stderr(line) },
-      (session) => {
-        const report = reportOf(session)
+      async (session) => {
+        const report = reportOf(session, await searchProblem(session.config))
         if (json) writeJson(io, report)
         else io.stdout(reportText(report))
         return report.ok ? 0 : 1
@@ -35,13 +35,25 @@ export async function run(args: Args, io: Io): Promise<number> {
 
 type Report = ReturnType<typeof reportOf>
 
-function reportOf({ app, config, warnings }: Session) {
+/** What keeps the search model that was asked for from ever being used; no model is loaded to find out. */
+async function searchProblem({ search, file, dirs }: Config): Promise<string | undefined> {
+  const { embedderFor } = await import('../search/embedders/choose.ts')
+  try {
+    embedderFor(search, { cacheDir: dirs.cache, baseDir: file === undefined ? dirs.workspace : dirname(file) })
+    return undefined
+  } catch (error) {
+    return isPegboardError(error) ? sentences(error.message, error.hint) : messageOf(error)
+  }
+}
+
+function reportOf({ app, config, warnings }: Session, searchProblem: string | undefined) {
   const view = app.view(localCaller)
   const owners = [...app.catalog.snapshot().owners.values()]
   const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))
   const errors = [
     ...app.failed().map(failureLine),
     ...config.skipped.map(({ reason }) => reason),
+    ...(searchProblem === undefined ? [] : [searchProblem]),
     ...failing.map(
       (owner) =>
         `${owner.id} is ${owner.state}${owner.reason ? `: ${owner.reason}` : ''}${owner.state === 'connecting' ? '; it did not answer in time (--wait SECONDS)' : ''}`,

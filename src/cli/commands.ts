@@ -69,7 +69,12 @@ export const commands: readonly Command[] = [
     summary: 'Search tools as a client does.',
     operands: '<query>',
     maxOperands: 64,
-    options: { limit: { type: 'string', value: 'N', about: 'How many answers, 1 to 100; default 5.' }, wait },
+    options: {
+      limit: { type: 'string', value: 'N', about: 'How many answers, 1 to 100; default 5.' },
+      lanes: { type: 'string', value: 'NAME', about: 'hybrid, lexical (words alone) or vector (meaning alone).' },
+      explain: { type: 'boolean', about: 'Show what each answer is worth by words, by meaning and by use.' },
+      wait,
+    },
     load: () => import('./search.ts'),
   },
   {
@@ -126,6 +131,7 @@ export const commands: readonly Command[] = [
       pool: { type: 'string', value: 'PATH', about: 'More tools to search among: a file or a folder like the above.' },
       'pool-size': { type: 'string', value: 'N', about: 'At most so many of them; default all.' },
       ranker: { type: 'string', value: 'NAME', about: 'hybrid, lexical or vector; default hybrid.' },
+      embedder: { type: 'string', value: 'NAME', about: 'Instead of search.embedder of the configuration.' },
       'per-query': { type: 'string', value: 'FILE', about: 'Write what each query got there, a JSON line each.' },
     },
     load: () => import('./eval.ts'),

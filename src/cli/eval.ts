@@ -1,6 +1,9 @@
 import { writeFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { silentLog } from '../core/log.ts'
+import { embeddedTable } from '../package.ts'
+import { laneFor } from '../search/deferred.ts'
 import {
   distractorsFor,
   type EvalReport,
@@ -10,13 +13,15 @@ import {
   macroAverage,
 } from '../search/evaluate.ts'
 import { createToolSearch } from '../search/index.ts'
+import { type SearchSettings, searchOptions } from '../search/options.ts'
 import type { Args } from './commands.ts'
 import { type Corpus, type CorpusFiles, corporaIn, nameOfCorpus, readCorpus, readTools } from './corpora.ts'
 import { type Io, table, UsageError, writeJson } from './io.ts'
-import { text, whole } from './open.ts'
+import { oneOf, text, whole } from './open.ts'
+import { modelProgress } from './progress.ts'
+import { LANES } from './search.ts'
 
-const RANKERS = ['hybrid', 'lexical', 'vector'] as const
-type Ranker = (typeof RANKERS)[number]
+type Ranker = (typeof LANES)[number]
 const WARNINGS_SHOWN = 5
 
 interface Measured {
@@ -27,7 +32,8 @@ interface Measured {
 
 /** `pegboard eval`: runs the product's own search on corpora with labelled queries, alone or among distractors. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const ranker = rankerOf(args)
+  const ranker = oneOf(args, 'ranker', LANES, 'hybrid')
+  const product = await readProduct(args, io)
   const files = await filesOf(args, io.cwd)
   const pool = text(args, 'pool')
   if (pool === undefined && text(args, 'pool-size') !== undefined) throw new UsageError('--pool-size needs --pool')
@@ -42,7 +48,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   for (const { name, tools, queries } of corpora) {
     const distractors = distractorsFor(tools, queries, candidates, poolSize)
     const onProgress = progressOf(name, io)
-    const search = productSearch(ranker)
+    const { search, close } = productSearch(ranker, product, io)
     try {
       const report = await evaluate([...tools, ...distractors], queries, search, { onProgress, signal: io.stop })
       measured.push({ name, distractors: distractors.length, report })
@@ -51,6 +57,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       throw new PegboardError('E_CANCELLED', 'Interrupted; nothing was measured to the end.', { cause: error })
     } finally {
       onProgress()
+      await close()
     }
   }
   if (perQuery !== undefined) await write(perQuery, perQueryLines(measured), io.cwd)
@@ -59,11 +66,20 @@ export async function run(args: Args, io: Io): Promise<number> {
   return 0
 }
 
-function rankerOf(args: Args): Ranker {
-  const asked = text(args, 'ranker') ?? 'hybrid'
-  const ranker = RANKERS.find((one) => one === asked)
-  if (ranker === undefined) throw new UsageError(`--ranker takes ${RANKERS.join(', ')}, not "${asked}"`)
-  return ranker
+interface Product {
+  readonly settings: SearchSettings
+  readonly places: { readonly cacheDir: string; readonly baseDir: string }
+}
+
+/** How search is set up: by the configuration, if one is named, and by --embedder before it. */
+async function readProduct(args: Args, io: Io): Promise<Product> {
+  const { loadConfig } = await import('../config/load.ts')
+  const { config } = await loadConfig({ env: io.env, cwd: io.cwd }, text(args, 'config'))
+  const embedder = text(args, 'embedder') ?? config.search.embedder
+  const read = searchOptions.shape.embedder.safeParse(embedder)
+  if (!read.success) throw new UsageError(`--embedder ${read.error.issues[0]?.message}`)
+  const baseDir = config.file === undefined ? io.cwd : dirname(config.file)
+  return { settings: { ...config.search, embedder }, places: { cacheDir: config.dirs.cache, baseDir } }
 }
 
 /** Tools and queries are paired in the order given. */
@@ -83,17 +99,42 @@ function texts(args: Args, name: string): string[] {
 }
 
 /** Search as clients meet it, with everything indexed before the first question. */
-function productSearch(ranker: Ranker): EvalSearch {
-  const search = createToolSearch()
+function productSearch(
+  ranker: Ranker,
+  { settings, places }: Product,
+  io: Io,
+): { readonly search: EvalSearch; close(): Promise<void> } {
+  const { embedder, embedderOptions, fusion } = settings
+  const progress = modelProgress(io)
+  const log = { ...silentLog, warn: (message: string) => io.stderr(`pegboard: warning: ${message}.\n`) }
+  // A slow model is measured too.
+  const semantic = laneFor(settings, places, {
+    queryTimeoutMs: embedderOptions.requestTimeoutMs,
+    log: silentLog,
+    onProgress: progress.show,
+  })
+  const search = createToolSearch({
+    log,
+    fusion,
+    ...(embedder !== 'none' && ranker !== 'lexical' && { table: embeddedTable }),
+    ...(semantic && { semantic }),
+  })
   return {
-    async load(sources) {
-      search.sync(sources, 1)
-      await search.warm()
+    search: {
+      async load(sources) {
+        search.sync(sources, 1)
+        await search.warm()
+        await semantic?.settled()
+        progress.done()
+        if (semantic && semantic.status.state !== 'ready')
+          throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${embedder}: ${semantic.status.reason}`)
+      },
+      async query(query, limit) {
+        const { hits } = await search.query(query, { limit, visible: () => true, lanes: ranker })
+        return hits.map(({ id }) => id)
+      },
     },
-    async query(query, limit) {
-      const { hits } = await search.query(query, { limit, visible: () => true, ...{ lanes: ranker } })
-      return hits.map(({ id }) => id)
-    },
+    close: () => search.close(),
   }
 }
 

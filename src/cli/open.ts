@@ -37,17 +37,21 @@ export interface Session {
 
 /**
  * Opens an app for one question from the terminal and closes it afterwards.
- * @param enough when it answers true after the modules are loaded, servers are not waited for
+ * @param options.enough when it answers true after the modules are loaded, servers are not waited for
  */
 export async function withApp(
   args: Args,
   io: Io,
   use: (session: Session) => number | Promise<number>,
-  enough: (app: App) => boolean = () => false,
+  options: Pick<AppOptions, 'onModelProgress'> & { readonly enough?: (app: App) => boolean } = {},
 ): Promise<number> {
+  const { enough = () => false, ...appOptions } = options
   const waitMs = whole(args, 'wait', 0, 600, 10) * 1_000
   const { config, warnings } = await openConfig(args, io)
-  const app = await openApp(config, openLog(args, io, 'error'), io, { connectDelayMs: { cold: 0, known: 0 } })
+  const app = await openApp(config, openLog(args, io, 'error'), io, {
+    connectDelayMs: { cold: 0, known: 0 },
+    ...appOptions,
+  })
   try {
     await app.start()
     if (!enough(app)) await app.settled(waitMs)
@@ -70,4 +74,17 @@ export function whole(args: Args, name: string, min: number, max: number, fallba
   if (!/^\d+$/.test(raw) || value < min || value > max)
     throw new UsageError(`--${name} takes a whole number from ${min} to ${max}, not "${raw}"`)
   return value
+}
+
+/** One of some words. @throws UsageError */
+export function oneOf<const Word extends string>(
+  args: Args,
+  name: string,
+  words: readonly Word[],
+  fallback: Word,
+): Word {
+  const raw = text(args, name) ?? fallback
+  const word = words.find((one) => one === raw)
+  if (word === undefined) throw new UsageError(`--${name} takes ${words.join(', ')}, not "${raw}"`)
+  return word
 }

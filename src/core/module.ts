@@ -72,6 +72,8 @@ export interface ToolModule<Config = unknown> {
   readonly config?: StandardSchema<unknown, Config> | JsonSchema
   // biome-ignore lint/suspicious/noExplicitAny: each tool has its own input type; it is checked where the tool is written
   readonly tools: Readonly<Record<string, ToolDef<Config, any>>>
+  /** Groups of words that mean the same here, in any language, for search: `[['ticket', 'issue', 'bug']]`. */
+  readonly synonyms?: readonly (readonly string[])[]
   /** Old tool name to new: calls with the old one keep working. */
   readonly renamed?: Readonly<Record<string, string>>
   /** Replaces a bundled module of the same name. */

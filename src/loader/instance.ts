@@ -1,3 +1,4 @@
+import type { OwnerInfo } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -14,7 +15,8 @@ import { within } from './within.ts'
 /** An owner that has been started: its tools are bound to its configuration. */
 export interface Instance {
   readonly id: string
-  readonly summary: string
+  /** What the catalogue is told of it. */
+  readonly info: Pick<OwnerInfo, 'summary' | 'about' | 'synonyms'>
   readonly tools: readonly Tool[]
   /** Lets calls under way end, at most `drainMs`, then stops the module. Never rejects. */
   stop(drainMs: number): Promise<void>
@@ -64,7 +66,13 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
   }
   return {
     id,
-    summary: module?.description ?? summaryOf(tools),
+    info: module
+      ? {
+          summary: module.description,
+          about: module.description,
+          ...(module.synonyms === undefined ? {} : { synonyms: module.synonyms }),
+        }
+      : { summary: summaryOf(tools) },
     tools,
     async stop(drainMs) {
       await running.drained(drainMs)

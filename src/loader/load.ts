@@ -112,10 +112,7 @@ export function createLoader(options: LoaderOptions): Loader {
   function publish(owner: Owner, instance: Instance, made: readonly unknown[]): boolean {
     const old = running.get(owner.id)
     try {
-      catalog.set(
-        { id: owner.id, summary: instance.summary, origin: 'module', state: 'ready' },
-        { tools: instance.tools },
-      )
+      catalog.set({ id: owner.id, ...instance.info, origin: 'module', state: 'ready' }, { tools: instance.tools })
     } catch (error) {
       broken.set(owner.id, { made, problem: problemOf(owner, error) })
       leave(instance, 0)

@@ -107,6 +107,8 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
     )
   noSlips(module, MODULE_KEYS, name)
   if (typeof description !== 'string' || description === '') throw shape(`${name} has no description`)
+  if (module['synonyms'] !== undefined && !isSynonyms(module['synonyms']))
+    throw shape(`the synonyms of ${name} are not groups of words, such as [["ticket", "issue"]]`)
   for (const [action, tool] of Object.entries(tools as Record<string, unknown>)) {
     const id = `${name}.${action}`
     if (!isToolName(action)) throw new PegboardError('E_NAME_INVALID', `"${action}" is not a legal tool name.`)
@@ -119,7 +121,7 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
   return { id: name, module: module as unknown as ToolModule }
 }
 
-const MODULE_KEYS = ['name', 'description', 'config', 'tools', 'renamed', 'override', 'start', 'stop']
+const MODULE_KEYS = ['name', 'description', 'config', 'tools', 'synonyms', 'renamed', 'override', 'start', 'stop']
 const TOOL_KEYS = [
   ...['title', 'description', 'input', 'output', 'effect', 'idempotent', 'openWorld', 'sideEffects', 'aliases', 'tags'],
   ...['examples', 'hidden', 'internal', 'context', 'available', 'assemble', 'run'],
@@ -133,6 +135,9 @@ function noSlips(given: Record<string, unknown>, known: readonly string[], place
   }
 }
 
+const isSynonyms = (value: unknown): boolean =>
+  Array.isArray(value) &&
+  value.every((group) => Array.isArray(group) && group.every((word) => typeof word === 'string'))
 const isEffect = (value: unknown): value is ToolDef['effect'] =>
   value === 'read' || value === 'write' || value === 'destructive'
 const isTool = (value: unknown): boolean =>

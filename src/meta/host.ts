@@ -1,22 +1,23 @@
 import type { Caller } from '../core/context.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { CallRequest } from '../exec/call.ts'
+import type { ToolAnswer, ToolQueryOptions } from '../search/index.ts'
 import type { Exposure } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 
-/** One answer of search, best first. */
-export interface Found {
-  readonly id: string
-  /** Comparable within one answer only. */
-  readonly score: number
-}
+export type { SearchStatus } from '../search/index.ts'
 
 /** What meta-tools may use. */
 export interface Host {
   view(caller: Caller): View
   exposure(caller: Caller): Exposure
   /** Searches what this caller sees. */
-  search(query: string, caller: Caller, limit: number): { readonly hits: readonly Found[]; readonly ranking: string }
+  search(
+    query: string,
+    caller: Caller,
+    limit: number,
+    how?: Pick<ToolQueryOptions, 'lanes' | 'explain'>,
+  ): Promise<ToolAnswer>
   call(request: CallRequest): Promise<ToolResult>
 }
 

@@ -4,18 +4,21 @@ import { riskOf } from '../core/tool.ts'
 import { firstSentence } from '../view/listing.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import type { Host, MetaTool } from './host.ts'
-import { onlyKeys, text, whole } from './input.ts'
+import { invalid, onlyKeys, text, whole } from './input.ts'
 
 /** What one answer may take together, so that five stay under 300 tokens; a long name leaves less for the rest. */
 const ROW_CHARS = 148
 const DESCRIPTION_CHARS = { min: 40, max: 80 }
 const SUMMARY_CHARS = 60
 const SHOWN_CATEGORIES = 4
+const QUERY_CHARS = 500
+const QUERIES = 8
 
 export const searchTools = (host: Host): MetaTool => ({
   name: 'search_tools',
   title: 'Search tools',
-  description: (view) => `Find tools by what they do, in any words. ${behind(view)} Then execute_tool.`,
+  description: (view) =>
+    `Find tools by what they do, in any words; several needs one a line. ${behind(view)} Then execute_tool.`,
   inputSchema: {
     type: 'object',
     properties: {
@@ -26,20 +29,34 @@ export const searchTools = (host: Host): MetaTool => ({
     required: ['query'],
   },
   hints: { readOnlyHint: true, openWorldHint: false },
-  run(input, request) {
+  async run(input, request) {
     onlyKeys(input, ['query', 'max_results', 'limit', 'detail'], 'search_tools')
-    const query = text(input, 'query', 'search_tools', 500)
+    const query = readQuery(input)
     const limit = whole(input, input.max_results === undefined ? 'limit' : 'max_results', 'search_tools', 1, 20, 5)
+    const { hits, unanswered } = await host.search(query, request.caller, limit)
     const view = host.view(request.caller)
-    const { hits } = host.search(query, request.caller, limit)
     const tools = hits.flatMap(({ id, score }) => {
       const entry = view.byId.get(id)
       return entry ? [row(entry, score, input.detail === 'full')] : []
     })
-    const hint = hintFor(view, tools.length)
+    const hint = hintFor(view, tools.length, unanswered)
     return valueResult({ tools, count: tools.length, query, ...hint })
   },
 })
+
+/** Several needs are one a line; models also send them as a list. @throws PegboardError E_VALIDATION */
+function readQuery(input: Readonly<Record<string, unknown>>): string {
+  const given = input['query']
+  const list = Array.isArray(given) && given.every((one) => typeof one === 'string')
+  const query = text(list ? { query: given.join('\n') } : input, 'query', 'search_tools', QUERIES * (QUERY_CHARS + 2))
+  const lines = query.split('\n').filter((line) => line.trim() !== '')
+  if (query.length <= QUERY_CHARS) return query
+  if (lines.length > QUERIES) throw invalid('search_tools', `query: at most ${QUERIES} lines (${lines.length} given)`)
+  const long = lines.find((line) => line.length > QUERY_CHARS)
+  if (long !== undefined)
+    throw invalid('search_tools', `query: at most ${QUERY_CHARS} characters a line (length ${long.length})`)
+  return query
+}
 
 function row(entry: ViewTool, relevance: number, full: boolean) {
   const { tool } = entry
@@ -65,7 +82,7 @@ const clip = (line: string, max: number): string => {
 }
 
 /** Servers that have not told their tools yet may have the right one. */
-function hintFor(view: View, count: number): { readonly hint?: string } {
+function hintFor(view: View, count: number, unanswered: readonly string[] = []): { readonly hint?: string } {
   const late = view.owners.filter(
     ({ id, state }) => view.count(id) === 0 && (state === 'connecting' || state === 'configured'),
   )
@@ -76,7 +93,9 @@ function hintFor(view: View, count: number): { readonly hint?: string } {
         .map(({ id }) => id)
         .join(', ')}. Search again shortly.`,
     }
-  return count === 0 ? { hint: 'Nothing matches. Try other words, or list_categories.' } : {}
+  if (count === 0) return { hint: 'Nothing matches. Try other words, or list_categories.' }
+  if (unanswered.length === 0) return {}
+  return { hint: `Nothing matches: ${unanswered.map((line) => clip(line, SUMMARY_CHARS)).join('; ')}.` }
 }
 
 /** What lies behind the doors, in a line. */

@@ -20,7 +20,7 @@ export interface SearchSource {
 
 /** One weighted stretch of text. `weight` scales the term count before the (single) saturation. */
 export interface DocumentField {
-  readonly name: 'name' | 'aliases' | 'description' | 'parameters' | 'tags' | 'effects' | 'module'
+  readonly name: 'name' | 'aliases' | 'description' | 'parameters' | 'tags' | 'effects' | 'module' | 'context'
   readonly text: string
   readonly weight: number
 }
@@ -33,6 +33,8 @@ export interface SearchDocument {
   readonly names: readonly string[]
   /** The tool's own name without its module, for the name-coverage boost and for unique bare names. */
   readonly bareName: string
+  /** Its module's groups of words that mean the same. */
+  readonly synonyms?: readonly (readonly string[])[]
 }
 
 /** Weights and caps (characters) of the indexed text, in one place. */
@@ -44,6 +46,7 @@ export const FIELD_WEIGHTS = {
   tags: 1,
   effects: 0.7,
   module: 1,
+  context: 0.5,
 } as const
 
 const CAPS = {
@@ -54,6 +57,7 @@ const CAPS = {
   tags: 256,
   effects: 128,
   module: 128,
+  context: 200,
 } as const
 const PARAMETER_TEXT_CAP = 120
 const ENUM_VALUES_CAP = 24
@@ -70,13 +74,20 @@ export function documentOf(source: SearchSource): SearchDocument {
     tags: source.tags.join(' '),
     effects: source.sideEffects.join(' '),
     module: source.origin === 'upstream' ? source.module.replace(/^mcp_/, '') : source.module,
+    context: source.moduleDescription ?? '',
   }
   const fields: DocumentField[] = []
   for (const name of Object.keys(texts) as DocumentField['name'][]) {
     const text = texts[name].slice(0, CAPS[name])
     if (text.trim()) fields.push({ name, text, weight: FIELD_WEIGHTS[name] })
   }
-  return { id: source.id, fields, names: namesOf(source, bareName), bareName }
+  return {
+    id: source.id,
+    fields,
+    names: namesOf(source, bareName),
+    bareName,
+    ...(source.synonyms?.length ? { synonyms: source.synonyms } : {}),
+  }
 }
 
 function bareNameOf(source: SearchSource): string {

@@ -1,34 +1,69 @@
-import type { KeywordHit } from './keyword.ts'
+import type { FusionWeights } from './table.ts'
 
-/** Which lanes a ranking came from. */
-export type Ranking = 'keyword'
-
-/** One answer of search, best first. `score` is 0 to 1; 1 only for a tool the query names. */
-export interface SearchHit {
-  readonly id: string
-  readonly score: number
-  /** The query's words that matched. */
-  readonly matched: readonly string[]
+/** What is known of one tool for one query. All but `lexicalShare` are absolute: comparable between queries. */
+export interface Features {
+  /** Keyword score, 0 to 1. */
+  readonly lexical: number
+  /** Keyword score over that of the best tool, 0 to 1. */
+  readonly lexicalShare: number
+  /** Between the vectors of query and tool. */
+  readonly cosine: number
+  /** How well the tool's words cover the query's (late interaction), 0 to 1. */
+  readonly covered: number
+  /** How well the query's words cover the tool's name, 0 to 1. */
+  readonly nameCovered: number
 }
 
-/** How far usage may lift a match: half a point a call, three points at most, each worth a thirtieth of its score. */
-const USAGE = { perCall: 0.5, most: 3, share: 1 / 30 } as const
-const HIGHEST = 0.99
+export const FEATURES = [
+  'lexical',
+  'lexicalShare',
+  'cosine',
+  'covered',
+  'nameCovered',
+] as const satisfies readonly (keyof Features)[]
 
-/**
- * The lanes' candidates as one ranking. Named tools stay first, whatever the rest scores; usage scales a match by a tenth
- * at most, so it settles near ties and never lifts a tool that does not match.
- * @param usage how often a tool was called
- */
-export function fuse(keyword: readonly KeywordHit[], limit: number, usage?: (id: string) => number): SearchHit[] {
-  const ranked = keyword.map((hit) => ({
-    ...hit,
-    score: hit.exactName || !usage ? hit.score : Math.min(HIGHEST, hit.score * (1 + usageBoost(usage(hit.id)))),
-  }))
-  ranked.sort((a, b) => Number(b.exactName) - Number(a.exactName) || b.score - a.score)
-  return ranked.slice(0, limit).map(({ id, score, terms }) => ({ id, score, matched: terms }))
+export type Fusion = 'learned' | 'rrf' | 'source'
+
+/** Reciprocal rank fusion (Cormack et al. 2009); a small constant keeps the first ranks apart. */
+const RRF_CONSTANT = 10
+/** How far usage may lift a match. In units of the learned order, where 1 makes a tool e times as likely the right one. */
+const USAGE = { perCall: 0.5, most: 3, unit: 0.1 } as const
+
+/** The learned order: higher first. Comparable within one query only. */
+export function rankScore(features: Features, weights: FusionWeights): number {
+  return weighed(features, weights.rank)
 }
 
-function usageBoost(calls: number): number {
-  return Math.min(USAGE.perCall * Math.max(0, calls || 0), USAGE.most) * USAGE.share
+/** The probability that a tool answers the query, 0 to 1. */
+export function relevanceOf(features: Features, weights: FusionWeights): number {
+  return 1 / (1 + Math.exp(-weighed(features, weights.relevance) - (weights.relevance['bias'] ?? 0)))
+}
+
+function weighed(features: Features, weights: Readonly<Record<string, number>>): number {
+  let sum = 0
+  for (const name of FEATURES) sum += (weights[name] ?? 0) * features[name]
+  return sum
+}
+
+/** Usage as an addition to the learned order: settles near ties, never lifts a tool over one that matches better. */
+export function usageLift(calls: number): number {
+  return Math.min(USAGE.perCall * Math.max(0, calls || 0), USAGE.most) * USAGE.unit
+}
+
+/** @param ranks of one tool in each lane, from 0; undefined where it is not ranked */
+export function reciprocalRank(ranks: readonly (number | undefined)[]): number {
+  let sum = 0
+  for (const rank of ranks) if (rank !== undefined) sum += 1 / (RRF_CONSTANT + rank + 1)
+  return sum
+}
+
+/** The formula of the source design: ten times the cosine, plus a boost of two to three for keywords. */
+export const SOURCE = { cosineFloor: 0.2, times: 10, boost: 3, usage: 1, least: 5 } as const
+
+/** @param semantic false when there are no vectors: then nothing is dropped */
+export function sourceScore({ cosine, lexicalShare }: Features, calls: number, semantic: boolean): number {
+  const near = cosine >= SOURCE.cosineFloor ? cosine * SOURCE.times : 0
+  const boost = lexicalShare > 0 ? SOURCE.boost - 1 + lexicalShare : 0
+  const score = near + boost + Math.min(USAGE.perCall * Math.max(0, calls || 0), USAGE.most) * SOURCE.usage
+  return semantic && score < SOURCE.least ? 0 : score
 }

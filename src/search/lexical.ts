@@ -7,7 +7,6 @@ import { int32Of, packSections, uint32Of, unpackSections, withRoom } from './sec
 import { createCorrector } from './suggest.ts'
 import {
   createVocabulary,
-  type DocumentWithSynonyms,
   documentWords,
   PART_WEIGHT,
   type QueryWord,
@@ -64,6 +63,13 @@ export interface LexicalIndex {
   search(query: string, options: LexicalOptions): LexicalMatches
   /** The whole index as one buffer that `loadLexicalIndex` uses without parsing. */
   save(): Uint8Array
+  /** The stems of a slot's document by number, those of its name first; a stem may come twice. Until the next `set`. */
+  visitStems(slot: number, see: (stem: number, ofName: boolean) => void): void
+  stemText(stem: number): string
+  /** How telling a stem is here: 0 for one that every document has; most for one that none has. */
+  rarityOf(stem: string | number): number
+  /** Changes when stems are numbered anew. */
+  readonly generation: number
 }
 
 /** Chosen on the labelled sets; see `pegboard eval`. */
@@ -183,6 +189,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
   const recentSlots = new Set<number>()
   let stale = true
   let refreshed = 0
+  let generation = 0
   let rowsUsed = rows.length
   let rowsWasted = 0
   let size = 0
@@ -277,7 +284,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     }
   }
 
-  function set(slot: number, document: DocumentWithSynonyms): void {
+  function set(slot: number, document: SearchDocument): void {
     if (!Number.isInteger(slot) || slot < 0 || slot >= SLOTS_CAP) throw new RangeError(`no slot ${slot}`)
     clear(slot)
     growTo(slot + 1)
@@ -405,6 +412,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
 
   /** Forgets words that no document has any more. */
   function renumberWords(live: readonly number[]): void {
+    generation++
     const before = dictionary
     const renumbered = new Int32Array(before.size)
     numbers.clear()
@@ -668,5 +676,18 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     clear,
     search,
     save,
+    visitStems(slot, see) {
+      const start = rowStarts[slot] ?? 0
+      const end = start + (rowLengths[slot] ?? 0)
+      for (let at = start; at < end; at++) see(stemAt(at), ((rows[at] as number) & NAME_BIT) !== 0)
+    },
+    stemText: (stem) => dictionary.wordOf(stem),
+    rarityOf(given) {
+      const stem = typeof given === 'number' ? given : dictionary.find(given)
+      return rarity(stem < 0 ? 0 : field(stem, WORD.stemDocuments))
+    },
+    get generation() {
+      return generation
+    },
   }
 }

@@ -1,80 +1,134 @@
 import type { SearchDocument } from './document.ts'
 import { gramsOf, hashOf, piecesOf } from './pieces.ts'
+import { createKernel, type Kernel, LANES, MAX_SCORES, ROWS_AT, SCORES_AT } from './simd.ts'
 import { stemOf } from './tokenize.ts'
 
 /**
- * A static embedding model: a table with a vector for every stem, and for character n-grams of stems it has never seen
- * (fastText, Bojanowski et al. 2017). A text is the weighted sum of its stems' vectors, at length 1; queries and documents
- * weigh stems differently. Made by `npm run train`.
+ * A static embedding model: a vector for every stem, and for the character n-grams of stems it has never seen (as in fastText:
+ * Bojanowski et al., "Enriching Word Vectors with Subword Information", 2017). A text is the weighted sum of its stems' vectors;
+ * queries and documents weigh them differently. Made by `npm run train`.
  */
 export interface EmbeddingTable {
-  /** Changes with every training. */
+  /** Another one after every training. */
   readonly id: string
   readonly dims: number
-  /** What training learnt beside the table: JSON. */
   readonly settings: TableSettings
   /** At length 1; all zeros for a text without words. */
   query(text: string): Float32Array
   document(document: SearchDocument): Float32Array
-  /** One stem's vector at length 1. */
-  word(stem: string): Float32Array
+  /**
+   * Where a stem's vector lies: for the life of the table with `keep`, else until the next stem. Stems of tools are kept,
+   * those of queries not, or anyone could fill the memory.
+   */
+  addressOf(stem: string, keep: boolean): number
+  /** How telling a stem is among the tools of the training, 0 to 1; 1 for an unknown one. */
+  rarityOf(stem: string): number
+  /** Chooses the vectors for `cosines`: the first `count` of these addresses. Until the next choice or the next kept stem. */
+  choose(addresses: Int32Array, count: number): void
+  /** Cosines of the vector at `address` with the chosen ones, into `out`. */
+  cosines(address: number, out: Float32Array): void
 }
 
-/** What a document's fields weigh, and how many stems of each are read. */
-export type FieldShares = Readonly<
-  Record<SearchDocument['fields'][number]['name'], readonly [weight: number, stems: number]>
->
+type FieldName = SearchDocument['fields'][number]['name']
 
+/** What is known of a model beside its numbers. */
 export interface TableSettings {
   readonly id: string
   readonly dims: number
   readonly stems: number
   readonly grams: number
-  readonly fields: FieldShares
+  /** By field of a document: its weight, and how many words of it are read. */
+  readonly fields: Readonly<Record<FieldName, readonly [weight: number, words: number]>>
   readonly fusion: FusionWeights
 }
 
-/** A linear combination of features, each first centred and scaled; and a logistic one for "is this relevant at all". */
+/** What features are worth: in ordering the tools of one answer, and in telling whether a tool answers at all. */
 export interface FusionWeights {
   readonly rank: Readonly<Record<string, number>>
   readonly relevance: Readonly<Record<string, number>>
 }
 
+/** The arrays of a model file. */
+export interface TableParts {
+  /** Of the stems, ascending: row i belongs to the stem with the i-th hash. Rows of n-grams follow. */
+  readonly hashes: Uint32Array
+  readonly queryWeights: Float32Array
+  readonly documentWeights: Float32Array
+  /** 255 × rarity, stems only. */
+  readonly rarities: Uint8Array
+  /** Row after row. */
+  readonly vectors: Int8Array
+}
+
 const MAGIC = 0x4c425450
 const VERSION = 1
 const HEADER_BYTES = 16
-const QUERY_STEMS_CAP = 64
+const QUERY_WORDS_CAP = 64
 const QUERY_CHARACTERS_CAP = 2048
 const REMEMBERED = 20_000
+const MADE_CAP = 500_000
 
-/**
- * Opens a model file: a header (magic, version, bytes of settings, total bytes), the settings as JSON, then by row the
- * sorted stem hashes (uint32, stems only), the weights in queries and in documents (float32) and the vectors (int8).
- * @throws RangeError for another kind of file, another version, or one cut short
- */
-export function openTable(bytes: Uint8Array): EmbeddingTable {
-  const whole = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice()
-  const header = new Uint32Array(whole.buffer, whole.byteOffset, HEADER_BYTES / 4)
-  if (whole.length < HEADER_BYTES || header[0] !== MAGIC) throw new RangeError('not an embedding table')
-  if (header[1] !== VERSION) throw new RangeError('an embedding table of another version')
-  if (header[3] !== whole.length) throw new RangeError('an embedding table cut short')
-  const settingsBytes = header[2] as number
+/** One file: magic, version, bytes of the settings, bytes in all; the settings as JSON; the arrays, each at a multiple of four. */
+export function packTable(settings: TableSettings, parts: TableParts): Uint8Array {
+  const json = Buffer.from(JSON.stringify(settings))
+  const arrays = [parts.hashes, parts.queryWeights, parts.documentWeights, parts.rarities, parts.vectors]
+  const starts: number[] = []
+  let total = aligned(HEADER_BYTES + json.length)
+  for (const { byteLength } of arrays) {
+    starts.push(total)
+    total = aligned(total + byteLength)
+  }
+  const bytes = new Uint8Array(total)
+  new Uint32Array(bytes.buffer, 0, 4).set([MAGIC, VERSION, json.length, total])
+  bytes.set(json, HEADER_BYTES)
+  arrays.forEach(({ buffer, byteOffset, byteLength }, index) => {
+    bytes.set(new Uint8Array(buffer, byteOffset, byteLength), starts[index])
+  })
+  return bytes
+}
+
+/** @throws RangeError for another kind of file, another version, or one cut short */
+export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): EmbeddingTable {
+  const bytes = file.byteOffset % 4 === 0 ? file : file.slice()
+  if (bytes.length < HEADER_BYTES) throw new RangeError('not an embedding table')
+  const [magic, version, settingsBytes, total] = new Uint32Array(bytes.buffer, bytes.byteOffset, 4)
+  if (magic !== MAGIC) throw new RangeError('not an embedding table')
+  if (version !== VERSION) throw new RangeError('an embedding table of another version')
+  if (total !== bytes.length) throw new RangeError('an embedding table cut short')
   const settings = JSON.parse(
-    Buffer.from(whole.buffer, whole.byteOffset + HEADER_BYTES, settingsBytes).toString(),
+    Buffer.from(bytes.buffer, bytes.byteOffset + HEADER_BYTES, settingsBytes).toString(),
   ) as TableSettings
   const { dims, stems, grams } = settings
+  if (dims % LANES !== 0) throw new RangeError(`an embedding table of ${dims} dimensions`)
   const rows = stems + grams
-  let at = whole.byteOffset + HEADER_BYTES + ((settingsBytes + 3) & -4)
-  const hashes = new Uint32Array(whole.buffer, at, stems)
-  at += stems * 4
-  const queryWeights = new Float32Array(whole.buffer, at, rows)
-  at += rows * 4
-  const documentWeights = new Float32Array(whole.buffer, at, rows)
-  at += rows * 4
-  const table = new Int8Array(whole.buffer, at, rows * dims)
-  const remembered = new Map<string, readonly number[]>()
+  let at = bytes.byteOffset + aligned(HEADER_BYTES + (settingsBytes ?? 0))
+  const take = (length: number): number => {
+    const start = at
+    at = aligned(at + length)
+    return start
+  }
+  const hashes = new Uint32Array(bytes.buffer, take(stems * 4), stems)
+  const queryWeights = new Float32Array(bytes.buffer, take(rows * 4), rows)
+  const documentWeights = new Float32Array(bytes.buffer, take(rows * 4), rows)
+  const rarities = new Uint8Array(bytes.buffer, take(stems), stems)
+  kernel.reserve(ROWS_AT + (rows + 1) * dims)
+  let memory = new Int8Array(kernel.buffer)
+  memory.set(new Int8Array(bytes.buffer, take(rows * dims), rows * dims), ROWS_AT)
 
-  /** The rows that stand for a stem: its own, or those of its n-grams. */
+  /** Rows of a stem: its own, or those of its n-grams. */
+  const remembered = new Map<string, readonly number[]>()
+  /** Where vectors made of n-grams lie, and the end of the memory in use. */
+  const made = new Map<string, number>()
+  const passing = ROWS_AT + rows * dims
+  let end = passing + dims
+  /** By row: 1 / length of its vector, worked out on need. */
+  const inverses = new Float32Array(rows)
+  const madeInverses = new Map<number, number>()
+  /** Of the vectors chosen: where their addresses lie, how many, and 1 / length of each. */
+  let list = 0
+  let chosen = 0
+  let chosenInverses = new Float32Array(1024)
+
   function rowsOf(stem: string): readonly number[] {
     const known = remembered.get(stem)
     if (known) return known
@@ -85,13 +139,13 @@ export function openTable(bytes: Uint8Array): EmbeddingTable {
     return found
   }
 
-  function addStem(stem: string, weight: number, weights: Float32Array, sum: Float32Array): void {
+  function addStem(stem: string, weight: number, weights: Float32Array | undefined, sum: Float32Array): void {
     const found = rowsOf(stem)
     for (const row of found) {
-      const factor = (weight * (weights[row] as number)) / found.length
-      const from = row * dims
+      const factor = (weight * (weights ? (weights[row] as number) : 1)) / found.length
+      const from = ROWS_AT + row * dims
       for (let index = 0; index < dims; index++)
-        sum[index] = (sum[index] as number) + factor * (table[from + index] as number)
+        sum[index] = (sum[index] as number) + factor * (memory[from + index] as number)
     }
   }
 
@@ -104,27 +158,84 @@ export function openTable(bytes: Uint8Array): EmbeddingTable {
     for (const [stem, count] of counts) addStem(stem, weight * (1 + Math.log(count)), weights, sum)
   }
 
+  function makeRow(stem: string, keep: boolean): number {
+    const sum = new Float32Array(dims)
+    addStem(stem, 1, undefined, sum)
+    let largest = 0
+    for (const value of sum) largest = Math.max(largest, Math.abs(value))
+    const kept = keep && made.size < MADE_CAP
+    const address = kept ? end : passing
+    if (kept) {
+      made.set(stem, address)
+      end += dims
+    }
+    madeInverses.delete(address)
+    // Memory moves when it grows, so a view is taken anew; it grows by much, so that this is seldom.
+    if (end > kernel.buffer.byteLength) {
+      kernel.reserve(end + (1 << 20))
+      memory = new Int8Array(kernel.buffer)
+    }
+    for (let index = 0; index < dims; index++)
+      memory[address + index] = largest > 0 ? Math.round(((sum[index] as number) * 127) / largest) : 0
+    return address
+  }
+
+  function inverseOf(address: number): number {
+    const row = (address - ROWS_AT) / dims
+    const known = row < rows ? inverses[row] : madeInverses.get(address)
+    if (known) return known
+    let squares = 0
+    for (let index = address; index < address + dims; index++) squares += (memory[index] as number) ** 2
+    const inverse = squares > 0 ? 1 / Math.sqrt(squares) : 0
+    if (row < rows) inverses[row] = inverse
+    else madeInverses.set(address, inverse)
+    return inverse
+  }
+
   return {
     id: settings.id,
     dims,
     settings,
     query(text) {
       const sum = new Float32Array(dims)
-      addText(text.slice(0, QUERY_CHARACTERS_CAP), 1, QUERY_STEMS_CAP, queryWeights, sum)
+      addText(text.slice(0, QUERY_CHARACTERS_CAP), 1, QUERY_WORDS_CAP, queryWeights, sum)
       return atLengthOne(sum)
     },
     document({ fields }) {
       const sum = new Float32Array(dims)
       for (const { name, text } of fields) {
-        const [weight, cap] = settings.fields[name]
-        if (weight > 0) addText(text, weight, cap, documentWeights, sum)
+        const [weight, words] = settings.fields[name]
+        if (weight > 0) addText(text, weight, words, documentWeights, sum)
       }
       return atLengthOne(sum)
     },
-    word(stem) {
-      const sum = new Float32Array(dims)
-      addStem(stem, 1, queryWeights, sum)
-      return atLengthOne(sum)
+    addressOf(stem, keep) {
+      const own = indexOf(hashes, hashOf(stem))
+      return own >= 0 ? ROWS_AT + own * dims : (made.get(stem) ?? makeRow(stem, keep))
+    },
+    rarityOf(stem) {
+      const own = indexOf(hashes, hashOf(stem))
+      return own >= 0 ? (rarities[own] as number) / 255 : 1
+    },
+    choose(addresses, count) {
+      chosen = count
+      list = aligned(end)
+      kernel.reserve(list + count * 4)
+      if (memory.buffer !== kernel.buffer) memory = new Int8Array(kernel.buffer)
+      new Int32Array(kernel.buffer, list, count).set(addresses.subarray(0, count))
+      if (chosenInverses.length < count) chosenInverses = new Float32Array(count * 2)
+      for (let index = 0; index < count; index++) chosenInverses[index] = inverseOf(addresses[index] as number)
+    },
+    cosines(address, out) {
+      new Int16Array(kernel.buffer, 0, dims).set(memory.subarray(address, address + dims))
+      const inverse = inverseOf(address)
+      for (let done = 0; done < chosen; done += MAX_SCORES) {
+        const size = Math.min(MAX_SCORES, chosen - done)
+        kernel.gather(list + done * 4, size, dims)
+        const sums = new Int32Array(kernel.buffer, SCORES_AT, size)
+        for (let index = 0; index < size; index++)
+          out[done + index] = (sums[index] as number) * inverse * (chosenInverses[done + index] as number)
+      }
     },
   }
 }
@@ -135,6 +246,10 @@ function atLengthOne(vector: Float32Array): Float32Array {
   const factor = squares > 0 ? 1 / Math.sqrt(squares) : 0
   for (let index = 0; index < vector.length; index++) vector[index] = (vector[index] as number) * factor
   return vector
+}
+
+function aligned(bytes: number): number {
+  return (bytes + 3) & -4
 }
 
 /** Where a number is in a sorted list; -1 when it is not. */

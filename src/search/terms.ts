@@ -45,9 +45,6 @@ export interface DocumentWord {
   times: number
 }
 
-/** A document, and words that mean the same in it alone: its module's own groups. */
-export type DocumentWithSynonyms = SearchDocument & { readonly synonyms?: readonly (readonly string[])[] }
-
 export type Vocabulary = ReturnType<typeof createVocabulary>
 
 /** Texts to words, for documents and queries alike. Keeps the terms of words already seen (at most 50,000). */
@@ -82,7 +79,7 @@ export function createVocabulary() {
 }
 
 /** The distinct words of a document. A synonym group of its module that it has a word of is added, at reduced weight. */
-export function documentWords(document: DocumentWithSynonyms): Map<string, DocumentWord> {
+export function documentWords(document: SearchDocument): Map<string, DocumentWord> {
   const words = new Map<string, DocumentWord>()
   document.fields.forEach(({ name, text, weight }, field) => {
     const isName = name === 'name'

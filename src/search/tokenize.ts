@@ -146,3 +146,11 @@ export const FAINT_STEMS: ReadonlySet<string> = new Set(
     .split(/\s+/)
     .map(stemOf),
 )
+
+/** Small words of English that none of the other languages we know has. */
+const ENGLISH = new Set('the my to for are with and what how this that from you your have does'.split(' '))
+
+/** Whether a query is plainly English. */
+export function isEnglish(query: string): boolean {
+  return !NOT_ASCII.test(query) && wordsOf(query.slice(0, 2048)).some(({ text }) => ENGLISH.has(text))
+}

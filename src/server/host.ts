@@ -1,6 +1,7 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Caller } from '../core/context.ts'
 import type { Log } from '../core/log.ts'
+import type { SearchStatus } from '../meta/host.ts'
 import type { Surface } from '../meta/surface.ts'
 import type { Exposure } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
@@ -17,6 +18,8 @@ export interface ServerHost {
   exposure(caller: Caller): Exposure
   /** Module files that could not be loaded. */
   failed(): readonly { readonly file: string; readonly error: string; readonly code: string }[]
+  /** What search can do now. */
+  searchStatus(): SearchStatus
   /** Log messages and resource updates that upstreams send on their own. Returns how to stop listening. */
   onUpstream(listener: UpstreamListener): () => void
 }

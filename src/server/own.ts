@@ -45,7 +45,7 @@ function status(host: ServerHost, caller: Caller) {
     estimated_tokens: tokens,
     budget_tokens: budgetTokens,
     total_tools: view.tools.length,
-    search: { keyword: 'ready', semantic: 'unavailable' },
+    search: searchState(host),
     categories: view.owners.map((owner) => ({
       id: owner.id,
       state: owner.state,
@@ -55,6 +55,15 @@ function status(host: ServerHost, caller: Caller) {
     // The operator reads why in the log and in pegboard list: messages of files may hold paths and more.
     failed: host.failed().map(({ file, code }) => ({ file, code })),
   }
+}
+
+/** Reasons are for the operator's log: they may hold paths and addresses. */
+function searchState(host: ServerHost) {
+  const { ranking, embedded, semantic } = host.searchStatus()
+  if (!semantic)
+    return { ranking, semantic: embedded === 'ready' ? 'embedded' : embedded === 'none' ? 'off' : embedded }
+  const { state, embedder, documents, indexed } = semantic
+  return { ranking, semantic: state, embedder: embedder.split(':', 1)[0], documents, indexed, embedded }
 }
 
 function schemas(host: ServerHost, caller: Caller, category: string) {

@@ -1,4 +1,5 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** JSON documents kept as files, one a key, written whole or not at all. */
@@ -8,34 +9,101 @@ export interface FileStore<Value> {
   set(key: string, value: Value): void
 }
 
+/** Bytes kept as files, one a key, written whole or not at all. What is kept here can be made again, so nothing is thrown. */
+export interface BytesStore {
+  /** Undefined when absent or unreadable. */
+  get(key: string): Uint8Array | undefined
+  set(key: string, bytes: Uint8Array): void
+  /** The same without holding up the process. */
+  load(key: string): Promise<Uint8Array | undefined>
+  save(key: string, bytes: Uint8Array): Promise<void>
+}
+
 const LEGAL_KEY = /^[A-Za-z0-9_-]{1,128}$/
+const DIRECTORY = { recursive: true, mode: 0o700 } as const
+const FILE = { mode: 0o600 } as const
+
+function fileIn(dir: string, key: string, suffix: string): string {
+  if (!LEGAL_KEY.test(key)) throw new TypeError(`illegal key "${key.slice(0, 40)}"`)
+  return join(dir, `${key}${suffix}`)
+}
+
+let writes = 0
+const temporaryOf = (file: string): string => `${file}.${process.pid}-${++writes}.tmp`
+
+function replace(dir: string, file: string, content: string | Uint8Array): void {
+  mkdirSync(dir, DIRECTORY)
+  const temporary = temporaryOf(file)
+  writeFileSync(temporary, content, FILE)
+  renameSync(temporary, file)
+}
+
+const isAbsent = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
 
 /** @param onError told when a file cannot be read or written; nothing is thrown, because this is only a memory */
 export function createFileStore<Value>(
   dir: string,
   onError: (error: unknown) => void = () => undefined,
 ): FileStore<Value> {
-  const fileOf = (key: string): string => {
-    if (!LEGAL_KEY.test(key)) throw new TypeError(`illegal key "${key.slice(0, 40)}"`)
-    return join(dir, `${key}.json`)
-  }
   return {
     get(key) {
-      const file = fileOf(key)
+      const file = fileIn(dir, key, '.json')
       try {
         return JSON.parse(readFileSync(file, 'utf8')) as Value
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') onError(error)
+        if (!isAbsent(error)) onError(error)
         return undefined
       }
     },
     set(key, value) {
-      const file = fileOf(key)
+      const file = fileIn(dir, key, '.json')
       try {
-        mkdirSync(dir, { recursive: true, mode: 0o700 })
-        const temporary = `${file}.${process.pid}.tmp`
-        writeFileSync(temporary, JSON.stringify(value), { mode: 0o600 })
-        renameSync(temporary, file)
+        replace(dir, file, JSON.stringify(value))
+      } catch (error) {
+        onError(error)
+      }
+    },
+  }
+}
+
+/** @param onError told when a file cannot be read or written */
+export function createBytesStore(dir: string, onError: (error: unknown) => void = () => undefined): BytesStore {
+  const readError = (error: unknown): undefined => {
+    if (!isAbsent(error)) onError(error)
+    return undefined
+  }
+  return {
+    get(key) {
+      const file = fileIn(dir, key, '.bin')
+      try {
+        return readFileSync(file)
+      } catch (error) {
+        return readError(error)
+      }
+    },
+    set(key, bytes) {
+      const file = fileIn(dir, key, '.bin')
+      try {
+        replace(dir, file, bytes)
+      } catch (error) {
+        onError(error)
+      }
+    },
+    async load(key) {
+      const file = fileIn(dir, key, '.bin')
+      try {
+        return await readFile(file)
+      } catch (error) {
+        return readError(error)
+      }
+    },
+    async save(key, bytes) {
+      const file = fileIn(dir, key, '.bin')
+      try {
+        await mkdir(dir, DIRECTORY)
+        const temporary = temporaryOf(file)
+        await writeFile(temporary, bytes, FILE)
+        await rename(temporary, file)
       } catch (error) {
         onError(error)
       }

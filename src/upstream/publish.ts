@@ -55,7 +55,13 @@ export function createPublisher(options: PublisherOptions): Publisher {
       tools = toolsOf(listing)
       prompts = new Map(named.map(([prompt, own]) => [prompt.name, own]))
       catalog.set(
-        { id: module, summary: plain(settings.summary ?? `MCP server ${id}`), origin: 'upstream', ...now },
+        {
+          id: module,
+          summary: plain(settings.summary ?? `MCP server ${id}`),
+          ...(settings.summary === undefined ? {} : { about: plain(settings.summary) }),
+          origin: 'upstream',
+          ...now,
+        },
         {
           tools: [...tools.values()],
           resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),

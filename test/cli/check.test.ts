@@ -18,6 +18,7 @@ beforeAll(() => {
     'broken.json': { modulesDir: 'broken', mcpServers: { nothing: {} } },
     'tight.json': { exposure: { contextWindow: 1_000 } },
     'wrong.json': { exposre: {} },
+    'model.json': { search: { embedder: 'openai:http://127.0.0.1:1/v1' } },
     'modules/notes.mjs': notesModule,
     'broken/bad.mjs': 'export default {\n  name: \n',
     'broken/notes.mjs': notesModule,
@@ -42,6 +43,14 @@ describe('check', () => {
     const { report } = await check('tight.json')
     expect(report.budgetTokens).toBe(200)
     expect(report.estimators.flat.mode).toBe('discovery')
+  })
+
+  it('fails for a search model that can never be used', async () => {
+    const { code, report } = await check('model.json')
+    expect(code).toBe(1)
+    expect(report.errors).toEqual([
+      'search.embedder "openai:…" needs search.embedderOptions.model. Correct the named key.',
+    ])
   })
 
   it('warns of settings that name nothing, without failing', async () => {

@@ -13,6 +13,8 @@ beforeAll(() => {
   at = folder({
     'mcp.config.json': { modules: { notes: { constraints: { blocked_actions: ['nothing_*'] } } } },
     'modules/notes.mjs': notesModule,
+    'words.json': { modulesDir: 'modules', search: { embedder: 'none' } },
+    'broken-search.json': { modulesDir: 'modules', search: { embedder: 'openai:http://127.0.0.1:1/v1' } },
     'strict.json': {
       modulesDir: 'modules',
       modules: { notes: { constraints: { allowed_actions: ['read'] } } },
@@ -68,6 +70,37 @@ describe('search', () => {
 
   it('prints an empty array when nothing matches', async () => {
     expect((await json('search', 'xylophone')).value).toEqual([])
+  })
+
+  it('explains its answers on request', async () => {
+    const words = ['search', 'keep a note', '--explain', '--lanes', 'lexical', '--config', 'words.json']
+    const { code, out, err } = await run(...words)
+    expect([code, err]).toEqual([0, ''])
+    expect(out).toMatch(/^score +tool +words +meaning +covered +name covered +calls +matched words\n/)
+    expect(out).toMatch(/^0\.\d\d +notes\.add +0\.\d\d +0\.00 +0\.00 +0\.00 +0 +keep note\n/m)
+    const [first] = JSON.parse((await run(...words, '--json')).out)
+    expect(first).toMatchObject({
+      name: 'notes.add',
+      matched: ['keep', 'note'],
+      why: { lexicalShare: 1, cosine: 0, exactName: false, calls: 0 },
+    })
+    expect((await run('search', 'notes.add', '--explain', '--config', 'words.json')).out).toContain('(its name)')
+  })
+
+  it('says when the model that was asked for cannot be used, and answers', async () => {
+    const { code, out, err } = await run(
+      'search',
+      'keep a note',
+      '--config',
+      'broken-search.json',
+      '--lanes',
+      'lexical',
+    )
+    expect(code).toBe(0)
+    expect(err).toContain(
+      'pegboard: warning: openai:http://127.0.0.1:1/v1 is unavailable: search.embedder "openai:…" needs',
+    )
+    expect(out).toContain('notes.add')
   })
 })
 
@@ -133,6 +166,7 @@ describe('the command line', () => {
     [['list', 'colours'], 'list takes tools, modules or servers, not "colours"'],
     [['list', 'tools', 'x'], 'list does not take "x"'],
     [['search'], 'search needs a query'],
+    [['search', 'x', '--lanes', 'all'], '--lanes takes hybrid, lexical, vector, not "all"'],
     [['search', 'x', '--limit', 'many'], '--limit takes a whole number from 1 to 100, not "many"'],
     [['call'], 'call needs the name of a tool'],
     [['call', 'x', '{bad'], 'the arguments are not JSON'],

@@ -43,7 +43,9 @@ describe('settingsTable', () => {
 describe('other tables', () => {
   it('have every code and every command', () => {
     expect(errorsTable()).toContain('| `E_CONFIG_MISSING` | operator | The configuration file does not exist. |')
-    expect(commandsTable()).toContain('| `pegboard search <query> [--limit N] [--wait SECONDS]` | Search tools')
+    expect(commandsTable()).toContain(
+      '| `pegboard search <query> [--limit N] [--lanes NAME] [--explain] [--wait SECONDS]` | Search tools',
+    )
   })
 })
 

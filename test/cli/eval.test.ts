@@ -1,6 +1,7 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { embeddingsServer } from '../search/embedders/server.ts'
 import { folder, pegboard } from './terminal.ts'
 
 const lines = (...rows: object[]): string => `${rows.map((row) => JSON.stringify(row)).join('\n')}\n`
@@ -94,6 +95,39 @@ describe('eval', () => {
   it('ranks by one lane when asked', async () => {
     const { out } = await pegboard(at.dir, 'eval', '--dir', 'sets/one', '--ranker', 'lexical', '--json')
     expect(JSON.parse(out)).toMatchObject({ ranker: 'lexical', sets: [{ 'recall@1': 1 }] })
+  })
+
+  it('measures another model, as the configuration or the command line says', async () => {
+    const server = await embeddingsServer()
+    onTestFinished(() => server.close())
+    const config = { search: { embedder: `openai:${server.base}`, embedderOptions: { model: 'letters' } } }
+    writeFileSync(join(at.dir, 'letters.json'), JSON.stringify(config))
+    const set = ['eval', '--dir', 'sets/one', '--config', 'letters.json', '--json']
+    const { code, out } = await pegboard(at.dir, ...set)
+    expect([code, JSON.parse(out).sets[0].queries]).toEqual([0, 1])
+    const texts = server.asked.flatMap(({ body }) => body.input)
+    expect(texts.length).toBeGreaterThan(2)
+    expect(texts).toContain('read a file')
+    const none = await pegboard(at.dir, ...set, '--embedder', 'none')
+    expect([none.code, none.err]).toEqual([0, ''])
+    expect(server.asked.flatMap(({ body }) => body.input)).toHaveLength(texts.length)
+  })
+
+  it('measures nothing when the model that was asked for cannot be used', async () => {
+    const { code, out, err } = await pegboard(
+      at.dir,
+      'eval',
+      '--dir',
+      'sets/one',
+      '--embedder',
+      'openai:http://127.0.0.1:1',
+    )
+    expect([code, out]).toEqual([1, ''])
+    expect(err).toContain(
+      'pegboard: E_UPSTREAM_UNAVAILABLE: openai:http://127.0.0.1:1: search.embedder "openai:…" needs',
+    )
+    const odd = await pegboard(at.dir, 'eval', '--dir', 'sets/one', '--embedder', 'word2vec')
+    expect([odd.code, odd.err]).toEqual([2, expect.stringContaining('--embedder must be "embedded", "none"')])
   })
 
   it('names file and line of what it cannot read', async () => {

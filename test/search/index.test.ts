@@ -1,94 +1,482 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { createLog } from '../../src/core/log.ts'
-import { createToolSearch } from '../../src/search/index.ts'
+import {
+  type BytesStore,
+  createToolSearch,
+  type SearchSource,
+  type ToolQueryOptions,
+  type ToolSearch,
+  type ToolSearchOptions,
+} from '../../src/search/index.ts'
+import type { SemanticDocument, SemanticLane } from '../../src/search/semantic.ts'
+import { createVectorIndex } from '../../src/search/vectors.ts'
 import { CATALOGUE, toolOf } from './fixture.ts'
+import { tableByHand } from './table-fixture.ts'
 
-const all = () => true
-
-/** A search, with what it logged of its index. */
-function watchedSearch() {
-  const entries: { tools: number; indexed: number; removed: number }[] = []
-  const log = createLog((line) => {
-    const { tools, indexed, removed } = JSON.parse(line)
-    entries.push({ tools, indexed, removed })
-  }, 'debug')
-  return { search: createToolSearch({ log }), entries }
+interface Entry {
+  readonly level: string
+  readonly message: string
+  readonly reason?: string
+  readonly tools?: number
+  readonly indexed?: number
+  readonly removed?: number
+  readonly embedded?: number
 }
 
-describe('following the catalogue', () => {
-  it('indexes on the first query, then only what changed', () => {
-    const { search, entries } = watchedSearch()
-    search.sync([toolOf('a.one', 'Paint a fence.'), toolOf('a.two', 'Paint a wall.')], 1)
-    expect(entries).toEqual([])
-    expect(search.query('paint', { limit: 5, visible: all }).hits).toHaveLength(2)
-    search.sync([toolOf('a.one', 'Paint a fence.'), toolOf('a.three', 'Paint a door.')], 2)
-    expect(
-      search
-        .query('paint', { limit: 5, visible: all })
-        .hits.map(({ id }) => id)
-        .sort(),
-    ).toEqual(['a.one', 'a.three'])
-    search.sync([toolOf('a.one', 'Mow the lawn.'), toolOf('a.three', 'Paint a door.')], 3)
-    expect(search.query('paint', { limit: 5, visible: all }).hits.map(({ id }) => id)).toEqual(['a.three'])
-    expect(entries).toEqual([
-      { tools: 2, indexed: 2, removed: 0 },
-      { tools: 2, indexed: 1, removed: 1 },
-      { tools: 2, indexed: 1, removed: 0 },
-    ])
+/** A search, with what it logged. */
+function searchOf(sources: readonly SearchSource[] = CATALOGUE, options: ToolSearchOptions = {}) {
+  const entries: Entry[] = []
+  const log = createLog((line) => entries.push(JSON.parse(line)), 'debug')
+  const search = createToolSearch({ log, table: () => tableByHand(), ...options })
+  if (sources.length > 0) search.sync(sources, 1)
+  return { search, warnings: () => entries.filter(({ level }) => level === 'warn'), work: () => entries.filter(isWork) }
+}
+
+const isWork = ({ indexed }: Entry): boolean => indexed !== undefined
+
+async function warmOf(...args: Parameters<typeof searchOf>) {
+  const made = searchOf(...args)
+  await made.search.warm()
+  return made
+}
+
+const hitsOf = async (search: ToolSearch, query: string, more: Partial<ToolQueryOptions> = {}) =>
+  (await search.query(query, { limit: 5, visible: () => true, ...more })).hits
+const idsOf = async (search: ToolSearch, query: string, more: Partial<ToolQueryOptions> = {}) =>
+  (await hitsOf(search, query, more)).map(({ id }) => id)
+
+/** What is kept, in memory. */
+function memoryStore(): BytesStore & { readonly kept: Map<string, Uint8Array> } {
+  const kept = new Map<string, Uint8Array>()
+  return { kept, get: (name) => kept.get(name), set: (name, bytes) => void kept.set(name, bytes.slice()) }
+}
+
+/** Enough tools to be worth keeping. */
+const many = (count = 300): SearchSource[] => [
+  ...CATALOGUE,
+  ...Array.from({ length: count }, (_, n) => toolOf(`bulk.tool${n}`, `Bulk tool number ${n}, for zebra${n % 7}.`)),
+]
+
+describe('words and meanings', () => {
+  it('finds what shares no word with the query', async () => {
+    const { search } = await warmOf()
+    const found = await search.query('keepsake', { limit: 2, visible: () => true })
+    expect(found.ranking).toBe('hybrid')
+    expect(found.hits.map(({ id }) => id).sort()).toEqual(['memory.recall', 'memory.remember'])
+    expect(await idsOf(search, 'keepsake', { lanes: 'lexical' })).toEqual([])
   })
 
-  it('ignores a version it has seen', () => {
-    const search = createToolSearch()
-    search.sync(CATALOGUE, 7)
-    search.sync([], 7)
-    expect(search.query('weather', { limit: 1, visible: all }).hits[0]?.id).toBe('weather.forecast')
+  it('can be asked for one lane alone', async () => {
+    const { search } = await warmOf()
+    const asked = (lanes: 'lexical' | 'vector' | 'hybrid') => hitsOf(search, 'shred paper', { lanes, explain: true })
+    expect(await asked('lexical')).toEqual([])
+    expect((await asked('vector'))[0]).toMatchObject({ id: 'filesystem.rm', why: { lexical: 0, covered: 0 } })
+    expect((await asked('hybrid'))[0]?.id).toBe('filesystem.rm')
+    expect((await search.query('read', { limit: 1, visible: () => true, lanes: 'lexical' })).ranking).toBe('keyword')
   })
 
-  it('can be warmed before the first query, and answers in the middle of it', async () => {
-    const { search, entries } = watchedSearch()
-    search.sync(CATALOGUE, 1)
-    const warming = search.warm()
-    expect(search.query('weather', { limit: 1, visible: all }).hits[0]?.id).toBe('weather.forecast')
-    await warming
-    expect(entries).toEqual([{ tools: CATALOGUE.length, indexed: CATALOGUE.length, removed: 0 }])
+  it('says which words matched, and on request what every lane said', async () => {
+    const { search } = await warmOf()
+    const [plain] = await hitsOf(search, 'lire un fichier')
+    expect(plain).toMatchObject({ id: 'filesystem.read', matched: ['lire', 'fichier'] })
+    expect(plain).not.toHaveProperty('why')
+    const [hit] = await hitsOf(search, 'read a file', {
+      explain: true,
+      usage: (id) => (id === 'filesystem.read' ? 3 : 0),
+    })
+    expect(hit?.why).toMatchObject({ lexicalShare: 1, exactName: false, calls: 3 })
+    expect(hit?.why?.cosine).toBeGreaterThan(0.9)
+    expect(hit?.why?.covered).toBeCloseTo(1, 2)
+    expect(hit?.why).not.toHaveProperty('external')
   })
 
-  it('knows nothing before it is told', () => {
-    expect(createToolSearch().query('read', { limit: 5, visible: all })).toEqual({ hits: [], ranking: 'keyword' })
+  it('puts a tool that is named first, whatever the others mean', async () => {
+    const { search } = await warmOf()
+    expect((await hitsOf(search, 'memory.recall remember store fact weather'))[0]).toMatchObject({
+      id: 'memory.recall',
+      score: 1,
+    })
+  })
+
+  it('never gives a hit more than a better one', async () => {
+    const { search } = await warmOf()
+    const scores = (await hitsOf(search, 'remember the content of a document', { limit: 20 })).map(({ score }) => score)
+    expect(scores.length).toBeGreaterThan(3)
+    expect(scores).toEqual([...scores].sort((a, b) => b - a))
+  })
+
+  it('answers by words alone without a model, and says so once when it cannot be opened', async () => {
+    const without = createToolSearch()
+    without.sync(CATALOGUE, 1)
+    expect((await without.query('read a file', { limit: 1, visible: () => true })).ranking).toBe('keyword')
+    expect(without.status).toEqual({ ranking: 'keyword', embedded: 'none' })
+    const { search, warnings } = await warmOf(CATALOGUE, {
+      table: () => {
+        throw new Error('no such file')
+      },
+    })
+    expect(await idsOf(search, 'read a file')).toContain('filesystem.read')
+    expect(await idsOf(search, 'keepsake')).toEqual([])
+    expect(search.status).toEqual({ ranking: 'keyword', embedded: 'unavailable' })
+    expect(warnings()).toMatchObject([{ reason: 'no such file' }])
   })
 })
 
-describe('answering', () => {
-  const search = createToolSearch()
-  search.sync(CATALOGUE, 1)
+describe('nothing likely', () => {
+  const least = { table: () => tableByHand({ least: 0.5 }) }
 
-  it('says which ranking was used and why a tool was found', () => {
-    const { hits, ranking } = search.query('lire un fichier', { limit: 3, visible: all })
-    expect(ranking).toBe('keyword')
-    expect(hits[0]).toMatchObject({ id: 'filesystem.read', matched: ['lire', 'fichier'] })
+  it('is answered with nothing, unless asked for all the same', async () => {
+    const { search } = await warmOf(CATALOGUE, least)
+    expect(await hitsOf(search, 'number of earlier headers')).toEqual([])
+    expect((await hitsOf(search, 'number of earlier headers', { keepUnlikely: true })).length).toBeGreaterThan(0)
   })
 
-  it('answers two callers from one index with what each may see', () => {
-    const of = (module: string) =>
-      search.query('show what is stored', { limit: 5, visible: (id) => id.startsWith(module) }).hits.map(({ id }) => id)
-    expect(of('memory.')).toEqual(expect.arrayContaining(['memory.recall', 'memory.remember']))
-    expect(of('database.')).toEqual(['database.tables'])
+  it('is told for each of several queries', async () => {
+    const { search } = await warmOf(CATALOGUE, least)
+    const { hits, unanswered } = await search.query('read a file\nxyzzy plugh', { limit: 4, visible: () => true })
+    expect(hits[0]?.id).toBe('filesystem.read')
+    expect(unanswered).toEqual(['xyzzy plugh'])
+  })
+})
+
+describe('several queries, one a line', () => {
+  it('share the answer evenly', async () => {
+    const { search } = await warmOf()
+    const found = await idsOf(search, 'weather forecast\n\nread a file\r\nsend a telegram message\n', { limit: 3 })
+    expect(found).toEqual(['weather.forecast', 'filesystem.read', 'telegram.send'])
   })
 
-  it('lets usage settle near ties only', () => {
-    const near = createToolSearch()
-    near.sync([toolOf('a.first', 'Paint a fence red.'), toolOf('a.second', 'Paint a fence blue.')], 1)
-    const ranked = (usage?: (id: string) => number) =>
-      near.query('paint a fence', { limit: 2, visible: all, ...(usage && { usage }) }).hits.map(({ id }) => id)
-    expect(ranked()).toEqual(['a.first', 'a.second'])
-    expect(ranked((id) => (id === 'a.second' ? 4 : 0))).toEqual(['a.second', 'a.first'])
+  it('name a tool once, and are eight at most', async () => {
+    const { search } = await warmOf()
+    const same = await idsOf(search, 'weather forecast\nforecast for a city', { limit: 5 })
+    expect(new Set(same).size).toBe(same.length)
+    const lines = [
+      ...Array.from({ length: 8 }, () => 'weather').map((word, n) => word + ' '.repeat(n) + n),
+      'read a file',
+    ]
+    expect(await idsOf(search, lines.join('\n'), { limit: 20 })).not.toContain('http.download')
+  })
+})
+
+describe('what a caller may see', () => {
+  it('is all that is answered, in every lane', async () => {
+    const { search } = await warmOf()
+    const visible = (id: string): boolean => !id.startsWith('memory.') && !id.startsWith('filesystem.')
+    for (const lanes of ['hybrid', 'lexical', 'vector'] as const)
+      for (const query of ['remember', 'memory.remember', 'read a file', 'filesystem.read\nstore a fact', ''])
+        for (const id of await idsOf(search, query, { lanes, visible, limit: 20, keepUnlikely: true }))
+          expect(visible(id), `${lanes} ${query} ${id}`).toBe(true)
   })
 
-  it('never lets usage lift a tool that does not match, bury a better match or beat an exact name', () => {
-    const usage = (id: string) => (id === 'filesystem.read' ? 0 : 1_000_000)
-    const first = (query: string) => search.query(query, { limit: 20, visible: all, usage }).hits
-    expect(first('lire un fichier')[0]?.id).toBe('filesystem.read')
-    expect(first('filesystem.read')[0]).toMatchObject({ id: 'filesystem.read', score: 1 })
-    expect(first('lire un fichier').map(({ id }) => id)).not.toContain('weather.forecast')
+  it('is told apart for two callers of one index', async () => {
+    const { search } = await warmOf()
+    const of = (module: string) => idsOf(search, 'store facts', { visible: (id) => id.startsWith(module) })
+    expect((await of('memory.')).sort()).toEqual(['memory.recall', 'memory.remember'])
+    for (const id of await of('database.')) expect(id).toMatch(/^database\./)
+  })
+})
+
+describe('following the catalogue', () => {
+  it('indexes on the first query, then only what changed', async () => {
+    const { search, work } = searchOf([toolOf('a.one', 'Paint a fence.'), toolOf('a.two', 'Paint a wall.')])
+    expect(work()).toEqual([])
+    expect(await idsOf(search, 'paint')).toHaveLength(2)
+    search.sync([toolOf('a.one', 'Paint a fence.'), toolOf('a.three', 'Paint a door.')], 2)
+    await search.warm()
+    expect((await idsOf(search, 'paint')).sort()).toEqual(['a.one', 'a.three'])
+    search.sync([toolOf('a.one', 'Mow the lawn.'), toolOf('a.three', 'Paint a door.')], 3)
+    await search.warm()
+    expect(await idsOf(search, 'paint')).toEqual(['a.three'])
+    expect(work()).toMatchObject([
+      { tools: 2, indexed: 2, removed: 0, embedded: 2 },
+      { tools: 2, indexed: 1, removed: 1, embedded: 1 },
+      { tools: 2, indexed: 1, removed: 0, embedded: 1 },
+    ])
+  })
+
+  it('does not even read a source that is the same object', async () => {
+    let reads = 0
+    const source: SearchSource = {
+      ...toolOf('a.one', 'Paint a fence.'),
+      get inputJson() {
+        reads++
+        return {}
+      },
+    }
+    const { search } = await warmOf([source])
+    search.sync([source, toolOf('a.two', 'Paint a wall.')], 2)
+    await search.warm()
+    expect(reads).toBe(1)
+  })
+
+  it('ignores a version it has seen, and knows nothing before it is told', async () => {
+    const { search } = await warmOf()
+    search.sync([], 1)
+    expect(await idsOf(search, 'weather', { limit: 1 })).toEqual(['weather.forecast'])
+    expect(await createToolSearch().query('read', { limit: 5, visible: () => true })).toEqual({
+      hits: [],
+      ranking: 'keyword',
+    })
+  })
+
+  it('answers in the middle of the work from what it knew, and never with a tool that is gone', async () => {
+    const { search } = await warmOf(many())
+    const next = [...many(3_000).filter(({ id }) => id !== 'weather.forecast'), toolOf('zoo.feed', 'Feed the walrus.')]
+    search.sync(next, 2)
+    const gone = (id: string): boolean => id !== 'weather.forecast'
+    expect(await idsOf(search, 'weather forecast', { visible: gone })).not.toContain('weather.forecast')
+    expect(await idsOf(search, 'read a file')).toContain('filesystem.read')
+    // The query itself sees to it that the work goes on.
+    await vi.waitFor(async () => expect(await idsOf(search, 'walrus')).toEqual(['zoo.feed']), { timeout: 10_000 })
+  })
+
+  it('forgets work that a newer catalogue makes pointless', async () => {
+    const { search, work } = searchOf(many(2_000))
+    await hitsOf(search, 'weather')
+    search.sync(CATALOGUE, 2)
+    await search.warm()
+    expect(await idsOf(search, 'bulk zebra3')).toEqual([])
+    expect(work().at(-1)).toMatchObject({ tools: CATALOGUE.length })
+  })
+
+  it('searches a tool whose definition cannot be read by the rest of it', async () => {
+    const broken: SearchSource = {
+      ...toolOf('zoo.feed', 'Feed the walrus.'),
+      get inputJson(): Record<string, unknown> {
+        throw new SyntaxError('half a definition')
+      },
+    }
+    const { search, warnings } = await warmOf([broken, toolOf('a.one', 'Paint a fence.')])
+    expect(await idsOf(search, 'walrus')).toEqual(['zoo.feed'])
+    expect(warnings()).toMatchObject([{ reason: 'half a definition' }])
+  })
+})
+
+describe('an index that was kept', () => {
+  /** What the next start does with it. */
+  const restart = async (store: BytesStore, options: ToolSearchOptions = {}) => {
+    const made = await warmOf(many(), { store, ...options })
+    return { ...made, done: made.work()[0] }
+  }
+
+  it('makes a restart index nothing anew, and answers the same', async () => {
+    const store = memoryStore()
+    const { search } = await warmOf(many(), { store })
+    const before = await hitsOf(search, 'shred paper', { explain: true })
+    const again = await restart(store)
+    expect(again.done).toMatchObject({ tools: CATALOGUE.length + 300, indexed: 0, removed: 0, embedded: 0 })
+    expect(await hitsOf(again.search, 'shred paper', { explain: true })).toEqual(before)
+    expect(again.warnings()).toEqual([])
+  })
+
+  it('answers from it before the catalogue is read, with the tools that are visible now', async () => {
+    const store = memoryStore()
+    await warmOf(many(), { store })
+    const { search } = searchOf(many(5_000), { store })
+    expect(await idsOf(search, 'keepsake', { visible: (id) => id !== 'memory.recall' })).toEqual(['memory.remember'])
+  })
+
+  it('is brought up to date with what changed meanwhile', async () => {
+    const store = memoryStore()
+    await warmOf(many(), { store })
+    const changed = [...many().filter(({ id }) => id !== 'weather.forecast'), toolOf('zoo.feed', 'Feed the walrus.')]
+    const { search, work } = await warmOf(changed, { store })
+    expect(work()).toMatchObject([{ indexed: 1, removed: 1, embedded: 1 }])
+    expect(await idsOf(search, 'weather')).not.toContain('weather.forecast')
+  })
+
+  it('is made anew, with a warning, when it is damaged', async () => {
+    for (const damage of [
+      (bytes: Uint8Array) => bytes.subarray(0, bytes.length >> 1),
+      (bytes: Uint8Array) => bytes.map((byte, at) => (at === bytes.length >> 1 ? byte ^ 1 : byte)),
+      () => new Uint8Array(3),
+      () => new TextEncoder().encode('{"not": "ours"}'),
+    ]) {
+      const store = memoryStore()
+      await warmOf(many(), { store })
+      for (const [name, bytes] of store.kept) store.kept.set(name, damage(bytes))
+      const { done, search, warnings } = await restart(store)
+      expect(warnings()).toHaveLength(1)
+      expect(done).toMatchObject({ indexed: CATALOGUE.length + 300 })
+      expect(await idsOf(search, 'read a file')).toContain('filesystem.read')
+      expect((await restart(store)).done).toMatchObject({ indexed: 0 })
+    }
+  })
+
+  it('is made anew without a word for another model, or none', async () => {
+    const store = memoryStore()
+    await warmOf(many(), { store })
+    const other = await restart(store, { table: () => tableByHand({ id: 'retrained' }) })
+    expect(other.done).toMatchObject({ indexed: CATALOGUE.length + 300, embedded: CATALOGUE.length + 300 })
+    const none = createToolSearch({ store })
+    none.sync(many(), 1)
+    await none.warm()
+    expect((await none.query('read a file', { limit: 1, visible: () => true })).ranking).toBe('keyword')
+    expect(other.warnings()).toEqual([])
+  })
+
+  it('is read from wherever the store has its bytes', async () => {
+    const store = memoryStore()
+    await warmOf(many(), { store })
+    for (const [name, bytes] of store.kept) {
+      const shifted = Buffer.alloc(bytes.length + 1)
+      shifted.set(bytes, 1)
+      store.kept.set(name, shifted.subarray(1))
+    }
+    expect((await restart({ ...store, set: () => undefined })).done).toMatchObject({ indexed: 0 })
+  })
+
+  it('is not worth a file for a few tools', async () => {
+    const store = memoryStore()
+    await warmOf(CATALOGUE, { store })
+    expect(store.kept.size).toBe(0)
+  })
+
+  it('is kept again at the end, not after every change', async () => {
+    const store = memoryStore()
+    const { search } = await warmOf(many(), { store })
+    const first = [...store.kept.values()][0]
+    search.sync(many(301), 2)
+    await search.warm()
+    expect([...store.kept.values()][0]).toBe(first)
+    await search.close()
+    expect((await warmOf(many(301), { store })).work()).toMatchObject([{ indexed: 0 }])
+  })
+})
+
+describe('usage', () => {
+  const near = [toolOf('a.first', 'Paint a fence red.'), toolOf('a.second', 'Paint a fence blue.')]
+  for (const fusion of ['learned', 'rrf', 'source'] as const)
+    it(`settles near ties only (${fusion})`, async () => {
+      const { search } = await warmOf(near, { fusion })
+      const used = (id: string): number => (id === 'a.second' ? 4 : 0)
+      expect(await idsOf(search, 'paint a fence')).toEqual(['a.first', 'a.second'])
+      expect(await idsOf(search, 'paint a fence', { usage: used })).toEqual(['a.second', 'a.first'])
+    })
+
+  it('never lifts a tool over a better match, or over one that is named', async () => {
+    const { search } = await warmOf()
+    const usage = (id: string): number => (id === 'filesystem.read' ? 0 : 1_000_000)
+    expect((await hitsOf(search, 'lire un fichier', { usage }))[0]?.id).toBe('filesystem.read')
+    expect((await hitsOf(search, 'filesystem.read', { usage }))[0]).toMatchObject({ id: 'filesystem.read', score: 1 })
+  })
+})
+
+describe('other ways to fuse', () => {
+  // Each tool is one axis or two: cosines are 1, √½ and 0.
+  const meanings = [['paint', 'colour'], ['fence'], ['walrus']]
+  const tools = [
+    toolOf('a.one', '', { title: 'colour' }),
+    toolOf('a.both', '', { title: 'colour walrus' }),
+    toolOf('a.word', '', { title: 'other', tags: ['paint'] }),
+  ]
+  const table = () => tableByHand({ meanings })
+
+  it('adds up ten times the cosine and two to three for words, and drops what is under five [DIG-42]', async () => {
+    const { search } = await warmOf(tools, { table, fusion: 'source' })
+    const hits = await hitsOf(search, 'paint', { explain: true })
+    expect(hits.map(({ id }) => id)).toEqual(['a.one', 'a.both'])
+    expect(hits[0]?.why?.cosine).toBeCloseTo(1, 2)
+    expect(hits[1]?.why?.cosine).toBeCloseTo(Math.SQRT1_2, 2)
+  })
+
+  it('counts ranks, and a lane that does not rank a tool not at all', async () => {
+    const { search } = await warmOf(tools, { table, fusion: 'rrf' })
+    expect((await idsOf(search, 'paint'))[0]).toBe('a.word')
+  })
+})
+
+describe('another model beside the embedded one', () => {
+  /** Knows one thing: that "lorry" means http.get. */
+  function fakeLane(state: 'loading' | 'ready' | 'unavailable' = 'ready') {
+    const index = createVectorIndex(16)
+    const asked: string[] = []
+    let closed = false
+    const axis = (n: number) => new Float32Array(16).map((_, at) => (at === n ? 1 : 0))
+    const lane: SemanticLane = {
+      status: { state, embedder: 'fake', documents: 0, indexed: 0 },
+      index: state === 'ready' ? index : undefined,
+      sync(documents: readonly SemanticDocument[]) {
+        for (const { slot, id } of documents) index.set(slot, axis(id === 'http.get' ? 0 : 1))
+      },
+      settled: async () => undefined,
+      embedQuery: async (query) => {
+        asked.push(query)
+        return query === 'fail' ? undefined : axis(0)
+      },
+      close: async () => {
+        closed = true
+      },
+    }
+    return { lane, asked, closed: () => closed }
+  }
+
+  it('is asked while it is ready, explains itself, and is closed with the search', async () => {
+    const { lane, asked, closed } = fakeLane()
+    const { search } = await warmOf(CATALOGUE, { semantic: lane })
+    const { hits, ranking } = await search.query('lorry', { limit: 3, visible: () => true, explain: true })
+    expect(ranking).toBe('semantic')
+    expect(hits[0]).toMatchObject({ id: 'http.get', why: { external: expect.closeTo(1, 2) } })
+    expect((await search.query('fail read a file', { limit: 1, visible: () => true })).hits).toHaveLength(1)
+    expect((await search.query('fail', { limit: 1, visible: () => true })).ranking).toBe('hybrid')
+    await search.query('lorry', { limit: 1, visible: () => true, lanes: 'lexical' })
+    expect(asked).toEqual(['lorry', 'fail read a file', 'fail'])
+    await search.close()
+    expect(closed()).toBe(true)
+  })
+
+  it('never shows a tool the caller does not see', async () => {
+    const { search } = await warmOf(CATALOGUE, { semantic: fakeLane().lane })
+    expect(await idsOf(search, 'lorry', { visible: (id) => id !== 'http.get', limit: 20 })).not.toContain('http.get')
+  })
+
+  it('is left alone while it is not', async () => {
+    for (const state of ['loading', 'unavailable'] as const) {
+      const { lane, asked } = fakeLane(state)
+      const { search } = await warmOf(CATALOGUE, { semantic: lane })
+      expect((await search.query('keepsake', { limit: 1, visible: () => true })).ranking).toBe('hybrid')
+      expect(asked).toEqual([])
+    }
+  })
+
+  it('works where there is no embedded model', async () => {
+    const search = createToolSearch({ semantic: fakeLane().lane })
+    search.sync(CATALOGUE, 1)
+    await search.warm()
+    expect((await idsOf(search, 'lorry'))[0]).toBe('http.get')
+  })
+})
+
+describe('bad input', () => {
+  it.each([
+    ['nothing', ''],
+    ['white space', ' \t\n\r\n '],
+    ['control characters', '\u0000\u0007\u001b[31m\u202e'],
+    ['a pattern', '(a+)+$'],
+    ['half a character', '\ud800 \udfff'],
+    ['lines of nothing', '\n'.repeat(100_000)],
+  ])('%s is answered with nothing', async (_what, query) => {
+    const { search } = await warmOf(CATALOGUE, { table: () => tableByHand({ least: 0.5 }) })
+    expect(await hitsOf(search, query)).toEqual([])
+  })
+
+  it('a megabyte is answered like its beginning, in one line or in many', async () => {
+    const { search } = await warmOf()
+    for (const filler of ['x', 'x ', 'x\n', 'ж', '漢字'])
+      expect(await idsOf(search, `weather forecast ${filler.repeat(1024 * 1024)}`)).toContain('weather.forecast')
+  })
+
+  it('ten thousand tools with the same text are searched like any others', async () => {
+    const same = Array.from({ length: 10_000 }, (_, n) => toolOf(`same.t${n}`, 'Paint a fence.', { title: 'Paint' }))
+    const { search } = await warmOf([...same, toolOf('zoo.feed', 'Feed the walrus.')])
+    const visible = (id: string): boolean => id !== 'same.t0'
+    const found = await idsOf(search, 'paint a fence', { visible })
+    expect(found).toEqual(['same.t1', 'same.t2', 'same.t3', 'same.t4', 'same.t5'])
+    expect(await idsOf(search, 'walrus')).toEqual(['zoo.feed'])
+  })
+
+  it('asking for no answers gives none', async () => {
+    const { search } = await warmOf()
+    expect(await hitsOf(search, 'read a file', { limit: 0 })).toEqual([])
   })
 })

@@ -1,7 +1,7 @@
 import { readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { createFileStore } from '../../src/state/files.ts'
+import { createBytesStore, createFileStore } from '../../src/state/files.ts'
 import { temporaryFolder } from '../app.ts'
 
 it('keeps a document as a file only its owner can read, written whole', () => {
@@ -28,4 +28,28 @@ it('reports a broken document and a folder that cannot be written, and goes on',
 it('takes no key that leaves the folder', () => {
   const store = createFileStore(temporaryFolder())
   expect(() => store.set('../x', 1)).toThrow('illegal key')
+})
+
+it('keeps bytes the same way, at once or in the background', async () => {
+  const dir = join(temporaryFolder(), 'deep')
+  const store = createBytesStore(dir)
+  expect([store.get('a'), await store.load('a')]).toEqual([undefined, undefined])
+  store.set('a', Uint8Array.of(0, 255, 10, 13))
+  await Promise.all([store.save('b', Uint8Array.of(1)), store.save('b', Uint8Array.of(1))])
+  expect([...((await createBytesStore(dir).load('a')) ?? [])]).toEqual([0, 255, 10, 13])
+  expect([...(createBytesStore(dir).get('b') ?? [])]).toEqual([1])
+  expect(readdirSync(dir).sort()).toEqual(['a.bin', 'b.bin'])
+  expect(statSync(join(dir, 'b.bin')).mode & 0o777).toBe(0o600)
+})
+
+it('tells of bytes that cannot be kept or read, and goes on', async () => {
+  const dir = temporaryFolder()
+  writeFileSync(join(dir, 'file'), '')
+  const errors: unknown[] = []
+  const store = createBytesStore(join(dir, 'file', 'below'), (error) => errors.push(error))
+  store.set('a', Uint8Array.of(1))
+  await store.save('a', Uint8Array.of(1))
+  expect([store.get('a'), await store.load('a')]).toEqual([undefined, undefined])
+  expect(errors).toHaveLength(4)
+  expect(() => store.set('../x', Uint8Array.of(1))).toThrow('illegal key')
 })

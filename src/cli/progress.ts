@@ -1,0 +1,34 @@
+import type { LoadProgress } from '../search/embedder.ts'
+import type { Io } from './io.ts'
+
+const WIDTH = 24
+const EVERY_MS = 100
+
+/** One line that rewrites itself while a search model loads, for a person who waits; `done` clears it. Silent without a terminal. */
+export function modelProgress(
+  io: Io,
+  isTerminal = process.stderr.isTTY === true,
+): { readonly show: (progress: LoadProgress) => void; readonly done: () => void } {
+  let shownAt = Number.NEGATIVE_INFINITY
+  return {
+    show({ file, loaded, total }) {
+      const now = performance.now()
+      if (!isTerminal || now - shownAt < EVERY_MS) return
+      shownAt = now
+      io.stderr(`\r\x1b[K${barOf(loaded, total)} ${file}`)
+    },
+    done() {
+      if (shownAt > Number.NEGATIVE_INFINITY) io.stderr('\r\x1b[K')
+      shownAt = Number.NEGATIVE_INFINITY
+    },
+  }
+}
+
+const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1)
+
+function barOf(loaded: number, total: number | undefined): string {
+  if (!total) return `${megabytes(loaded)} MB`
+  const share = Math.min(1, loaded / total)
+  const full = Math.round(share * WIDTH)
+  return `[${'#'.repeat(full)}${'.'.repeat(WIDTH - full)}] ${Math.round(share * 100)} % of ${megabytes(total)} MB`
+}

@@ -1,0 +1,222 @@
+import { writeFileSync } from 'node:fs'
+import { mkdir, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import type { App } from '../../src/app.ts'
+import { localCaller } from '../../src/core/context.ts'
+import { type Answer, answerOf, servers, startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { embeddingsServer, reply } from '../search/embedders/server.ts'
+import { tableByHand } from '../search/table-fixture.ts'
+import { makeTool } from '../tools.ts'
+
+const table = () => tableByHand()
+const DISCOVERY = { exposure: { mode: 'discovery' } }
+const owner = (id: string) => ({ id, summary: id, origin: 'module', state: 'ready' }) as const
+
+const idsOf = async (app: App, query: string): Promise<string[]> =>
+  (await app.search(query, localCaller, 5)).hits.map(({ id }) => id)
+
+/** A client, with what search_tools finds and what the status says of search. */
+async function clientOf(app: App) {
+  const client = await connectTo(app)
+  return {
+    find: async (query: unknown): Promise<Answer> =>
+      answerOf(await client.callTool({ name: 'search_tools', arguments: { query } })),
+    status: async (): Promise<Answer> =>
+      JSON.parse(((await client.readResource({ uri: 'server://status' })).contents[0] as Answer).text).search,
+  }
+}
+
+describe('search by meaning', () => {
+  it('finds a tool that shares no word with the query', async () => {
+    const { app } = await startApp(DISCOVERY, undefined, { table })
+    app.catalog.set(owner('mind'), { tools: [makeTool('mind.recall', { description: 'Look up stored facts.' })] })
+    await app.indexed()
+    const { find, status } = await clientOf(app)
+    expect((await find('keepsake')).tools[0].name).toBe('mind.recall')
+    expect(await status()).toEqual({ ranking: 'hybrid', semantic: 'embedded' })
+  })
+
+  it('goes without a model when none is wanted, and when it cannot be read, with one warning', async () => {
+    const none = await startApp({ ...DISCOVERY, search: { embedder: 'none' } })
+    expect((await (await clientOf(none.app)).find('read a file')).tools[0].name).toBe('filesystem.read')
+    expect(await (await clientOf(none.app)).status()).toEqual({ ranking: 'keyword', semantic: 'off' })
+    expect(none.logged).toEqual([])
+    const broken = await startApp(DISCOVERY, undefined, {
+      table: () => {
+        throw new Error('half a model at /some/where')
+      },
+    })
+    const { find, status } = await clientOf(broken.app)
+    expect((await find('read a file')).tools[0].name).toBe('filesystem.read')
+    await find('write a file')
+    expect(broken.logged).toEqual([expect.stringContaining('the search model cannot be used')])
+    expect(await status()).toEqual({ ranking: 'keyword', semantic: 'unavailable' })
+  })
+
+  it('is not begun before somebody asks or warms', async () => {
+    const opened = vi.fn(table)
+    const { app } = await startApp(DISCOVERY, undefined, { table: opened })
+    const { status } = await clientOf(app)
+    expect(await status()).toEqual({ ranking: 'keyword', semantic: 'loading' })
+    expect(opened).not.toHaveBeenCalled()
+    app.warm()
+    await vi.waitFor(async () => expect(await status()).toMatchObject({ semantic: 'embedded' }), { timeout: 5_000 })
+    expect(opened).toHaveBeenCalledTimes(1)
+  })
+})
+
+describe('an optional model', () => {
+  it('is used once it is ready, and says how far it is', async () => {
+    const server = await embeddingsServer()
+    onTestFinished(() => server.close())
+    const search = { embedder: `openai:${server.base}`, embedderOptions: { model: 'letters', apiKey: 'secret' } }
+    const { app, logged } = await startApp({ ...DISCOVERY, search }, undefined, { table })
+    expect(server.asked).toEqual([])
+    await app.indexed()
+    const { find, status } = await clientOf(app)
+    const { documents } = await status()
+    expect(documents).toBeGreaterThan(5)
+    expect(await status()).toEqual({
+      ranking: 'semantic',
+      semantic: 'ready',
+      embedder: 'openai',
+      documents,
+      indexed: documents,
+      embedded: 'ready',
+    })
+    expect((await find('read a file')).tools.length).toBeGreaterThan(0)
+    expect(logged).toEqual([])
+  })
+
+  it('that nobody answers for leaves search as it was, with one warning [DIG-45]', async () => {
+    const search = { embedder: 'openai:http://127.0.0.1:1/v1', embedderOptions: { model: 'x' } }
+    const { app, logged } = await startApp({ ...DISCOVERY, search }, undefined, { table })
+    const notices: Answer[] = []
+    app.server.onUpstream({ log: (notice) => notices.push(notice) })
+    const { find, status } = await clientOf(app)
+    expect((await find('read a file')).tools[0].name).toBe('filesystem.read')
+    expect(await status()).toMatchObject({ ranking: 'hybrid', semantic: 'loading' })
+    await app.indexed()
+    expect(await status()).toMatchObject({ ranking: 'hybrid', semantic: 'unavailable', indexed: 0 })
+    expect(JSON.stringify(await status())).not.toContain('127.0.0.1')
+    expect((await find('read a file')).tools[0].name).toBe('filesystem.read')
+    expect(logged).toHaveLength(1)
+    expect(notices).toMatchObject([{ level: 'warning', logger: 'search' }])
+  }, 20_000)
+
+  it('that can never work does not keep anything from starting', async () => {
+    const refusing = await embeddingsServer((response) => reply(response, 401, { error: { message: 'no' } }))
+    onTestFinished(() => refusing.close())
+    for (const search of [
+      { embedder: 'openai:http://127.0.0.1:1/v1' },
+      { embedder: `openai:${refusing.base}`, embedderOptions: { model: 'x' } },
+      { embedder: 'transformers:./no/such/folder' },
+    ]) {
+      const { app, logged } = await startApp({ ...DISCOVERY, search }, undefined, { table })
+      await app.indexed()
+      expect(app.searchStatus(), search.embedder).toMatchObject({
+        embedded: 'ready',
+        semantic: { state: 'unavailable' },
+      })
+      expect(await idsOf(app, 'read a file')).toContain('filesystem.read')
+      expect(logged).toHaveLength(1)
+    }
+  })
+})
+
+describe('a catalogue that changes', () => {
+  it('is indexed once for five changes at the same time [DIG-46]', async () => {
+    const { app, logged } = await startApp(DISCOVERY, undefined, { table, level: 'debug' })
+    const rebuilds = (): number => logged.filter((line) => line.includes('search follows the catalogue')).length
+    app.warm()
+    await vi.waitFor(() => expect(rebuilds()).toBe(1), { timeout: 5_000 })
+    for (let n = 0; n < 5; n++) app.catalog.set(owner(`new${n}`), { tools: [makeTool(`new${n}.walrus`)] })
+    await vi.waitFor(() => expect(rebuilds()).toBe(2), { timeout: 5_000 })
+    expect(await idsOf(app, 'walrus')).toHaveLength(5)
+    expect(rebuilds()).toBe(2)
+  })
+
+  it('has the tools of a server that was just connected [DIG-46]', async () => {
+    const dir = temporaryFolder()
+    const { app } = await startApp({ mcpServers: { memory: servers.memory(join(dir, 'm.json')) } }, dir, { table })
+    app.warm()
+    await app.settled(20_000)
+    const before = performance.now()
+    expect((await idsOf(app, 'create entities in the knowledge graph'))[0]).toBe('mcp_memory.create_entities')
+    expect(performance.now() - before).toBeLessThan(1_000)
+  })
+
+  it('is remembered for the next start, by its owner alone', async () => {
+    const dir = temporaryFolder()
+    const tools = Array.from({ length: 250 }, (_, n) => makeTool(`many.tool${n}`))
+    const start = async () => {
+      const { app, logged } = await startApp({}, dir, { table, level: 'debug' })
+      app.catalog.set(owner('many'), { tools })
+      await app.indexed()
+      await app.stop()
+      return logged.map((line) => JSON.parse(line)).find(({ message }) => message === 'search follows the catalogue')
+    }
+    expect((await start()).indexed).toBeGreaterThan(250)
+    expect(await start()).toMatchObject({ indexed: 0, embedded: 0 })
+    expect(await readdir(join(dir, 'state', 'search'))).toEqual(['search-index.bin'])
+  })
+})
+
+describe('what modules say for search', () => {
+  it('their synonyms count, for themselves', async () => {
+    const dir = temporaryFolder()
+    await mkdir(join(dir, 'modules'))
+    const file = (name: string, more: string): void =>
+      writeFileSync(
+        join(dir, 'modules', `${name}.js`),
+        `export default { name: '${name}', description: 'About ${name}.', ${more} tools: {
+          close: { description: 'Closes a ticket for good, with a reason.', effect: 'write', run: () => 'done' },
+        } }`,
+      )
+    file('desk', "synonyms: [['ticket', 'zorblax', 'demande client']],")
+    file('train', '')
+    file('wrong', "synonyms: ['ticket'],")
+    const { app } = await startApp({ search: { embedder: 'none' } }, dir)
+    expect(app.failed()).toMatchObject([
+      { code: 'E_MODULE_SHAPE', error: expect.stringContaining('synonyms of wrong') },
+    ])
+    expect(await idsOf(app, 'zorblax')).toEqual(['desk.close'])
+    expect((await idsOf(app, 'something about a train'))[0]).toBe('train.close')
+  })
+})
+
+describe('search_tools', () => {
+  it('takes several needs, a line or an item each', async () => {
+    const { app } = await startApp(DISCOVERY, undefined, { table })
+    await app.indexed()
+    const { find } = await clientOf(app)
+    for (const query of ['read a file\nsay hello', ['read a file', 'say hello']]) {
+      const names = (await find(query)).tools.map(({ name }: Answer) => name)
+      expect(names.slice(0, 2)).toEqual(['filesystem.read', 'hello.say_hello'])
+    }
+  })
+
+  it('names those that nothing answers', async () => {
+    const { app } = await startApp({ ...DISCOVERY, search: { embedder: 'none' } })
+    const { find } = await clientOf(app)
+    expect(await find('read a file\nzyxwvut qqqq')).toMatchObject({
+      tools: expect.arrayContaining([expect.objectContaining({ name: 'filesystem.read' })]),
+      hint: 'Nothing matches: zyxwvut qqqq.',
+    })
+  })
+
+  it('refuses more than eight long lines, a line over 500 characters, and lists of anything else', async () => {
+    const { app } = await startApp({ ...DISCOVERY, search: { embedder: 'none' } })
+    const { find } = await clientOf(app)
+    const long = 'x'.repeat(400)
+    const messageOf = async (query: unknown): Promise<string> => (await find(query)).error.message
+    expect(await messageOf('x'.repeat(501))).toContain('at most 500 characters a line (length 501)')
+    expect(await messageOf(Array(9).fill(long).join('\n'))).toContain('at most 8 lines (9 given)')
+    expect(await messageOf(['read', 7])).toContain('a non-empty string is required')
+    expect(await messageOf([])).toContain('a non-empty string is required')
+    expect(await messageOf(['x'.repeat(1_000_000)])).toContain('at most')
+    expect((await find(Array(8).fill(long))).error).toBeUndefined()
+  })
+})

@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest'
+import { documentOf } from '../../src/search/document.ts'
+import { createPlainKernel } from '../../src/search/simd.ts'
+import { type EmbeddingTable, openTable } from '../../src/search/table.ts'
+import { toolOf } from './fixture.ts'
+import { packedTable, tableByHand } from './table-fixture.ts'
+
+const dot = (a: Float32Array, b: Float32Array): number => a.reduce((sum, value, at) => sum + value * (b[at] ?? 0), 0)
+const near = (table: EmbeddingTable, a: string, b: string): number => dot(table.query(a), table.query(b))
+
+describe('a text', () => {
+  const table = tableByHand()
+
+  it('is near what means the same and far from the rest, in any form of the word', () => {
+    expect(near(table, 'remember', 'memories')).toBeCloseTo(1, 5)
+    expect(near(table, 'remember', 'weather')).toBeCloseTo(0, 5)
+    expect(near(table, 'remember the weather', 'memory')).toBeCloseTo(Math.SQRT1_2, 5)
+  })
+
+  it('has length 1, or 0 when nothing in it is known', () => {
+    expect(dot(table.query('read files'), table.query('read files'))).toBeCloseTo(1, 5)
+    for (const nothing of ['', ' \u0000 ', '\ud800', '🦜'])
+      expect([...table.query(nothing)].every((one) => one === 0)).toBe(true)
+  })
+
+  it('of a tool is made of its fields', () => {
+    const tool = table.document(documentOf(toolOf('memory.recall', 'Look up facts stored earlier.')))
+    expect(dot(tool, table.query('keepsake'))).toBeGreaterThan(0.9)
+  })
+
+  it('of a megabyte is read at its beginning', () => {
+    const long = table.query(`remember ${'weather '.repeat(200_000)}`)
+    expect(Number.isFinite(dot(long, long))).toBe(true)
+    expect(dot(long, table.query('weather'))).toBeGreaterThan(0.5)
+  })
+})
+
+describe('words of tools', () => {
+  for (const [name, table] of [
+    ['in WebAssembly', tableByHand()],
+    ['in plain JavaScript', openTable(packedTable(), createPlainKernel())],
+  ] as const)
+    it(`are compared where they lie, ${name}`, () => {
+      const out = new Float32Array(3)
+      const others = Int32Array.from(['memori', 'weather', 'unheardof'], (stem) => table.addressOf(stem, true))
+      table.choose(others, 3)
+      table.cosines(table.addressOf('memori', false), out)
+      expect([...out].map((one) => Math.round(one * 100) / 100)).toEqual([1, 0, 0])
+    })
+
+  it('that nobody has seen are kept once for tools, and not at all for queries', () => {
+    const table = tableByHand()
+    expect(table.addressOf('zebra', true)).toBe(table.addressOf('zebra', true))
+    expect(table.addressOf('gnu', false)).toBe(table.addressOf('yak', false))
+    expect(table.rarityOf('zebra')).toBe(1)
+  })
+})
+
+describe('a model file', () => {
+  it('says what it is', () => {
+    expect(tableByHand({ id: 'mine', least: 0.3 })).toMatchObject({ id: 'mine', dims: 16 })
+    expect(tableByHand({ least: 0.3 }).settings.fusion.relevance['least']).toBe(0.3)
+  })
+
+  it('may lie at an odd place', () => {
+    const bytes = packedTable()
+    const shifted = new Uint8Array(bytes.length + 1)
+    shifted.set(bytes, 1)
+    expect(near(openTable(shifted.subarray(1)), 'remember', 'memory')).toBeCloseTo(1, 5)
+  })
+
+  it.each([
+    ['nothing', () => new Uint8Array(0)],
+    ['another kind of file', () => new TextEncoder().encode('{"some": "JSON, and long enough"}   ')],
+    ['half a file', (bytes: Uint8Array) => bytes.slice(0, bytes.length >> 1)],
+    ['another version', (bytes: Uint8Array) => bytes.map((byte, at) => (at === 4 ? 99 : byte))],
+  ])('%s is refused', (_what, damage) => {
+    expect(() => openTable(damage(packedTable()))).toThrow(RangeError)
+  })
+})

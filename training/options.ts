@@ -1,0 +1,78 @@
+/** Everything that can be set on the command line as `--name value`. The defaults made the model that is committed. */
+export const DEFAULTS = {
+  /** Folder with train/ and dev/. */
+  data: '../shared/data',
+  out: 'models/tools.bin',
+  seed: 1,
+  dims: 192,
+  /** Stems with a vector of their own, the commonest; and hashed rows for the n-grams of all others. */
+  stems: 24_000,
+  grams: 8_192,
+  leastCount: 3,
+  epochs: 2,
+  batch: 512,
+  rate: 0.05,
+  /** Of the weights of stems in queries and documents. */
+  weightRate: 0.02,
+  /** Cosines are multiplied by this before the softmax. */
+  scale: 20,
+  /** Share of the examples batched by source and server, so that a tool's siblings are its negatives. */
+  clustered: 0.5,
+  /** Share of the words left out of every text, anew each time it is drawn. */
+  drop: 0.2,
+  /** Every so many of the tools that we wrote queries for is kept for learning the fusion. */
+  fold: 6,
+} as const
+
+export type Options = { -readonly [K in keyof typeof DEFAULTS]: (typeof DEFAULTS)[K] extends number ? number : string }
+
+/** How often an epoch sees each source: 2 is twice, 0.5 every second example. */
+export const SOURCE_WEIGHTS: Readonly<Record<string, number>> = {
+  labelled: 2,
+  metatool: 0.5,
+  apibench: 1,
+  tools: 2,
+  'apibench-tools': 0.5,
+  written: 4,
+  foreign: 3,
+  servers: 3,
+  questions: 4,
+  lexicon: 2,
+  mix: 1,
+  phrases: 3,
+  botocore: 0.7,
+  intents: 0.6,
+  tldr: 1,
+  tldr_parallel: 1,
+  wordnet: 0.6,
+}
+
+/** Weights of a document's fields in its vector, and how many words of each are read. */
+export const FIELDS = {
+  name: [2, 20],
+  aliases: [1, 30],
+  description: [1, 60],
+  parameters: [0.5, 60],
+  tags: [0.7, 20],
+  effects: [0.3, 8],
+  module: [0.7, 8],
+  context: [0.5, 30],
+} as const
+
+export function readOptions(args: readonly string[]): Options {
+  const options: Record<string, string | number> = { ...DEFAULTS }
+  for (let at = 0; at < args.length; at += 2) {
+    const name = (args[at] ?? '').replace(/^--/, '')
+    const value = args[at + 1]
+    const known = options[name]
+    if (known === undefined || value === undefined)
+      throw new Error(
+        `unknown option ${args[at]}; known are ${Object.keys(DEFAULTS)
+          .map((key) => `--${key}`)
+          .join(' ')}`,
+      )
+    options[name] = typeof known === 'number' ? Number(value) : value
+    if (Number.isNaN(options[name])) throw new Error(`--${name} takes a number, not "${value}"`)
+  }
+  return options as Options
+}
