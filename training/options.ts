@@ -9,9 +9,9 @@ export const DEFAULTS = {
   stems: 24_000,
   grams: 8_192,
   leastCount: 3,
-  epochs: 2,
+  epochs: 3,
   batch: 512,
-  rate: 0.05,
+  rate: 0.07,
   /** Of the weights of stems in queries and documents. */
   weightRate: 0.02,
   /** Cosines are multiplied by this before the softmax. */
@@ -19,7 +19,7 @@ export const DEFAULTS = {
   /** Share of the examples batched by source and server, so that a tool's siblings are its negatives. */
   clustered: 0.5,
   /** Share of the words left out of every text, anew each time it is drawn. */
-  drop: 0.2,
+  drop: 0.25,
   /** Every so many of the tools that we wrote queries for is kept for learning the fusion. */
   fold: 6,
 } as const
@@ -34,12 +34,12 @@ export const SOURCE_WEIGHTS: Readonly<Record<string, number>> = {
   tools: 2,
   'apibench-tools': 0.5,
   written: 4,
-  foreign: 3,
+  foreign: 5,
   servers: 3,
   questions: 4,
-  lexicon: 2,
-  mix: 1,
-  phrases: 3,
+  lexicon: 3,
+  mix: 2,
+  phrases: 5,
   botocore: 0.7,
   intents: 0.6,
   tldr: 1,

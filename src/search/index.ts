@@ -6,8 +6,8 @@ import { type Features, type Fusion, rankScore, reciprocalRank, relevanceOf, sou
 import { createLateInteraction } from './late.ts'
 import type { LexicalIndex, LexicalMatches } from './lexical.ts'
 import type { SemanticLane, SemanticStatus } from './semantic.ts'
-import type { EmbeddingTable, FusionWeights } from './table.ts'
-import { isEnglish } from './tokenize.ts'
+import type { EmbeddingTable } from './table.ts'
+import { isForeign } from './tokenize.ts'
 
 export type { SearchSource } from './document.ts'
 
@@ -250,7 +250,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     const best = Math.max(0, ...relevances.slice(0, asked.limit))
     // The formula of the source design has its own bar, and what another model finds near is not judged by this one.
     const judged = table && asked.lanes !== 'vector' && fusion !== 'source' && !external && !asked.keepUnlikely
-    if (judged && best < leastFor(query, matches.known, table.settings.fusion)) return { hits: [], ranking }
+    if (judged && best < leastFor(query, matches, table)) return { hits: [], ranking }
     let ceiling = 1
     const hits = ordered.slice(0, asked.limit).map(({ candidate }, at): SearchHit => {
       ceiling = Math.min(ceiling, relevances[at] as number)
@@ -293,10 +293,14 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
   }
 }
 
-/** The relevance that the best tool needs. A query of unknown words that is not plainly English may be in any language. */
-function leastFor(query: string, known: number, { relevance: bars }: FusionWeights): number {
-  const foreign = known === 0 && !isEnglish(query)
-  return (foreign ? bars['leastForeign'] : bars['least']) ?? 0
+/**
+ * The relevance that the best tool needs. A query in another language has no keywords, and is a little farther from everything;
+ * one of words that nobody has ever seen is near to something by chance alone.
+ */
+function leastFor(query: string, { hits }: LexicalMatches, table: EmbeddingTable): number {
+  if (hits.length === 0 && !table.knows(query)) return Number.POSITIVE_INFINITY
+  const { least = 0, leastForeign = 0 } = table.settings.fusion.relevance
+  return isForeign(query) ? leastForeign : least
 }
 
 function relevance(candidate: Candidate, table: EmbeddingTable | undefined, { lanes }: ToolQueryOptions): number {

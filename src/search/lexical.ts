@@ -1,4 +1,4 @@
-import { keepBest } from './best.ts'
+import { type Best, keepBest } from './best.ts'
 import { createDictionary, DICTIONARY_SECTIONS } from './dictionary.ts'
 import type { SearchDocument } from './document.ts'
 import { createNameTable, NAME_SECTIONS } from './names.ts'
@@ -99,6 +99,8 @@ const RANKING = {
 const MAGIC = 0x58454c50
 /** Scores are kept in 32 bits. */
 const ROUNDING = 1e-6
+/** Of scores, when they are counted. */
+const STEPS = 256
 /** Counts up with the layout of the sections, and with anything that changes what words a text gives. */
 const VERSION = 1
 const OWN_SECTIONS = 8
@@ -214,6 +216,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
   let counts = new Uint16Array()
   let gathered = new Uint32Array()
   let gatheredCount = 0
+  const histogram = new Uint32Array(STEPS + 1)
   /** Numbers of words while many documents come at once. */
   const numbers = new Map<string, number>()
   /** By stem: the last row it was counted for. */
@@ -519,22 +522,29 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
       return
     }
     gather(wanted)
+    const from = gathered
+    const sums = counts
+    const into = scores
+    const lengths = norms
     for (let at = 0; at < gatheredCount; at++) {
-      const slot = gathered[at] as number
-      const count = counts[slot] as number
-      counts[slot] = 0
-      scores[slot] = (scores[slot] as number) + (weight * count) / (count + (norms[slot] as number))
+      const slot = from[at] as number
+      const count = sums[slot] as number
+      sums[slot] = 0
+      into[slot] = (into[slot] as number) + (weight * count) / (count + (lengths[slot] as number))
     }
   }
 
   function scoreWord({ starts, entries }: Postings, word: number, weight: number): void {
+    // Local names: what a closure shares is looked up again at every turn.
+    const into = scores
+    const lengths = norms
     const end = starts[word + 1] ?? 0
     for (let at = starts[word] ?? 0; at < end; at++) {
       const entry = entries[at] as number
       const count = entry & COUNT_MASK
       if (count === 0) continue
       const slot = entry >>> SLOT_SHIFT
-      scores[slot] = (scores[slot] as number) + (weight * count) / (count + (norms[slot] as number))
+      into[slot] = (into[slot] as number) + (weight * count) / (count + (lengths[slot] as number))
     }
   }
 
@@ -549,23 +559,34 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
 
   function gatherWord({ starts, entries }: Postings, word: number): void {
     const end = starts[word + 1] ?? 0
+    const sums = counts
+    const into = gathered
+    let found = gatheredCount
     for (let at = starts[word] ?? 0; at < end; at++) {
       const entry = entries[at] as number
       const count = entry & COUNT_MASK
       if (count === 0) continue
       const slot = entry >>> SLOT_SHIFT
-      const before = counts[slot] as number
-      if (before === 0) gathered[gatheredCount++] = slot
-      counts[slot] = before + count
+      const before = sums[slot] as number
+      if (before === 0) into[found++] = slot
+      sums[slot] = before + count
     }
+    gatheredCount = found
   }
 
   function coverageOf(slot: number): number {
+    const entries = rows
+    const table = words
+    const flags = asked
     const start = rowStarts[slot] ?? 0
     const end = start + (rowLengths[slot] ?? 0)
     let any = 0
     let ofName = start
-    while (ofName < end && (rows[ofName] as number) & NAME_BIT) any |= asked[stemAt(ofName++)] as number
+    for (; ofName < end; ofName++) {
+      const entry = entries[ofName] as number
+      if ((entry & NAME_BIT) === 0) break
+      any |= flags[(table[(entry >>> WORD_SHIFT) * WORD.width + WORD.stem] as number) - 1] as number
+    }
     if (any === 0) return 0
     let covered = 0
     let all = 0
@@ -573,7 +594,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
       const stem = stemAt(at)
       const worth = rarity(field(stem, WORD.stemDocuments))
       all += worth
-      if (asked[stem] === 1) covered += worth
+      if (flags[stem] === 1) covered += worth
     }
     return covered / all
   }
@@ -586,18 +607,49 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     return Math.min(RANKING.highest, (scores[slot] as number) * (1 + RANKING.nameCoverage * coverageOf(slot)))
   }
 
-  /** The best of what was scored. */
+  /** The best of what was scored. High scores first: they soon set a bar that most of the others do not reach. */
   function rank(limit: number, accept: (slot: number) => boolean): LexicalHit[] {
     const best = keepBest(limit)
-    let least = 0
-    for (let slot = 0; slot < slots; slot++) {
-      if ((scores[slot] as number) <= least) continue
+    const high = highScore(limit)
+    rankBetween(high, Number.POSITIVE_INFINITY, best, accept)
+    if (high > 0) rankBetween(0, high, best, accept)
+    return best.list().map((hit) => ({ ...hit, coverage: coverageOf(hit.slot), exactName: false }))
+  }
+
+  /** A score that at least `count` slots have, and not many more. */
+  function highScore(count: number): number {
+    const from = scores
+    const end = slots
+    histogram.fill(0)
+    for (let slot = 0; slot < end; slot++) {
+      const step = Math.min(STEPS, (from[slot] as number) * STEPS) | 0
+      histogram[step] = (histogram[step] as number) + 1
+    }
+    let step = STEPS
+    for (let more = count; step > 0; step--) {
+      more -= histogram[step] as number
+      if (more <= 0) break
+    }
+    return step / STEPS
+  }
+
+  /** Offers slots scored from `low` to below `high`, and above 0. */
+  function rankBetween(low: number, high: number, best: Best, accept: (slot: number) => boolean): void {
+    const from = scores
+    const end = slots
+    let least = leastFor(best)
+    for (let slot = 0; slot < end; slot++) {
+      const score = from[slot] as number
+      if (score <= least || score < low || score >= high) continue
       const reached = boosted(slot)
       if (!best.wants(slot, reached) || !accept(slot)) continue
       best.add(slot, reached)
-      least = Math.max(0, best.least / (1 + RANKING.nameCoverage) - ROUNDING)
+      least = leastFor(best)
     }
-    return best.list().map((hit) => ({ ...hit, coverage: coverageOf(hit.slot), exactName: false }))
+  }
+
+  function leastFor(best: Best): number {
+    return Math.max(0, best.least / (1 + RANKING.nameCoverage) - ROUNDING)
   }
 
   /** Terms for words that no document has, taken for beginnings or misspellings of words that some have. */

@@ -16,9 +16,9 @@ export function piecesOf(text: string, cap = Number.POSITIVE_INFINITY): string[]
 }
 
 /** 32-bit FNV-1a over UTF-16 code units, mixed once more so that near words land far apart. */
-export function hashOf(text: string): number {
+export function hashOf(text: string, start = 0, end = text.length): number {
   let hash = 2166136261
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 16777619)
+  for (let i = start; i < end; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 16777619)
   hash ^= hash >>> 15
   hash = Math.imul(hash, 0x2c1b3c6d)
   hash ^= hash >>> 12
@@ -30,6 +30,6 @@ export function gramsOf(word: string): number[] {
   const marked = `<${word.slice(0, MAX_WORD)}>`
   const grams: number[] = []
   for (let length = SHORTEST_GRAM; length <= LONGEST_GRAM; length++)
-    for (let at = 0; at + length <= marked.length; at++) grams.push(hashOf(marked.slice(at, at + length)))
+    for (let at = 0; at + length <= marked.length; at++) grams.push(hashOf(marked, at, at + length))
   return grams
 }

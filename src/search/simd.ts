@@ -24,6 +24,11 @@ export interface Kernel {
    * is where their addresses (int32) lie.
    */
   gather(list: number, count: number, width: number): void
+  /**
+   * Adds `count` rows (at least 1), each `width` plain bytes times a factor, to `width` float32 sums from SCORES_AT on. `list` is
+   * where pairs of an address (int32) and a factor (float32) lie. Every product and every sum is rounded to float32.
+   */
+  add(list: number, count: number, width: number): void
 }
 
 export const LANES = 16
@@ -38,14 +43,18 @@ const PAGE = 65_536
 
 /** scripts/simd.wat, assembled by scripts/simd.mjs. */
 const MODULE =
-  'AGFzbQEAAAABDwJgBH9/f30Bf2ADf39/AAMDAgABBQMBAAEHGwMGbWVtb3J5AgAFc2NvcmUAAAZnYXRoZXIAAQrGBAKuAwIEfwh7IAJBAXQhBS' +
-  'AD/RMhCwNAIAohDCAKIQ0gCiEOIAohD0EAIQQDQCAE/QAEACEIIAT9AAQQIQkgDCAA/QEDACAI/boBIAD9AQMIIAn9ugH9rgH9rgEhDCANIAD9' +
-  'AQMQIAj9ugEgAP0BAxggCf26Af2uAf2uASENIA4gAP0BAyAgCP26ASAA/QEDKCAJ/boB/a4B/a4BIQ4gDyAA/QEDMCAI/boBIAD9AQM4IAn9ug' +
-  'H9rgH9rgEhDyAAQcAAaiEAIARBIGohBCAEIAVJDQALIAwgDf0NAAECAxAREhMEBQYHFBUWFyAMIA39DQgJCgsYGRobDA0ODxwdHh/9rgEhCCAO' +
-  'IA/9DQABAgMQERITBAUGBxQVFhcgDiAP/Q0ICQoLGBkaGwwNDg8cHR4f/a4BIQkgBiAIIAn9DQABAgMEBQYHEBESExQVFhcgCCAJ/Q0ICQoLDA' +
-  '0ODxgZGhscHR4f/a4B/foBIAD9AAQA/eYBIgj9CwSAQCAHIAY2AoDAASAHIAggC/1E/VNBAnRqIQcgAEEQaiEAIAZBEGohBiABQQFrIgENAAsg' +
-  'B0ECdguTAQIEfwJ7IAJBAXQhBANAIAAoAgAhBSAIIQdBACEDA0AgByAF/QEDACAD/QAEAP26ASAF/QEDCCAD/QAEEP26Af2uAf2uASEHIAVBEG' +
-  'ohBSADQSBqIQMgAyAESQ0ACyAGIAf9GwAgB/0bAWogB/0bAiAH/RsDamo2AoBAIABBBGohACAGQQRqIQYgAUEBayIBDQALCw=='
+  'AGFzbQEAAAABFQNgBH9/f30Bf2ADf39/AGADf39/AAMEAwABAgUDAQABByEEBm1lbW9yeQIABXNjb3JlAAAGZ2F0aGVyAAEDYWRkAAIKwAYDrg' +
+  'MCBH8IeyACQQF0IQUgA/0TIQsDQCAKIQwgCiENIAohDiAKIQ9BACEEA0AgBP0ABAAhCCAE/QAEECEJIAwgAP0BAwAgCP26ASAA/QEDCCAJ/boB' +
+  '/a4B/a4BIQwgDSAA/QEDECAI/boBIAD9AQMYIAn9ugH9rgH9rgEhDSAOIAD9AQMgIAj9ugEgAP0BAyggCf26Af2uAf2uASEOIA8gAP0BAzAgCP' +
+  '26ASAA/QEDOCAJ/boB/a4B/a4BIQ8gAEHAAGohACAEQSBqIQQgBCAFSQ0ACyAMIA39DQABAgMQERITBAUGBxQVFhcgDCAN/Q0ICQoLGBkaGwwN' +
+  'Dg8cHR4f/a4BIQggDiAP/Q0AAQIDEBESEwQFBgcUFRYXIA4gD/0NCAkKCxgZGhsMDQ4PHB0eH/2uASEJIAYgCCAJ/Q0AAQIDBAUGBxAREhMUFR' +
+  'YXIAggCf0NCAkKCwwNDg8YGRobHB0eH/2uAf36ASAA/QAEAP3mASII/QsEgEAgByAGNgKAwAEgByAIIAv9RP1TQQJ0aiEHIABBEGohACAGQRBq' +
+  'IQYgAUEBayIBDQALIAdBAnYLkwECBH8CeyACQQF0IQQDQCAAKAIAIQUgCCEHQQAhAwNAIAcgBf0BAwAgA/0ABAD9ugEgBf0BAwggA/0ABBD9ug' +
+  'H9rgH9rgEhByAFQRBqIQUgA0EgaiEDIAMgBEkNAAsgBiAH/RsAIAf9GwFqIAf9GwIgB/0bA2pqNgKAQCAAQQRqIQAgBkEEaiEGIAFBAWsiAQ0A' +
+  'Cwv4AQIFfwd7IAAgAUEDdGohBQNAIAb9AASAQCELIAb9AASQQCEMIAb9AASgQCENIAb9AASwQCEOIAAhBANAIAQoAgAgA2ohByAE/QkCBCEIIA' +
+  'f9AQMAIQkgB/0BAwghCiALIAggCf2nAf36Af3mAf3kASELIAwgCCAJ/agB/foB/eYB/eQBIQwgDSAIIAr9pwH9+gH95gH95AEhDSAOIAggCv2o' +
+  'Af36Af3mAf3kASEOIARBCGohBCAEIAVJDQALIAYgC/0LBIBAIAYgDP0LBJBAIAYgDf0LBKBAIAYgDv0LBLBAIAZBwABqIQYgA0EQaiEDIAMgAk' +
+  'kNAAsL'
 
 /** The part of WebAssembly used here: the types of Node lack it. */
 interface WebAssemblyApi {
@@ -57,6 +66,7 @@ interface WebAssemblyApi {
       readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number }
       readonly score: Kernel['score']
       readonly gather: Kernel['gather']
+      readonly add: Kernel['add']
     }
   }
 }
@@ -75,7 +85,7 @@ export function createSimdKernel(): Kernel | undefined {
   if (!api || !littleEndian) return undefined
   try {
     compiled ??= new api.Module(Buffer.from(MODULE, 'base64'))
-    const { memory, score, gather } = new api.Instance(compiled).exports
+    const { memory, score, gather, add } = new api.Instance(compiled).exports
     return {
       get buffer() {
         return memory.buffer
@@ -86,6 +96,7 @@ export function createSimdKernel(): Kernel | undefined {
       },
       score,
       gather,
+      add,
     }
   } catch {
     return undefined
@@ -133,6 +144,16 @@ export function createPlainKernel(): Kernel {
         let sum = 0
         for (let at = 0; at < width; at++) sum += bytes[row + at]! * query[at]!
         sums[index] = sum
+      }
+    },
+    add(list, count, width) {
+      const addresses = new Int32Array(bytes.buffer, list, count * 2)
+      const factors = new Float32Array(bytes.buffer, list, count * 2)
+      const sums = new Float32Array(bytes.buffer, SCORES_AT, width)
+      for (let pair = 0; pair < count; pair++) {
+        const row = addresses[pair * 2]!
+        const factor = factors[pair * 2 + 1]!
+        for (let at = 0; at < width; at++) sums[at] = sums[at]! + Math.fround(factor * bytes[row + at]!)
       }
     },
   }

@@ -1,6 +1,6 @@
 import type { SearchDocument } from './document.ts'
 import { gramsOf, hashOf, piecesOf } from './pieces.ts'
-import { createKernel, type Kernel, LANES, MAX_SCORES, ROWS_AT, SCORES_AT } from './simd.ts'
+import { createKernel, type Kernel, LANES, MAX_SCORES, MAX_WIDTH, ROWS_AT, SCORES_AT } from './simd.ts'
 import { stemOf } from './tokenize.ts'
 
 /**
@@ -21,6 +21,8 @@ export interface EmbeddingTable {
    * those of queries not, or anyone could fill the memory.
    */
   addressOf(stem: string, keep: boolean): number
+  /** Whether any word of a text was seen in training; the vectors of others are guessed from their letters. */
+  knows(text: string): boolean
   /** How telling a stem is among the tools of the training, 0 to 1; 1 for an unknown one. */
   rarityOf(stem: string): number
   /** Chooses the vectors for `cosines`: the first `count` of these addresses. Until the next choice or the next kept stem. */
@@ -65,7 +67,9 @@ const VERSION = 1
 const HEADER_BYTES = 16
 const QUERY_WORDS_CAP = 64
 const QUERY_CHARACTERS_CAP = 2048
-const REMEMBERED = 20_000
+/** Rows added up in one call of the kernel, and the bytes of an entry of their list. */
+const BATCH = 512
+const ENTRY_BYTES = 8
 const MADE_CAP = 500_000
 
 /** One file: magic, version, bytes of the settings, bytes in all; the settings as JSON; the arrays, each at a multiple of four. */
@@ -99,7 +103,7 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
     Buffer.from(bytes.buffer, bytes.byteOffset + HEADER_BYTES, settingsBytes).toString(),
   ) as TableSettings
   const { dims, stems, grams } = settings
-  if (dims % LANES !== 0) throw new RangeError(`an embedding table of ${dims} dimensions`)
+  if (dims % LANES !== 0 || dims > MAX_WIDTH) throw new RangeError(`an embedding table of ${dims} dimensions`)
   const rows = stems + grams
   let at = bytes.byteOffset + aligned(HEADER_BYTES + (settingsBytes ?? 0))
   const take = (length: number): number => {
@@ -111,16 +115,17 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
   const queryWeights = new Float32Array(bytes.buffer, take(rows * 4), rows)
   const documentWeights = new Float32Array(bytes.buffer, take(rows * 4), rows)
   const rarities = new Uint8Array(bytes.buffer, take(stems), stems)
-  kernel.reserve(ROWS_AT + (rows + 1) * dims)
+  /** After the rows: one made for the moment, the list of those to add up, and those made of n-grams to stay. */
+  const passing = ROWS_AT + rows * dims
+  const batch = passing + dims
+  let end = batch + BATCH * ENTRY_BYTES
+  kernel.reserve(end)
   let memory = new Int8Array(kernel.buffer)
   memory.set(new Int8Array(bytes.buffer, take(rows * dims), rows * dims), ROWS_AT)
-
-  /** Rows of a stem: its own, or those of its n-grams. */
-  const remembered = new Map<string, readonly number[]>()
-  /** Where vectors made of n-grams lie, and the end of the memory in use. */
+  /** Where vectors made of n-grams lie. */
   const made = new Map<string, number>()
-  const passing = ROWS_AT + rows * dims
-  let end = passing + dims
+  let { pairs, factors, sums } = batchViews()
+  let pending = 0
   /** By row: 1 / length of its vector, worked out on need. */
   const inverses = new Float32Array(rows)
   const madeInverses = new Map<number, number>()
@@ -129,38 +134,66 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
   let chosen = 0
   let chosenInverses = new Float32Array(1024)
 
-  function rowsOf(stem: string): readonly number[] {
-    const known = remembered.get(stem)
-    if (known) return known
-    const own = indexOf(hashes, hashOf(stem))
-    const found = own >= 0 ? [own] : gramsOf(stem).map((hash) => stems + (hash % grams))
-    if (remembered.size >= REMEMBERED) remembered.clear()
-    remembered.set(stem, found)
-    return found
-  }
-
-  function addStem(stem: string, weight: number, weights: Float32Array | undefined, sum: Float32Array): void {
-    const found = rowsOf(stem)
-    for (const row of found) {
-      const factor = (weight * (weights ? (weights[row] as number) : 1)) / found.length
-      const from = ROWS_AT + row * dims
-      for (let index = 0; index < dims; index++)
-        sum[index] = (sum[index] as number) + factor * (memory[from + index] as number)
+  function batchViews() {
+    return {
+      pairs: new Int32Array(kernel.buffer, batch, BATCH * 2),
+      factors: new Float32Array(kernel.buffer, batch, BATCH * 2),
+      sums: new Float32Array(kernel.buffer, SCORES_AT, dims),
     }
   }
 
-  function addText(text: string, weight: number, cap: number, weights: Float32Array, sum: Float32Array): void {
+  /** Memory moves when it grows, so views are taken anew. */
+  function reserve(bytes: number): void {
+    kernel.reserve(bytes)
+    if (memory.buffer === kernel.buffer) return
+    memory = new Int8Array(kernel.buffer)
+    ;({ pairs, factors, sums } = batchViews())
+  }
+
+  /** The sum of the rows that `add` names. Until the next one. */
+  function sumOf(add: () => void): Float32Array {
+    sums.fill(0)
+    add()
+    addPending()
+    return sums
+  }
+
+  function addRow(row: number, factor: number): void {
+    pairs[pending * 2] = ROWS_AT + row * dims
+    factors[pending * 2 + 1] = factor
+    if (++pending === BATCH) addPending()
+  }
+
+  function addPending(): void {
+    if (pending > 0) kernel.add(batch, pending, dims)
+    pending = 0
+  }
+
+  /** A stem's own row, or those of its n-grams. */
+  function addStem(stem: string, weight: number, weights: Float32Array | undefined): void {
+    const own = indexOf(hashes, hashOf(stem))
+    if (own >= 0) {
+      addRow(own, weights ? weight * (weights[own] as number) : weight)
+      return
+    }
+    const found = gramsOf(stem)
+    for (const hash of found) {
+      const row = stems + (hash % grams)
+      addRow(row, (weight * (weights ? (weights[row] as number) : 1)) / found.length)
+    }
+  }
+
+  function addText(text: string, weight: number, cap: number, weights: Float32Array): void {
     const counts = new Map<string, number>()
     for (const piece of piecesOf(text, cap)) {
       const stem = stemOf(piece)
       counts.set(stem, (counts.get(stem) ?? 0) + 1)
     }
-    for (const [stem, count] of counts) addStem(stem, weight * (1 + Math.log(count)), weights, sum)
+    for (const [stem, count] of counts) addStem(stem, weight * (1 + Math.log(count)), weights)
   }
 
   function makeRow(stem: string, keep: boolean): number {
-    const sum = new Float32Array(dims)
-    addStem(stem, 1, undefined, sum)
+    const sum = sumOf(() => addStem(stem, 1, undefined)).slice()
     let largest = 0
     for (const value of sum) largest = Math.max(largest, Math.abs(value))
     const kept = keep && made.size < MADE_CAP
@@ -170,11 +203,8 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
       end += dims
     }
     madeInverses.delete(address)
-    // Memory moves when it grows, so a view is taken anew; it grows by much, so that this is seldom.
-    if (end > kernel.buffer.byteLength) {
-      kernel.reserve(end + (1 << 20))
-      memory = new Int8Array(kernel.buffer)
-    }
+    // By much, so that it is seldom.
+    if (end > kernel.buffer.byteLength) reserve(end + (1 << 20))
     for (let index = 0; index < dims; index++)
       memory[address + index] = largest > 0 ? Math.round(((sum[index] as number) * 127) / largest) : 0
     return address
@@ -197,22 +227,25 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
     dims,
     settings,
     query(text) {
-      const sum = new Float32Array(dims)
-      addText(text.slice(0, QUERY_CHARACTERS_CAP), 1, QUERY_WORDS_CAP, queryWeights, sum)
-      return atLengthOne(sum)
+      return atLengthOne(sumOf(() => addText(text.slice(0, QUERY_CHARACTERS_CAP), 1, QUERY_WORDS_CAP, queryWeights)))
     },
     document({ fields }) {
-      const sum = new Float32Array(dims)
-      for (const { name, text } of fields) {
-        const [weight, words] = settings.fields[name]
-        if (weight > 0) addText(text, weight, words, documentWeights, sum)
-      }
+      const sum = sumOf(() => {
+        for (const { name, text } of fields) {
+          const [weight, words] = settings.fields[name]
+          if (weight > 0) addText(text, weight, words, documentWeights)
+        }
+      })
       return atLengthOne(sum)
     },
     addressOf(stem, keep) {
       const own = indexOf(hashes, hashOf(stem))
       return own >= 0 ? ROWS_AT + own * dims : (made.get(stem) ?? makeRow(stem, keep))
     },
+    knows: (text) =>
+      piecesOf(text.slice(0, QUERY_CHARACTERS_CAP), QUERY_WORDS_CAP).some(
+        (piece) => indexOf(hashes, hashOf(stemOf(piece))) >= 0,
+      ),
     rarityOf(stem) {
       const own = indexOf(hashes, hashOf(stem))
       return own >= 0 ? (rarities[own] as number) / 255 : 1
@@ -220,8 +253,7 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
     choose(addresses, count) {
       chosen = count
       list = aligned(end)
-      kernel.reserve(list + count * 4)
-      if (memory.buffer !== kernel.buffer) memory = new Int8Array(kernel.buffer)
+      reserve(list + count * 4)
       new Int32Array(kernel.buffer, list, count).set(addresses.subarray(0, count))
       if (chosenInverses.length < count) chosenInverses = new Float32Array(count * 2)
       for (let index = 0; index < count; index++) chosenInverses[index] = inverseOf(addresses[index] as number)
@@ -240,12 +272,14 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
   }
 }
 
+/** A copy. */
 function atLengthOne(vector: Float32Array): Float32Array {
+  const copy = vector.slice()
   let squares = 0
-  for (const value of vector) squares += value * value
+  for (let index = 0; index < copy.length; index++) squares += (copy[index] as number) ** 2
   const factor = squares > 0 ? 1 / Math.sqrt(squares) : 0
-  for (let index = 0; index < vector.length; index++) vector[index] = (vector[index] as number) * factor
-  return vector
+  for (let index = 0; index < copy.length; index++) copy[index] = (copy[index] as number) * factor
+  return copy
 }
 
 function aligned(bytes: number): number {

@@ -103,14 +103,16 @@ function pushPairs(run: string, words: Word[]): void {
 export function stemOf(word: string): string {
   if (word.length < 4 || NOT_ASCII.test(word)) return word
   let stem = word
-  if (stem.endsWith('ies') && stem.length > 4) stem = `${stem.slice(0, -3)}y`
-  else if (/(?:s|x|z|ch|sh)es$/.test(stem)) stem = stem.slice(0, -2)
-  else if (stem.endsWith('s') && !/(?:ss|us|is)$/.test(stem)) stem = stem.slice(0, -1)
+  if (stem.endsWith('s')) {
+    if (stem.endsWith('ies') && stem.length > 4) stem = `${stem.slice(0, -3)}y`
+    else if (stem.endsWith('es') && /(?:s|x|z|ch|sh)es$/.test(stem)) stem = stem.slice(0, -2)
+    else if (!/(?:ss|us|is)$/.test(stem)) stem = stem.slice(0, -1)
+  }
   if (stem.endsWith('ing') && /[aeiouy].*...$/.test(stem) && stem.length > 5) stem = undouble(stem.slice(0, -3))
   else if (stem.endsWith('ed') && /[aeiouy].*..$/.test(stem) && stem.length > 4) stem = undouble(stem.slice(0, -2))
-  else if (/[st]ion$/.test(stem) && stem.length > 5) stem = stem.slice(0, -3)
+  else if (stem.endsWith('ion') && /[st]ion$/.test(stem) && stem.length > 5) stem = stem.slice(0, -3)
   else if (stem.endsWith('ment') && stem.length > 6) stem = stem.slice(0, -4)
-  else if (/(?:er|or|ez)$/.test(stem) && stem.length > 6) stem = undouble(stem.slice(0, -2))
+  else if (stem.length > 6 && /(?:er|or|ez)$/.test(stem)) stem = undouble(stem.slice(0, -2))
   if (stem.endsWith('e') && stem.length > 3) stem = stem.slice(0, -1)
   if (stem.endsWith('at') && stem.length > 6) stem = stem.slice(0, -2)
   return stem.endsWith('y') && stem.length > 3 ? `${stem.slice(0, -1)}i` : stem
@@ -147,10 +149,14 @@ export const FAINT_STEMS: ReadonlySet<string> = new Set(
     .map(stemOf),
 )
 
-/** Small words of English that none of the other languages we know has. */
-const ENGLISH = new Set('the my to for are with and what how this that from you your have does'.split(' '))
+/** Small words of other languages in Latin letters that are not English ones too. */
+const FOREIGN = new Set(
+  `der das und ist ich mir bitte nicht ein eine einen den dem zu auf mit von wie wo le les un une des du je mon ma mes est pour
+  avec dans sur qui que moi el los las una mi por para con del quiero en gli che per della nel sono mio os um uma meu minha da com
+  het een ik mijn van op voor naar niet zijn jak czy moje na ve bir bu kac`.split(/\s+/),
+)
 
-/** Whether a query is plainly English. */
-export function isEnglish(query: string): boolean {
-  return !NOT_ASCII.test(query) && wordsOf(query.slice(0, 2048)).some(({ text }) => ENGLISH.has(text))
+/** Whether a query seems to be in another language than English. */
+export function isForeign(query: string): boolean {
+  return NOT_ASCII.test(query) || wordsOf(query.slice(0, 2048)).some(({ text }) => FOREIGN.has(text))
 }

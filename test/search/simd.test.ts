@@ -43,7 +43,7 @@ describe('the module', () => {
   })
 
   it('is a few hundred bytes', () => {
-    expect(assemble(source)).toHaveLength(649)
+    expect(assemble(source)).toHaveLength(912)
   })
 
   it('is refused by the assembler with an unknown instruction, local or label, or a bracket too few', () => {
@@ -66,6 +66,41 @@ describe('a kernel', () => {
     })
     expect(sums[0]!.filter(Boolean)).toHaveLength(3)
     expect(sums[0]).toEqual(sums[1])
+  })
+
+  it('adds up rows anywhere times their factors, the same with and without SIMD', () => {
+    const sums = [createSimdKernel()!, createPlainKernel()].map((kernel) => {
+      fill(kernel, 64, 128, 4000)
+      const list = ROWS_AT + 64 * blockBytesOf(128)
+      kernel.reserve(list + 24)
+      new Int32Array(kernel.buffer, list, 6).set([ROWS_AT + 700, 0, ROWS_AT, 0, ROWS_AT + 33, 0])
+      const factors = new Float32Array(kernel.buffer, list, 6)
+      factors[1] = 0.1
+      factors[3] = -3.7
+      factors[5] = 1 / 3
+      new Float32Array(kernel.buffer, SCORES_AT, 128).fill(0.5)
+      kernel.add(list, 3, 128)
+      return [...new Float32Array(kernel.buffer, SCORES_AT, 128)]
+    })
+    expect(new Set(sums[0]).size).toBeGreaterThan(100)
+    expect(sums[0]).toEqual(sums[1])
+  })
+
+  it.each([
+    ['with SIMD', () => createSimdKernel()!],
+    ['without', createPlainKernel],
+  ])('adds to what is there, %s', (_, create) => {
+    const kernel = create()
+    const rows = new Int8Array(kernel.buffer, ROWS_AT, 32)
+    rows.set([1, -2, 127], 0)
+    rows.set([10, 0, -128], 16)
+    const list = ROWS_AT + 32
+    new Int32Array(kernel.buffer, list, 4).set([ROWS_AT, 0, ROWS_AT + 16, 0])
+    new Float32Array(kernel.buffer, list + 4, 1).set([2])
+    new Float32Array(kernel.buffer, list + 12, 1).set([0.5])
+    new Float32Array(kernel.buffer, SCORES_AT, 16).set([100, 0, 0, 7])
+    kernel.add(list, 2, 16)
+    expect([...new Float32Array(kernel.buffer, SCORES_AT, 5)]).toEqual([107, -4, 190, 7, 0])
   })
 
   it.each([
