@@ -26,7 +26,7 @@ const tool: CorpusSource = {
 }
 
 describe('what a language model reads of a tool', () => {
-  it('is name, description, tags, parameter names, side effects, aliases and synonyms', () =>
+  it('is name, description, tags, parameter names, side effects, aliases and synonyms [DIG-43]', () =>
     expect(corpusText(tool)).toBe(
       'filesystem.read_file (filesystem read file). Read a file. Gives the text of one file. Also: lire un fichier. ' +
         'Like: document. About: disk. Takes: path, range, start Line. Effects: reads files. ' +
