@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+
 /** Everything that can be set on the command line as `--name value`. The defaults made the model that is committed. */
 export const DEFAULTS = {
   /** Folder with train/ and dev/. */
@@ -59,20 +62,26 @@ export const FIELDS = {
   context: [0.5, 30],
 } as const
 
+/** @throws RangeError that says what can be given */
 export function readOptions(args: readonly string[]): Options {
   const options: Record<string, string | number> = { ...DEFAULTS }
   for (let at = 0; at < args.length; at += 2) {
     const name = (args[at] ?? '').replace(/^--/, '')
     const value = args[at + 1]
     const known = options[name]
-    if (known === undefined || value === undefined)
-      throw new Error(
-        `unknown option ${args[at]}; known are ${Object.keys(DEFAULTS)
-          .map((key) => `--${key}`)
-          .join(' ')}`,
-      )
+    if (known === undefined || value === undefined) throw new RangeError(`${args[at]} is no option.\n${usage()}`)
     options[name] = typeof known === 'number' ? Number(value) : value
-    if (Number.isNaN(options[name])) throw new Error(`--${name} takes a number, not "${value}"`)
+    if (Number.isNaN(options[name])) throw new RangeError(`--${name} takes a number, not "${value}".`)
   }
+  if (Number(options['dims']) % 64 !== 0) throw new RangeError('--dims must be a multiple of 64.')
+  if (!existsSync(join(String(options['data']), 'train')))
+    throw new RangeError(
+      `${options['data']} has no folder train. --data names a folder with train/ (sets and pairs) and dev/ (sets to measure on); models/README.md says which.`,
+    )
   return options as Options
 }
+
+const usage = (): string =>
+  `Options and their defaults: ${Object.entries(DEFAULTS)
+    .map(([name, value]) => `--${name} ${value}`)
+    .join(' ')}`

@@ -39,7 +39,7 @@ const REFUSED_FOREIGN = 0.03
 /** Servers of a made-up user, for learning what "nothing matches" looks like. */
 const SERVERS_AT_ONCE = 40
 
-const options = readOptions(process.argv.slice(2))
+const options = optionsOrExit()
 const started = performance.now()
 const say = (text: string): void => {
   process.stderr.write(`${((performance.now() - started) / 1000).toFixed(0).padStart(5)} s  ${text}\n`)
@@ -199,6 +199,15 @@ const stillAnswered = unanswered.filter((one) => certainty(one) >= (relevance['l
 say(
   `relevance: ${JSON.stringify(relevance)}; ${(100 * stillAnswered).toFixed(0)} % of queries for missing servers answered`,
 )
+
+function optionsOrExit() {
+  try {
+    return readOptions(process.argv.slice(2))
+  } catch (error) {
+    process.stderr.write(`${error instanceof RangeError ? error.message : error}\n`)
+    process.exit(2)
+  }
+}
 
 /** Kept queries asked of other servers' tools, several users of so many servers each. */
 async function judgeAmongOthers(): Promise<Judged[]> {
