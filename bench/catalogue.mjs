@@ -167,8 +167,19 @@ const KINDS = [
   ['with_history', 'Says what happened to it before.'],
 ]
 
+/** Of one server. */
 export const MOST_TOOLS = ACTIONS.length * 10 * KINDS.length
 const words = (name) => name.replaceAll('_', ' ')
+
+/** Where the servers after the first of each area are. */
+const SITES = 'Lisbon Oslo Quebec Nairobi Hanoi Tbilisi Bogota Perth Kyoto'.split(' ')
+
+function areaOf(server) {
+  const area = AREAS[server % AREAS.length]
+  if (server < AREAS.length) return area
+  const site = SITES[(Math.floor(server / AREAS.length) - 1) % SITES.length]
+  return { ...area, id: `${area.id}_${site.toLowerCase()}`, place: `${area.place} in ${site}` }
+}
 
 function madeTool(area, index) {
   const action = ACTIONS[index % 10]
@@ -187,12 +198,24 @@ function madeTool(area, index) {
 
 /** The tools of server number `server`: at most MOST_TOOLS. */
 export const makeTools = (server, count) =>
-  Array.from({ length: count }, (_, index) => madeTool(AREAS[server % AREAS.length], index).tool)
+  Array.from({ length: count }, (_, index) => madeTool(areaOf(server), index).tool)
+
+/** The same as a drop-in module. */
+export const makeModule = (server, count) => ({
+  name: areaOf(server).id,
+  description: `Everything about ${areaOf(server).place}.`,
+  tools: Object.fromEntries(
+    makeTools(server, count).map(({ name, description, inputSchema }) => [
+      name,
+      { description, input: inputSchema, effect: 'read', run: () => `${name} was called.` },
+    ]),
+  ),
+})
 
 /** `{id, tools}` of `servers` servers with `total` tools between them. */
 export const makeFleet = (servers, total) =>
   Array.from({ length: servers }, (_, server) => ({
-    id: AREAS[server % AREAS.length].id,
+    id: areaOf(server).id,
     server,
     tools: Math.floor(total / servers) + (server < total % servers ? 1 : 0),
   }))
@@ -201,7 +224,7 @@ export const makeFleet = (servers, total) =>
 export function makeQuestions(fleet, count) {
   return Array.from({ length: count }, (_, n) => {
     const { id, server, tools } = fleet[(n * 7) % fleet.length]
-    const { tool, parts } = madeTool(AREAS[server % AREAS.length], (n * 37) % tools)
+    const { tool, parts } = madeTool(areaOf(server), (n * 37) % tools)
     const thing = words(parts.thing)
     const rest = `${parts.kind ? ` ${words(parts.kind)}` : ''} ${parts.area.place.replace('the ', '')}`
     const swapped = thing[0] + thing[2] + thing[1] + thing.slice(3)

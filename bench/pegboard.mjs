@@ -104,13 +104,13 @@ async function listening(child, urlIn) {
 
 const STRUCTURED = (result) => result.structuredContent ?? JSON.parse(result.content[0].text)
 
-/** Waits until every configured server answers for at least its tools. */
+/** Waits until every server or module of the fleet answers for at least its tools. */
 export async function untilReady(client, fleet, timeoutMs = 60_000) {
   const until = now() + timeoutMs
   for (;;) {
     const { categories } = STRUCTURED(await client.call('list_categories', {}))
-    const ready = fleet.filter(({ id, tools }) =>
-      categories.some((one) => one.id === `mcp_${id}` && one.state === undefined && one.tool_count >= tools),
+    const ready = fleet.filter(({ id, tools, category = `mcp_${id}` }) =>
+      categories.some((one) => one.id === category && one.state === undefined && one.tool_count >= tools),
     )
     if (ready.length === fleet.length) return
     if (now() > until) throw new Error(`not ready: ${JSON.stringify(categories).slice(0, 600)}`)
@@ -118,12 +118,28 @@ export async function untilReady(client, fleet, timeoutMs = 60_000) {
   }
 }
 
-/** Starts once and lets every server answer, so that `state` knows them afterwards. */
-export async function warmUp(run, fleet) {
+/** Waits until search answers with all it has: once the vectors are there, or at once without a model. */
+export async function untilIndexed(client, timeoutMs = 120_000) {
+  const until = now() + timeoutMs
+  for (;;) {
+    const { contents } = await client.request('resources/read', { uri: 'server://status' })
+    const { ranking, semantic } = JSON.parse(contents[0].text).search
+    if (ranking !== 'keyword' || semantic !== 'loading') return
+    if (now() > until) throw new Error('not indexed')
+    await sleep(100)
+  }
+}
+
+/** Starts once and lets every server answer, so that `state` knows them afterwards; with `indexed` the search index, too. */
+export async function warmUp(run, fleet, { indexed = false } = {}) {
   const client = startPegboard(run)
   try {
     await client.connect()
     await untilReady(client, fleet)
+    if (indexed) {
+      await client.call('search_tools', { query: 'anything' })
+      await untilIndexed(client)
+    }
     // What is learnt is written behind the answer.
     await sleep(300)
   } finally {

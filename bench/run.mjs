@@ -1,4 +1,4 @@
-// npm run bench [-- start|call|search|tokens|size …] [--json FILE]
+// npm run bench [-- start|call|search|search-scale|tokens|size …] [--json FILE]
 // Ratios in one run are what counts: absolute times say more about the machine than about the program.
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
@@ -9,6 +9,7 @@ const BENCHES = {
   start: async () => (await import('./start.mjs')).measureStart(),
   call: async () => (await import('./call.mjs')).measureCall(),
   search: async () => (await import('./search.mjs')).measureSearch(),
+  'search-scale': async () => (await import('./search-scale.mjs')).measureSearchScale(),
   tokens: async () => (await import('./tokens.mjs')).measureTokens(),
   size: async () => (await import('./size.mjs')).measureSize(),
 }

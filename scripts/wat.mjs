@@ -31,6 +31,8 @@ const OPCODES = {
   'v128.any_true': [vector(83)],
   'i32x4.add': [vector(174)],
   'i32x4.dot_i16x8_s': [vector(186)],
+  'i32x4.extend_low_i16x8_s': [vector(167)],
+  'i32x4.extend_high_i16x8_s': [vector(168)],
   'f32x4.sqrt': [vector(227)],
   'f32x4.add': [vector(228)],
   'f32x4.sub': [vector(229)],

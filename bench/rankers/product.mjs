@@ -16,7 +16,7 @@ export async function loadProduct() {
     await build({
       stdin: {
         contents:
-          "export * from './src/search/index.ts'\nexport * from './src/search/evaluate.ts'\nexport * from './src/package.ts'",
+          "export * from './src/search/index.ts'\nexport * from './src/search/evaluate.ts'\nexport * from './src/search/corpus.ts'\nexport * from './src/package.ts'",
         resolveDir: root,
       },
       outfile,

@@ -248,7 +248,9 @@ function readKept(given: Uint8Array | undefined, table: EmbeddingTable | undefin
   const meta = JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.length).toString()) as KeptMeta
   if (meta.version !== VERSION || meta.table !== (table?.id ?? '')) return undefined
   const { ids } = meta
-  const hashes = [...new Float64Array(numbers.slice().buffer)]
+  const kept = new Float64Array(numbers.slice().buffer)
+  const hashes: number[] = []
+  for (let slot = 0; slot < kept.length; slot++) hashes.push(kept[slot] as number)
   const slots = new Map<string, number>()
   let used = 0
   for (let slot = 0; slot < ids.length; slot++) {

@@ -23,29 +23,29 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
   let places = new Int32Array()
   let generation = index.generation
   let distinct = new Int32Array(1024)
-  let rarities = new Float32Array(1024)
+  let stems = new Int32Array(1024)
+  let count = 0
   let cosines = new Float32Array(1024)
   /** Of each tool in turn: places of its stems. */
   let flat = new Int32Array(4096)
 
-  function placeOf(stem: number, count: number): number {
+  /** The place of a stem that has none yet. */
+  function newPlace(stem: number): number {
     if (stem >= addresses.length) {
       const longer = Math.max(1024, stem * 2)
       addresses = grown(addresses, longer)
       places = grown(places, longer)
     }
-    const known = (places[stem] as number) - 1
-    if (known >= 0) return known
     if (addresses[stem] === 0) addresses[stem] = table.addressOf(index.stemText(stem), true)
     if (count >= distinct.length) {
       distinct = grown(distinct, count * 2)
-      rarities = grown(rarities, count * 2)
+      stems = grown(stems, count * 2)
       cosines = grown(cosines, count * 2)
     }
     distinct[count] = addresses[stem] as number
-    rarities[count] = index.rarityOf(stem)
-    places[stem] = count + 1
-    return count
+    stems[count] = stem
+    places[stem] = ++count
+    return count - 1
   }
 
   return {
@@ -56,24 +56,25 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
       }
       const starts = new Int32Array(slots.length + 1)
       const names = new Int32Array(slots.length)
-      const seen: number[] = []
       let used = 0
-      slots.forEach((slot, at) => {
-        let stems = 0
-        index.visitStems(slot, (stem, ofName) => {
-          if (stems++ >= TOOL_STEMS_CAP) return
-          const place = placeOf(stem, seen.length)
-          if (place === seen.length) seen.push(stem)
-          if (used >= flat.length) flat = grown(flat, used * 2)
-          flat[used++] = place
-          if (ofName) names[at] = (names[at] as number) + 1
-        })
+      count = 0
+      for (let at = 0; at < slots.length; at++) {
+        if (used + TOOL_STEMS_CAP > flat.length) flat = grown(flat, flat.length * 2)
+        const end = used + index.copyStems(slots[at] as number, flat, used, TOOL_STEMS_CAP)
+        let ofName = 0
+        for (; used < end; used++) {
+          const entry = flat[used] as number
+          ofName += entry & 1
+          const place = places[entry >>> 1] ?? 0
+          flat[used] = place > 0 ? place - 1 : newPlace(entry >>> 1)
+        }
+        names[at] = ofName
         starts[at + 1] = used
-      })
-      for (const stem of seen) places[stem] = 0
+      }
+      for (let place = 0; place < count; place++) places[stems[place] as number] = 0
 
       const covered: Coverage = { query: new Float32Array(slots.length), name: new Float32Array(slots.length) }
-      table.choose(distinct, seen.length)
+      table.choose(distinct, count)
       /** Of each name's stems in turn: the nearness of the query's nearest word. */
       const nearest = new Float32Array(used)
       let all = 0
@@ -82,15 +83,17 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
         const address = table.addressOf(stem, false)
         all += weight
         table.cosines(address, cosines)
+        const near = cosines
+        const list = flat
         for (let at = 0; at < slots.length; at++) {
           const start = starts[at] as number
           const end = starts[at + 1] as number
           const nameEnd = start + (names[at] as number)
           let best = 0
           for (let index = start; index < end; index++) {
-            const near = cosines[flat[index] as number] as number
-            if (near > best) best = near
-            if (index < nameEnd && near > (nearest[index] as number)) nearest[index] = near
+            const cosine = near[list[index] as number] as number
+            if (cosine > best) best = cosine
+            if (index < nameEnd && cosine > (nearest[index] as number)) nearest[index] = cosine
           }
           covered.query[at] = (covered.query[at] as number) + weight * best
         }
@@ -100,10 +103,10 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
         const start = starts[at] as number
         let ofName = 0
         let sum = 0
-        for (let index = start; index < start + (names[at] as number); index++) {
-          const worth = rarities[flat[index] as number] as number
+        for (let place = start; place < start + (names[at] as number); place++) {
+          const worth = index.rarityOf(stems[flat[place] as number] as number)
           ofName += worth
-          sum += worth * (nearest[index] as number)
+          sum += worth * (nearest[place] as number)
         }
         covered.name[at] = ofName > 0 ? sum / ofName : 0
       }

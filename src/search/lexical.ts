@@ -63,8 +63,11 @@ export interface LexicalIndex {
   search(query: string, options: LexicalOptions): LexicalMatches
   /** The whole index as one buffer that `loadLexicalIndex` uses without parsing. */
   save(): Uint8Array
-  /** The stems of a slot's document by number, those of its name first; a stem may come twice. Until the next `set`. */
-  visitStems(slot: number, see: (stem: number, ofName: boolean) => void): void
+  /**
+   * Writes the stems of a slot's document, those of its name first, into a list from `at` on: number << 1, plus 1 for one of
+   * the name. A stem may come twice. Returns how many, `most` at most.
+   */
+  copyStems(slot: number, into: Int32Array, at: number, most: number): number
   stemText(stem: number): string
   /** How telling a stem is here: 0 for one that every document has; most for one that none has. */
   rarityOf(stem: string | number): number
@@ -610,19 +613,33 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
   /** The best of what was scored. High scores first: they soon set a bar that most of the others do not reach. */
   function rank(limit: number, accept: (slot: number) => boolean): LexicalHit[] {
     const best = keepBest(limit)
+    gatherScored()
     const high = highScore(limit)
     rankBetween(high, Number.POSITIVE_INFINITY, best, accept)
     if (high > 0) rankBetween(0, high, best, accept)
     return best.list().map((hit) => ({ ...hit, coverage: coverageOf(hit.slot), exactName: false }))
   }
 
-  /** A score that at least `count` slots have, and not many more. */
+  /** Gathers the slots with any score. */
+  function gatherScored(): void {
+    const from = scores
+    const into = gathered
+    const end = slots
+    let found = 0
+    for (let slot = 0; slot < end; slot++) {
+      into[found] = slot
+      found += (from[slot] as number) > 0 ? 1 : 0
+    }
+    gatheredCount = found
+  }
+
+  /** A score that at least `count` of the gathered slots have, and not many more; 0 when there are no more. */
   function highScore(count: number): number {
     const from = scores
-    const end = slots
+    const matched = gathered
     histogram.fill(0)
-    for (let slot = 0; slot < end; slot++) {
-      const step = Math.min(STEPS, (from[slot] as number) * STEPS) | 0
+    for (let at = 0; at < gatheredCount; at++) {
+      const step = Math.min(STEPS, (from[matched[at] as number] as number) * STEPS) | 0
       histogram[step] = (histogram[step] as number) + 1
     }
     let step = STEPS
@@ -633,12 +650,13 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     return step / STEPS
   }
 
-  /** Offers slots scored from `low` to below `high`, and above 0. */
+  /** Offers gathered slots scored from `low` to below `high`. */
   function rankBetween(low: number, high: number, best: Best, accept: (slot: number) => boolean): void {
     const from = scores
-    const end = slots
+    const matched = gathered
     let least = leastFor(best)
-    for (let slot = 0; slot < end; slot++) {
+    for (let at = 0; at < gatheredCount; at++) {
+      const slot = matched[at] as number
       const score = from[slot] as number
       if (score <= least || score < low || score >= high) continue
       const reached = boosted(slot)
@@ -728,10 +746,17 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     clear,
     search,
     save,
-    visitStems(slot, see) {
+    copyStems(slot, into, at, most) {
+      const entries = rows
+      const table = words
       const start = rowStarts[slot] ?? 0
-      const end = start + (rowLengths[slot] ?? 0)
-      for (let at = start; at < end; at++) see(stemAt(at), ((rows[at] as number) & NAME_BIT) !== 0)
+      const count = Math.min(most, rowLengths[slot] ?? 0)
+      for (let index = 0; index < count; index++) {
+        const entry = entries[start + index] as number
+        const stem = (table[(entry >>> WORD_SHIFT) * WORD.width + WORD.stem] as number) - 1
+        into[at + index] = (stem << 1) | ((entry & NAME_BIT) === 0 ? 0 : 1)
+      }
+      return count
     },
     stemText: (stem) => dictionary.wordOf(stem),
     rarityOf(given) {

@@ -1,6 +1,7 @@
 import type { SearchDocument } from './document.ts'
 import { gramsOf, hashOf, piecesOf } from './pieces.ts'
-import { createKernel, type Kernel, LANES, MAX_SCORES, MAX_WIDTH, ROWS_AT, SCORES_AT } from './simd.ts'
+import { withRoom } from './sections.ts'
+import { createKernel, FOUND_AT, type Kernel, LANES, MAX_SCORES, MAX_WIDTH, ROWS_AT, SCORES_AT } from './simd.ts'
 import { stemOf } from './tokenize.ts'
 
 /**
@@ -67,9 +68,10 @@ const VERSION = 1
 const HEADER_BYTES = 16
 const QUERY_WORDS_CAP = 64
 const QUERY_CHARACTERS_CAP = 2048
-/** Rows added up in one call of the kernel, and the bytes of an entry of their list. */
-const BATCH = 512
-const ENTRY_BYTES = 8
+/** Rows added up in one call of the kernel. Their list lies where other kernels list what they found. */
+const BATCH = (ROWS_AT - FOUND_AT) / (2 * Int32Array.BYTES_PER_ELEMENT)
+/** Hashes are found by their first bits, then by looking on. */
+const BUCKET_BITS = 14
 const MADE_CAP = 500_000
 
 /** One file: magic, version, bytes of the settings, bytes in all; the settings as JSON; the arrays, each at a multiple of four. */
@@ -111,14 +113,15 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
     at = aligned(at + length)
     return start
   }
-  const hashes = new Uint32Array(bytes.buffer, take(stems * 4), stems)
-  const queryWeights = new Float32Array(bytes.buffer, take(rows * 4), rows)
-  const documentWeights = new Float32Array(bytes.buffer, take(rows * 4), rows)
-  const rarities = new Uint8Array(bytes.buffer, take(stems), stems)
-  /** After the rows: one made for the moment, the list of those to add up, and those made of n-grams to stay. */
+  // Copies, so that the file need not stay in memory.
+  const hashes = new Uint32Array(bytes.buffer, take(stems * 4), stems).slice()
+  const queryWeights = new Float32Array(bytes.buffer, take(rows * 4), rows).slice()
+  const documentWeights = new Float32Array(bytes.buffer, take(rows * 4), rows).slice()
+  const rarities = new Uint8Array(bytes.buffer, take(stems), stems).slice()
+  const indexOf = finder(hashes)
+  /** After the rows: one made for the moment, then those made of n-grams to stay. */
   const passing = ROWS_AT + rows * dims
-  const batch = passing + dims
-  let end = batch + BATCH * ENTRY_BYTES
+  let end = passing + dims
   kernel.reserve(end)
   let memory = new Int8Array(kernel.buffer)
   memory.set(new Int8Array(bytes.buffer, take(rows * dims), rows * dims), ROWS_AT)
@@ -127,8 +130,7 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
   let { pairs, factors, sums } = batchViews()
   let pending = 0
   /** By row: 1 / length of its vector, worked out on need. */
-  const inverses = new Float32Array(rows)
-  const madeInverses = new Map<number, number>()
+  let inverses = new Float32Array(rows + 1)
   /** Of the vectors chosen: where their addresses lie, how many, and 1 / length of each. */
   let list = 0
   let chosen = 0
@@ -136,8 +138,8 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
 
   function batchViews() {
     return {
-      pairs: new Int32Array(kernel.buffer, batch, BATCH * 2),
-      factors: new Float32Array(kernel.buffer, batch, BATCH * 2),
+      pairs: new Int32Array(kernel.buffer, FOUND_AT, BATCH * 2),
+      factors: new Float32Array(kernel.buffer, FOUND_AT, BATCH * 2),
       sums: new Float32Array(kernel.buffer, SCORES_AT, dims),
     }
   }
@@ -165,13 +167,13 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
   }
 
   function addPending(): void {
-    if (pending > 0) kernel.add(batch, pending, dims)
+    if (pending > 0) kernel.add(FOUND_AT, pending, dims)
     pending = 0
   }
 
   /** A stem's own row, or those of its n-grams. */
   function addStem(stem: string, weight: number, weights: Float32Array | undefined): void {
-    const own = indexOf(hashes, hashOf(stem))
+    const own = indexOf(hashOf(stem))
     if (own >= 0) {
       addRow(own, weights ? weight * (weights[own] as number) : weight)
       return
@@ -202,7 +204,8 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
       made.set(stem, address)
       end += dims
     }
-    madeInverses.delete(address)
+    inverses = withRoom(inverses, (end - ROWS_AT) / dims)
+    inverses[(address - ROWS_AT) / dims] = 0
     // By much, so that it is seldom.
     if (end > kernel.buffer.byteLength) reserve(end + (1 << 20))
     for (let index = 0; index < dims; index++)
@@ -212,13 +215,12 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
 
   function inverseOf(address: number): number {
     const row = (address - ROWS_AT) / dims
-    const known = row < rows ? inverses[row] : madeInverses.get(address)
+    const known = inverses[row]
     if (known) return known
     let squares = 0
     for (let index = address; index < address + dims; index++) squares += (memory[index] as number) ** 2
     const inverse = squares > 0 ? 1 / Math.sqrt(squares) : 0
-    if (row < rows) inverses[row] = inverse
-    else madeInverses.set(address, inverse)
+    inverses[row] = inverse
     return inverse
   }
 
@@ -239,15 +241,15 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
       return atLengthOne(sum)
     },
     addressOf(stem, keep) {
-      const own = indexOf(hashes, hashOf(stem))
+      const own = indexOf(hashOf(stem))
       return own >= 0 ? ROWS_AT + own * dims : (made.get(stem) ?? makeRow(stem, keep))
     },
     knows: (text) =>
       piecesOf(text.slice(0, QUERY_CHARACTERS_CAP), QUERY_WORDS_CAP).some(
-        (piece) => indexOf(hashes, hashOf(stemOf(piece))) >= 0,
+        (piece) => indexOf(hashOf(stemOf(piece))) >= 0,
       ),
     rarityOf(stem) {
-      const own = indexOf(hashes, hashOf(stem))
+      const own = indexOf(hashOf(stem))
       return own >= 0 ? (rarities[own] as number) / 255 : 1
     },
     choose(addresses, count) {
@@ -286,16 +288,20 @@ function aligned(bytes: number): number {
   return (bytes + 3) & -4
 }
 
-/** Where a number is in a sorted list; -1 when it is not. */
-function indexOf(sorted: Uint32Array, wanted: number): number {
-  let low = 0
-  let high = sorted.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    const found = sorted[middle] as number
-    if (found === wanted) return middle
-    if (found < wanted) low = middle + 1
-    else high = middle
+/** Finds where a hash is in a sorted list of them; -1 when it is not. */
+function finder(sorted: Uint32Array): (hash: number) => number {
+  /** Where the hashes with these first bits begin. */
+  const starts = new Uint32Array((1 << BUCKET_BITS) + 1)
+  for (const hash of sorted) {
+    const bucket = hash >>> (32 - BUCKET_BITS)
+    starts[bucket + 1] = (starts[bucket + 1] as number) + 1
   }
-  return -1
+  for (let bucket = 1; bucket < starts.length; bucket++)
+    starts[bucket] = (starts[bucket] as number) + (starts[bucket - 1] as number)
+  return (hash) => {
+    const bucket = hash >>> (32 - BUCKET_BITS)
+    const end = starts[bucket + 1] as number
+    for (let at = starts[bucket] as number; at < end; at++) if (sorted[at] === hash) return at
+    return -1
+  }
 }
