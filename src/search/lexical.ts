@@ -237,10 +237,6 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     },
   })
 
-  function hasWord(word: string): boolean {
-    return documentsOf(dictionary.find(word)) > 0
-  }
-
   function field(word: number, of: number): number {
     return words[word * WORD.width + of] as number
   }
@@ -460,7 +456,20 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     return found
   }
 
-  function planFor(queryWords: readonly QueryWord[]): Plan {
+  /** Whether a document that may be seen has any of these words: what only hidden ones have is as good as unknown. */
+  function isSeen(wanted: readonly number[], accept: (slot: number) => boolean): boolean {
+    for (const word of wanted)
+      for (const { starts, entries } of [settled, recent]) {
+        const end = starts[word + 1] ?? 0
+        for (let at = starts[word] ?? 0; at < end; at++) {
+          const entry = entries[at] as number
+          if ((entry & COUNT_MASK) !== 0 && accept(entry >>> SLOT_SHIFT)) return true
+        }
+      }
+    return false
+  }
+
+  function planFor(queryWords: readonly QueryWord[], accept: (slot: number) => boolean): Plan {
     const terms = new Map<string, Term>()
     const stems: number[] = []
     const unknown: string[] = []
@@ -472,7 +481,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
       let known = false
       const weight = word.faint ? faint : 1
       const want = (key: string, found: readonly number[], boost: number, documents: number): void => {
-        if (documents === 0) return
+        if (documents === 0 || !isSeen(found, accept)) return
         known = true
         const worth = boost * rarity(documents)
         if ((terms.get(key)?.worth ?? 0) < worth) terms.set(key, { words: found, source: word.word, worth })
@@ -489,15 +498,20 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
       wantWord(word, weight)
       for (const part of word.parts) wantWord(part, PART_WEIGHT * weight)
       if (!known && unknown.length < RANKING.maxRespelt) {
-        const swapped = unswap(word.word, hasWord)
-        const pieces = swapped ? [swapped] : splitJoined(word.word, (text) => documentsOf(dictionary.find(text)))
+        const swapped = unswap(word.word, (text) => isSeen([dictionary.find(text)], accept))
+        const pieces = swapped
+          ? [swapped]
+          : splitJoined(word.word, (text) => {
+              const piece = dictionary.find(text)
+              return isSeen([piece], accept) ? documentsOf(piece) : 0
+            })
         for (const piece of pieces ?? []) wantWord(vocabulary.termsOf(piece), RANKING.respelt)
       }
       if (!known) unknown.push(word.word)
       for (const { stem } of word.parts) stems.push(dictionary.find(stem))
       const stem = dictionary.find(word.stem)
       stems.push(stem)
-      const stemDocuments = stem < 0 ? 0 : field(stem, WORD.stemDocuments)
+      const stemDocuments = stem < 0 || !isSeen(wordsOfStem(stem), accept) ? 0 : field(stem, WORD.stemDocuments)
       const documents =
         stemDocuments === 0 && known && word.group !== undefined ? groupOf(word.group).documents : stemDocuments
       // What nobody says literally could still have been said: a synonym alone, or silence, is not a full match.
@@ -671,13 +685,19 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
   }
 
   /** Terms for words that no document has, taken for beginnings or misspellings of words that some have. */
-  function guesses({ unknown }: Plan): Term[] {
+  function guesses({ unknown }: Plan, accept: (slot: number) => boolean): Term[] {
     if (unknown.length === 0 || unknown.length > RANKING.maxGuessedWords) return []
     return unknown.flatMap((word) =>
-      corrector.nearest(word, RANKING.guessesPerWord).map(({ word: text, closeness }) => {
-        const guess = dictionary.find(text)
-        return { words: [guess], source: text, worth: closeness * rarity(documentsOf(guess)) }
-      }),
+      corrector
+        .nearest(word, 4 * RANKING.guessesPerWord)
+        .map(({ word: text, closeness }) => ({ text, closeness, guess: dictionary.find(text) }))
+        .filter(({ guess }) => isSeen([guess], accept))
+        .slice(0, RANKING.guessesPerWord)
+        .map(({ text, closeness, guess }) => ({
+          words: [guess],
+          source: text,
+          worth: closeness * rarity(documentsOf(guess)),
+        })),
     )
   }
 
@@ -687,7 +707,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     asked = withRoom(asked, dictionary.size)
     const queryWords = size > 0 ? vocabulary.queryWords(query) : []
     for (const stem of plan.stems) asked[stem] = 0
-    plan = planFor(queryWords)
+    plan = planFor(queryWords, accept)
     for (const stem of plan.stems) asked[stem] = 1
     for (const term of plan.terms) score(term, plan.ideal)
     const most = Math.min(size, Math.max(0, Math.floor(limit) || 0))
@@ -695,7 +715,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     let hits = rank(most, accept)
     let looked = plan.terms
     if (named.length === 0 && (hits[0]?.score ?? 0) < RANKING.poor) {
-      const guessed = guesses(plan)
+      const guessed = guesses(plan, accept)
       for (const term of guessed) score(term, plan.ideal)
       if (guessed.length > 0) hits = rank(most, accept)
       looked = [...looked, ...guessed]

@@ -1,4 +1,4 @@
-import type { SearchDocument } from './document.ts'
+import { FIELD_WEIGHTS, type SearchDocument } from './document.ts'
 import { gramsOf, hashOf, piecesOf } from './pieces.ts'
 import { withRoom } from './sections.ts'
 import { createKernel, FOUND_AT, type Kernel, LANES, MAX_SCORES, MAX_WIDTH, ROWS_AT, SCORES_AT } from './simd.ts'
@@ -43,6 +43,24 @@ export interface TableSettings {
   /** By field of a document: its weight, and how many words of it are read. */
   readonly fields: Readonly<Record<FieldName, readonly [weight: number, words: number]>>
   readonly fusion: FusionWeights
+}
+
+/** Settings that cannot be used would fail at the first query: better at once. */
+function areUsable({ id, dims, stems, grams, fields, fusion }: TableSettings): boolean {
+  const areNumbers = (values: Readonly<Record<string, number>> | undefined): boolean =>
+    typeof values === 'object' && Object.values(values).every(Number.isFinite)
+  return (
+    typeof id === 'string' &&
+    [dims, stems, grams].every((count) => Number.isInteger(count) && count > 0) &&
+    dims % LANES === 0 &&
+    dims <= MAX_WIDTH &&
+    typeof fields === 'object' &&
+    (Object.keys(FIELD_WEIGHTS) as FieldName[]).every(
+      (name) => fields[name]?.length === 2 && fields[name].every(Number.isFinite),
+    ) &&
+    areNumbers(fusion?.rank) &&
+    areNumbers(fusion?.relevance)
+  )
 }
 
 /** What features are worth: in ordering the tools of one answer, and in telling whether a tool answers at all. */
@@ -104,8 +122,8 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
   const settings = JSON.parse(
     Buffer.from(bytes.buffer, bytes.byteOffset + HEADER_BYTES, settingsBytes).toString(),
   ) as TableSettings
+  if (!areUsable(settings)) throw new RangeError('an embedding table with settings that cannot be used')
   const { dims, stems, grams } = settings
-  if (dims % LANES !== 0 || dims > MAX_WIDTH) throw new RangeError(`an embedding table of ${dims} dimensions`)
   const rows = stems + grams
   let at = bytes.byteOffset + aligned(HEADER_BYTES + (settingsBytes ?? 0))
   const take = (length: number): number => {
@@ -118,6 +136,9 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
   const queryWeights = new Float32Array(bytes.buffer, take(rows * 4), rows).slice()
   const documentWeights = new Float32Array(bytes.buffer, take(rows * 4), rows).slice()
   const rarities = new Uint8Array(bytes.buffer, take(stems), stems).slice()
+  for (const weights of [queryWeights, documentWeights])
+    if (!Number.isFinite(weights.reduce((sum, weight) => sum + weight, 0)))
+      throw new RangeError('an embedding table with weights that are no numbers')
   const indexOf = finder(hashes)
   /** After the rows: one made for the moment, then those made of n-grams to stay. */
   const passing = ROWS_AT + rows * dims

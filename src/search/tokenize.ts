@@ -17,10 +17,14 @@ const NOT_ASCII = /[^\x00-\x7f]/
 const MARKS = /[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u065f\u0670]/g
 const LETTERS: Readonly<Record<string, string>> = { ß: 'ss', œ: 'oe', æ: 'ae', ø: 'o', ł: 'l', đ: 'd', ı: 'i' }
 
+/** What pasted text has inside words: soft hyphens, joiners, spaces of no width. */
+const INVISIBLE = /[\u00ad\u200b-\u200d\u2060\ufeff]/g
+
 /** Accents off, compatibility forms folded; case is kept, because it marks word borders in camelCase. */
 function fold(text: string): string {
   return text
     .normalize('NFKD')
+    .replace(INVISIBLE, '')
     .replace(MARKS, '')
     .normalize('NFC')
     .replace(/[ßœæøłđı]/g, (letter) => LETTERS[letter] ?? letter)

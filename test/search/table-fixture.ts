@@ -25,10 +25,17 @@ export interface TableFixture {
   readonly meanings?: readonly (readonly string[])[]
   /** Below this relevance nothing is answered. */
   readonly least?: number
+  /** What every stem weighs in a query. */
+  readonly queryWeight?: number
 }
 
 /** A model made by hand, in the format of the real one: every group of words is an axis, and other words mean nothing. */
-export function packedTable({ id = 'by-hand', meanings = MEANINGS, least = 0 }: TableFixture = {}): Uint8Array {
+export function packedTable({
+  id = 'by-hand',
+  meanings = MEANINGS,
+  least = 0,
+  queryWeight = 1,
+}: TableFixture = {}): Uint8Array {
   const axes = new Map<number, number>()
   meanings.forEach((words, axis) => {
     for (const word of words) axes.set(hashOf(stemOf(word)), axis)
@@ -61,7 +68,7 @@ export function packedTable({ id = 'by-hand', meanings = MEANINGS, least = 0 }: 
   }
   return packTable(settings, {
     hashes: Uint32Array.from(stems, ([hash]) => hash),
-    queryWeights: new Float32Array(rows).fill(1),
+    queryWeights: new Float32Array(rows).fill(queryWeight),
     documentWeights: new Float32Array(rows).fill(1),
     rarities: new Uint8Array(stems.length).fill(255),
     vectors,

@@ -57,6 +57,17 @@ describe('words of tools', () => {
 })
 
 describe('a model file', () => {
+  it('with settings or weights that cannot be used is refused when it is opened', () => {
+    const changed = (from: string, to: string): Uint8Array => {
+      const bytes = Buffer.from(packedTable())
+      bytes.write(to, bytes.indexOf(from), 'latin1')
+      return bytes
+    }
+    expect(() => openTable(changed('"fusion"', '"fuzion"'))).toThrow('settings that cannot be used')
+    expect(() => openTable(changed('"fields"', '"fieldz"'))).toThrow('settings that cannot be used')
+    expect(() => openTable(packedTable({ queryWeight: Number.NaN }))).toThrow('weights that are no numbers')
+  })
+
   it('says what it is', () => {
     expect(tableByHand({ id: 'mine', least: 0.3 })).toMatchObject({ id: 'mine', dims: 16 })
     expect(tableByHand({ least: 0.3 }).settings.fusion.relevance['least']).toBe(0.3)
