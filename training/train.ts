@@ -34,7 +34,7 @@ const MIXED_LANGUAGE_COUNT = 2
 const WRITTEN_COUNT = 2
 const LEXICON_COUNT = 6
 /** Share of the labelled queries whose best answer may be thought irrelevant. */
-const REFUSED = 0.015
+const REFUSED = 0.009
 const REFUSED_FOREIGN = 0.03
 /** Servers of a made-up user, for learning what "nothing matches" looks like. */
 const SERVERS_AT_ONCE = 40

@@ -15,7 +15,7 @@ import type { EmbeddingTable } from '../../src/search/table.ts'
 import { startApp, temporaryFolder } from '../app.ts'
 
 /** What the model in models/ reached when it was made, in percent. Raise these when a new model is better. */
-const REACHED = { recall5: 76.5, ndcg10: 67.9, foreignRecall5: 71.9, noMatchAnswered: 45 }
+const REACHED = { recall5: 77.1, ndcg10: 68.2, foreignRecall5: 71.7, noMatchAnswered: 55 }
 const BUNDLED = { recall1: 59.6, ndcg10: 70.8 }
 const POINT = 1
 
