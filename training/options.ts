@@ -74,9 +74,11 @@ export function readOptions(args: readonly string[]): Options {
     if (Number.isNaN(options[name])) throw new RangeError(`--${name} takes a number, not "${value}".`)
   }
   if (Number(options['dims']) % 64 !== 0) throw new RangeError('--dims must be a multiple of 64.')
-  if (!existsSync(join(String(options['data']), 'train')))
+  const { data, dims, epochs } = options
+  if (Number(dims) < 64 || Number(epochs) < 1) throw new RangeError('--dims must be 64 or more, --epochs 1 or more.')
+  if (!['pairs', 'mcp-corpus/tools.jsonl'].every((file) => existsSync(join(String(data), 'train', file))))
     throw new RangeError(
-      `${options['data']} has no folder train. --data names a folder with train/ (sets and pairs) and dev/ (sets to measure on); models/README.md says which.`,
+      `${data} has no train/pairs and train/mcp-corpus. --data names a folder with train/ (sets and pairs) and dev/ (sets to measure on); models/README.md says which.`,
     )
   return options as Options
 }

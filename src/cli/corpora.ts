@@ -46,7 +46,7 @@ export async function corporaIn(dir: string, cwd: string): Promise<CorpusFiles[]
   })
 }
 
-/** Reads a corpus. @throws PegboardError E_NOT_FOUND, E_VALIDATION with file and line */
+/** Reads a corpus. @throws PegboardError E_NOT_FOUND, E_VALIDATION with file and line, or for an empty file */
 export async function readCorpus({ name, tools, queries }: CorpusFiles, cwd: string): Promise<Corpus> {
   const warnings: string[] = []
   const byId = new Map<string, EvalTool>()
@@ -54,7 +54,9 @@ export async function readCorpus({ name, tools, queries }: CorpusFiles, cwd: str
     if (byId.has(row.id)) warnings.push(`${tools}:${line}: "${row.id}" is there already; this one is left out.`)
     else byId.set(row.id, row)
   }
+  if (byId.size === 0) throw emptyFile(tools, 'tools')
   const lines = await readLines(queries, cwd, asQuery)
+  if (lines.length === 0) throw emptyFile(queries, 'queries')
   for (const { row, line } of lines) {
     const unknown = row.relevant.find((id) => !byId.has(id))
     if (unknown !== undefined) warnings.push(`${queries}:${line}: no tool is called "${unknown}"; it counts as missed.`)
@@ -62,18 +64,27 @@ export async function readCorpus({ name, tools, queries }: CorpusFiles, cwd: str
   return { name, tools: [...byId.values()], queries: lines.map(({ row }) => row), warnings }
 }
 
-/** The tools of a file, of a folder's `tools.jsonl`, or of every folder in it that has one. */
-export async function readTools(path: string, cwd: string): Promise<EvalTool[]> {
-  let files = [path]
-  if (!(await isFile(resolve(cwd, path)))) {
-    const folders = [path, ...(await foldersIn(path, cwd))]
-    files = []
-    for (const folder of folders) if (await isFile(resolve(cwd, folder, TOOLS))) files.push(join(folder, TOOLS))
-    if (files.length === 0)
-      throw new PegboardError('E_NOT_FOUND', `${path} has no ${TOOLS}.`, { hint: 'Name a file or such a folder.' })
-  }
+/**
+ * The file itself, or of a folder its `tools.jsonl` and those of the folders in it.
+ * @throws PegboardError E_NOT_FOUND when there is none
+ */
+export async function toolFilesIn(path: string, cwd: string): Promise<string[]> {
+  if (await isFile(resolve(cwd, path))) return [path]
+  const files: string[] = []
+  for (const folder of [path, ...(await foldersIn(path, cwd))])
+    if (await isFile(resolve(cwd, folder, TOOLS))) files.push(join(folder, TOOLS))
+  if (files.length > 0) return files
+  throw new PegboardError('E_NOT_FOUND', `${path} has no ${TOOLS}.`, { hint: 'Name a file or such a folder.' })
+}
+
+/** The tools of all files. @throws PegboardError E_NOT_FOUND, E_VALIDATION with file and line, or for an empty file */
+export async function readTools(files: readonly string[], cwd: string): Promise<EvalTool[]> {
   const tools: EvalTool[] = []
-  for (const file of files) for (const { row } of await readLines(file, cwd, asTool)) tools.push(row)
+  for (const file of files) {
+    const lines = await readLines(file, cwd, asTool)
+    if (lines.length === 0) throw emptyFile(file, 'tools')
+    for (const { row } of lines) tools.push(row)
+  }
   return tools
 }
 
@@ -124,6 +135,9 @@ async function readLines<T>(
   }
   return rows
 }
+
+const emptyFile = (file: string, what: string): PegboardError =>
+  new PegboardError('E_VALIDATION', `${file} has no ${what}.`, { hint: 'Each line is one JSON object.' })
 
 const unreadable = (path: string, error: unknown): PegboardError =>
   new PegboardError('E_NOT_FOUND', `${path} cannot be read: ${messageOf(error)}.`, {

@@ -1,9 +1,9 @@
-import { writeFile } from 'node:fs/promises'
+import { stat, writeFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { silentLog } from '../core/log.ts'
 import { embeddedTable } from '../package.ts'
-import { laneFor } from '../search/deferred.ts'
+import { laneFor, shownEmbedder } from '../search/deferred.ts'
 import {
   distractorsFor,
   type EvalReport,
@@ -15,7 +15,15 @@ import {
 import { createToolSearch } from '../search/index.ts'
 import { type SearchSettings, searchOptions } from '../search/options.ts'
 import type { Args } from './commands.ts'
-import { type Corpus, type CorpusFiles, corporaIn, nameOfCorpus, readCorpus, readTools } from './corpora.ts'
+import {
+  type Corpus,
+  type CorpusFiles,
+  corporaIn,
+  nameOfCorpus,
+  readCorpus,
+  readTools,
+  toolFilesIn,
+} from './corpora.ts'
 import { type Io, table, UsageError, writeJson } from './io.ts'
 import { oneOf, text, whole } from './open.ts'
 import { modelProgress } from './progress.ts'
@@ -38,11 +46,19 @@ export async function run(args: Args, io: Io): Promise<number> {
   const pool = text(args, 'pool')
   if (pool === undefined && text(args, 'pool-size') !== undefined) throw new UsageError('--pool-size needs --pool')
   const poolSize = whole(args, 'pool-size', 1, 1_000_000, 1_000_000)
-  const candidates = pool === undefined ? [] : await readTools(pool, io.cwd)
+  const poolFiles = pool === undefined ? [] : await toolFilesIn(pool, io.cwd)
+  const perQuery = text(args, 'per-query')
+  if (perQuery !== undefined) {
+    const config = product.config === undefined ? [] : [product.config]
+    const inputs = [...files.flatMap(({ tools, queries }) => [tools, queries]), ...poolFiles, ...config]
+    const input = await sameFile(perQuery, inputs, io.cwd)
+    if (input !== undefined)
+      throw new UsageError(`--per-query ${perQuery} would be written over ${input}, which eval reads`)
+  }
+  const candidates = await readTools(poolFiles, io.cwd)
   const corpora: Corpus[] = []
   for (const each of files) corpora.push(await readCorpus(each, io.cwd))
   warn(corpora, io)
-  const perQuery = text(args, 'per-query')
   if (perQuery !== undefined) await write(perQuery, '', io.cwd)
   const measured: Measured[] = []
   for (const { name, tools, queries } of corpora) {
@@ -67,6 +83,8 @@ export async function run(args: Args, io: Io): Promise<number> {
 }
 
 interface Product {
+  /** The configuration file, where there is one. */
+  readonly config: string | undefined
   readonly settings: SearchSettings
   readonly places: { readonly cacheDir: string; readonly baseDir: string }
 }
@@ -79,7 +97,8 @@ async function readProduct(args: Args, io: Io): Promise<Product> {
   const read = searchOptions.shape.embedder.safeParse(embedder)
   if (!read.success) throw new UsageError(`--embedder ${read.error.issues[0]?.message}`)
   const baseDir = config.file === undefined ? io.cwd : dirname(config.file)
-  return { settings: { ...config.search, embedder }, places: { cacheDir: config.dirs.cache, baseDir } }
+  const places = { cacheDir: config.dirs.cache, baseDir }
+  return { config: config.file, settings: { ...config.search, embedder }, places }
 }
 
 /** Tools and queries are paired in the order given. */
@@ -127,7 +146,7 @@ function productSearch(
         await semantic?.settled()
         progress.done()
         if (semantic && semantic.status.state !== 'ready')
-          throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${embedder}: ${semantic.status.reason}`)
+          throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${shownEmbedder(embedder)}: ${semantic.status.reason}`)
       },
       async query(query, limit) {
         const { hits } = await search.query(query, { limit, visible: () => true, lanes: ranker })
@@ -159,6 +178,18 @@ const perQueryLines = (measured: readonly Measured[]): string =>
   measured
     .flatMap(({ name, report: of }) => of.rows.map((row) => `${JSON.stringify({ set: name, ...row })}\n`))
     .join('')
+
+/** The first of `others` that is the same file, whatever links and spellings it is reached by. */
+async function sameFile(file: string, others: readonly string[], cwd: string): Promise<string | undefined> {
+  const identity = (path: string) => stat(resolve(cwd, path), { bigint: true }).catch(() => undefined)
+  const own = await identity(file)
+  if (!own) return undefined
+  for (const other of others) {
+    const found = await identity(other)
+    if (found && found.dev === own.dev && found.ino === own.ino) return other
+  }
+  return undefined
+}
 
 /** @throws PegboardError E_NOT_FOUND; asked before the work begins, too, so that nobody waits for nothing */
 async function write(file: string, content: string, cwd: string): Promise<void> {

@@ -1,6 +1,7 @@
 import { localCaller } from '../core/context.ts'
 import { signatureOf } from '../core/signature.ts'
 import { riskOf } from '../core/tool.ts'
+import { shownEmbedder } from '../search/deferred.ts'
 import type { SearchHit } from '../search/index.ts'
 import { firstSentence } from '../view/listing.ts'
 import type { Args } from './commands.ts'
@@ -23,7 +24,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     progress.done()
     const { embedded, semantic } = app.searchStatus()
     if (semantic?.state === 'unavailable')
-      io.stderr(`pegboard: warning: ${config.search.embedder} is unavailable: ${semantic.reason}\n`)
+      io.stderr(`pegboard: warning: ${shownEmbedder(config.search.embedder)} is unavailable: ${semantic.reason}\n`)
     if (embedded === 'unavailable')
       io.stderr('pegboard: warning: the search model cannot be used; words alone count.\n')
     const view = app.view(localCaller)

@@ -12,6 +12,8 @@ import { openApp, openConfig, openLog, text, whole } from './open.ts'
 const GRACE_MS = 2_000
 /** A client that waits for its first answer waits this long for modules at most. */
 const PATIENCE_MS = 1_500
+/** A client that has not listed this long after its first request may never do it. */
+const UNLISTED_MS = 2_000
 
 /** `pegboard serve`: runs until the client leaves or the process is told to stop. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -22,12 +24,15 @@ export async function run(args: Args, io: Io): Promise<number> {
   const log = openLog(args, io, overHttp && io.input.isTTY ? 'warn' : 'info')
   const app = await openApp(config, log, io)
   const endings: Array<() => void> = []
+  let over = false
   // What nobody waits for: indexing, and following the files.
   const follow = async (): Promise<void> => {
+    if (over) return
     app.warm()
     if (config.file === undefined) return
     endings.push(app.loader.watch())
     const { followConfig } = await import('../config/reload.ts')
+    if (over) return
     const machine = { env: io.env, cwd: io.cwd }
     const refine = (after: Config): Config => withFlags(after, args)
     endings.push(
@@ -42,6 +47,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     await (overHttp ? serveHttp(app, config, args, io, follow) : serveStdio(app, config, args, io, follow))
     return 0
   } finally {
+    over = true
     for (const end of endings) end()
     await app.stop()
   }
@@ -66,24 +72,32 @@ type Follow = () => Promise<void>
 
 async function serveStdio(app: App, config: Config, args: Args, io: Io, follow: Follow): Promise<void> {
   const { serveOnStdio } = await import('../server/stdio.ts')
-  // Clients wait for the first list; everything that can wait comes after it.
+  let told = false
   const tell = async (): Promise<void> => {
+    if (told) return
+    told = true
     const { bannerText, factsOf } = await import('./banner.ts')
     io.stderr(bannerText(factsOf(app), io.input.isTTY ? { ...io.self, config: config.file } : undefined))
     await follow()
   }
+  // Clients wait for the first list, so everything that can wait comes after it; a client that calls without a list,
+  // or lists in the newer protocol, is given time for its first answers.
+  const tellSoon = (): void => void tell().catch((error: unknown) => app.log.error('after the first list', { error }))
+  let cancel: () => void = () => undefined
   const connection = serveOnStdio({
     host: app.server,
     clock: systemClock,
     input: io.input,
     output: io.claimOutput(),
-    onListed: () => void tell().catch((error: unknown) => app.log.error('after the first list', { error })),
+    onListed: tellSoon,
   })
   let spoke = false
   io.input.once('data', () => {
     spoke = true
+    cancel = systemClock.after(UNLISTED_MS, tellSoon)
   })
   await Promise.race([connection.closed, stopped(io)])
+  cancel()
   connection.close()
   if (!spoke && args.values.stdio !== true && !io.stop.aborted)
     io.stderr(

@@ -50,7 +50,6 @@ function readQuery(input: Readonly<Record<string, unknown>>): string {
   const list = Array.isArray(given) && given.every((one) => typeof one === 'string')
   const query = text(list ? { query: given.join('\n') } : input, 'query', 'search_tools', QUERIES * (QUERY_CHARS + 2))
   const lines = query.split('\n').filter((line) => line.trim() !== '')
-  if (query.length <= QUERY_CHARS) return query
   if (lines.length > QUERIES) throw invalid('search_tools', `query: at most ${QUERIES} lines (${lines.length} given)`)
   const long = lines.find((line) => line.length > QUERY_CHARS)
   if (long !== undefined)

@@ -4,6 +4,21 @@ import type { EmbedderPlaces } from './embedders/choose.ts'
 import type { SearchSettings } from './options.ts'
 import type { SemanticDocument, SemanticLane, SemanticOptions, SemanticStatus } from './semantic.ts'
 
+/**
+ * `search.embedder` as people and logs may see it: of an address only scheme, host and port, because a user, a password,
+ * a path and a query may all hold secrets; nothing of one in which a password cannot be told from the host.
+ */
+export function shownEmbedder(embedder: string): string {
+  const kind = 'openai:'
+  if (!embedder.startsWith(kind)) return embedder
+  const [, address = '', rest = ''] = /^([^?#]*)(.*)$/s.exec(embedder.slice(kind.length)) ?? []
+  // A password may hold an unescaped "@" or "/", so it ends at the last "@"; one that begins a part of a path is of the path.
+  const bare = address.replace(/^(https?:\/\/)(?:.*[^/])?@/i, '$1')
+  if (rest.includes('@') || !URL.canParse(bare)) return `${kind}…`
+  const { protocol, host } = new URL(bare)
+  return `${kind}${protocol}//${host}`
+}
+
 /** The lane of the optional model that the settings ask for; undefined where they ask for none. */
 export function laneFor(
   settings: SearchSettings,
@@ -13,7 +28,7 @@ export function laneFor(
   const { embedder } = settings
   if (embedder === 'embedded' || embedder === 'none') return undefined
   return deferLane({
-    label: embedder.replace(/\/\/[^/@]*@/, '//'),
+    label: shownEmbedder(embedder),
     log: options.log,
     ...(options.onChange && { onChange: options.onChange }),
     async load() {
@@ -22,14 +37,14 @@ export function laneFor(
         import('./semantic.ts'),
       ])
       const source = embedderFor(settings, places)
-      if (!source) throw new PegboardError('E_CONFIG_INVALID', `There is no embedder "${embedder}".`)
+      if (!source) throw new PegboardError('E_CONFIG_INVALID', `There is no embedder "${shownEmbedder(embedder)}".`)
       return createSemanticLane({ ...options, source })
     },
   })
 }
 
 export interface DeferredOptions {
-  /** As in the configuration. */
+  /** What status and log call it. */
   readonly label: string
   /** Imports and makes the lane; asked once, when there is something to embed. */
   readonly load: () => Promise<SemanticLane>

@@ -82,7 +82,8 @@ export interface ToolSearch {
   /** Does that work ahead of the first query, a few milliseconds at a time, and keeps the result in the store. */
   warm(): Promise<void>
   /**
-   * The best matches, best first; empty when nothing is relevant. Several queries, one a line, share the answer evenly.
+   * The best matches, best first; empty when nothing is relevant. Several queries, one a line, share the answer evenly,
+   * and it has room for one tool each, whatever `limit` says.
    * Never throws on any query.
    */
   query(query: string, options: ToolQueryOptions): Promise<ToolAnswer>
@@ -194,7 +195,8 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     const count = Math.max(CANDIDATES, asked.limit)
     const matches = corpus.lexical.search(query, { limit: count, accept })
     const table = asked.lanes === 'lexical' ? undefined : corpus.table()
-    const vector = table?.query(query)
+    const meant = table ? asMeant(query, matches.corrections, table) : query
+    const vector = table?.query(meant)
     const slots = new Set<number>()
     const exact = new Set<number>()
     for (const { slot, exactName } of matches.hits) {
@@ -206,7 +208,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     for (const { slot } of near ?? []) slots.add(slot)
     const list = [...slots]
     const cosines = vector ? corpus.vectors.cosines(list, vector) : undefined
-    const cover = table && asked.lanes !== 'vector' ? coverOf(table, query, list) : undefined
+    const cover = table && asked.lanes !== 'vector' ? coverOf(table, meant, list) : undefined
     const externals = external && semantic ? semantic.index?.cosines(list, external) : undefined
     let best = 0
     for (const slot of list) if (!exact.has(slot)) best = Math.max(best, matches.scoreOf(slot))
@@ -274,10 +276,12 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       const lines = query.slice(0, TEXT_CAP).split(/\r?\n/)
       const queries = [...new Set(lines.map((line) => line.trim()).filter(Boolean))].slice(0, QUERIES_CAP)
       if (queries.length <= 1) return one(queries[0] ?? '', asked)
-      const answers = await Promise.all(queries.map((each) => one(each, asked)))
+      // Nobody asks something to get no answer to it.
+      const limit = Math.max(asked.limit, queries.length)
+      const answers = await Promise.all(queries.map((each) => one(each, { ...asked, limit })))
       const unanswered = queries.filter((_, at) => answers[at]?.hits.length === 0)
       return {
-        hits: inTurn(answers, asked.limit),
+        hits: inTurn(answers, limit),
         ranking: answers[0]?.ranking ?? 'keyword',
         ...(unanswered.length > 0 ? { unanswered } : {}),
       }
@@ -291,6 +295,13 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       await semantic?.close()
     },
   }
+}
+
+/** The query with words that neither the catalogue nor the model knows put right. */
+function asMeant(query: string, corrections: ReadonlyMap<string, string>, table: EmbeddingTable): string {
+  let meant = query
+  for (const [word, other] of corrections) if (!table.knows(word)) meant = meant.toLowerCase().replaceAll(word, other)
+  return meant
 }
 
 /**

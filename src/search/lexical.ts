@@ -35,6 +35,8 @@ export interface LexicalMatches {
   coverageOf(slot: number): number
   /** The query's words that the slot's document has in some form, lower case and without accents. Until the next search. */
   termsOf(slot: number): readonly string[]
+  /** By unknown word of the query: the known one that was probably meant. */
+  readonly corrections: ReadonlyMap<string, string>
   /** How many content words the query has. */
   readonly queryWords: number
   /** Those that no document has in any form. */
@@ -162,6 +164,8 @@ interface Plan {
   readonly stems: readonly number[]
   readonly unknown: readonly string[]
   readonly known: number
+  /** Unknown words that were taken for others. */
+  readonly corrections: Map<string, string>
   /** The raw score of a document saying everything, endlessly often. */
   readonly ideal: number
 }
@@ -227,7 +231,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
   let stamp = 0
   /** By stem: 1 when the query has it. */
   let asked = new Uint8Array()
-  let plan: Plan = { terms: [], stems: [], unknown: [], known: 0, ideal: 1 }
+  let plan: Plan = { terms: [], stems: [], unknown: [], known: 0, corrections: new Map(), ideal: 1 }
   const groups = new Map<number, Group>()
 
   const corrector = createCorrector({
@@ -473,6 +477,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     const terms = new Map<string, Term>()
     const stems: number[] = []
     const unknown: string[] = []
+    const corrections = new Map<string, string>()
     let ideal = 0
     let knownRarity = 0
     let allRarity = 0
@@ -506,6 +511,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
               return isSeen([piece], accept) ? documentsOf(piece) : 0
             })
         for (const piece of pieces ?? []) wantWord(vocabulary.termsOf(piece), RANKING.respelt)
+        if (pieces) corrections.set(word.word, pieces.join(' '))
       }
       if (!known) unknown.push(word.word)
       for (const { stem } of word.parts) stems.push(dictionary.find(stem))
@@ -526,6 +532,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
       stems: stems.filter((stem) => stem >= 0),
       unknown,
       known: allRarity > 0 ? knownRarity / allRarity : 0,
+      corrections,
       ideal,
     }
   }
@@ -685,7 +692,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
   }
 
   /** Terms for words that no document has, taken for beginnings or misspellings of words that some have. */
-  function guesses({ unknown }: Plan, accept: (slot: number) => boolean): Term[] {
+  function guesses({ unknown, corrections }: Plan, accept: (slot: number) => boolean): Term[] {
     if (unknown.length === 0 || unknown.length > RANKING.maxGuessedWords) return []
     return unknown.flatMap((word) =>
       corrector
@@ -693,11 +700,10 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
         .map(({ word: text, closeness }) => ({ text, closeness, guess: dictionary.find(text) }))
         .filter(({ guess }) => isSeen([guess], accept))
         .slice(0, RANKING.guessesPerWord)
-        .map(({ text, closeness, guess }) => ({
-          words: [guess],
-          source: text,
-          worth: closeness * rarity(documentsOf(guess)),
-        })),
+        .map(({ text, closeness, guess }) => {
+          if (!corrections.has(word)) corrections.set(word, text)
+          return { words: [guess], source: text, worth: closeness * rarity(documentsOf(guess)) }
+        }),
     )
   }
 
@@ -727,6 +733,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
       scoreOf: (slot) => (named.includes(slot) ? 1 : states[slot] ? boosted(slot) : 0),
       coverageOf,
       termsOf: (slot) => matchedWords(slot, queryWords, looked),
+      corrections: plan.corrections,
       queryWords: queryWords.length,
       unknownWords: plan.unknown,
       known: plan.known,

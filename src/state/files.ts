@@ -1,5 +1,5 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** JSON documents kept as files, one a key, written whole or not at all. */
@@ -34,8 +34,20 @@ const temporaryOf = (file: string): string => `${file}.${process.pid}-${++writes
 function replace(dir: string, file: string, content: string | Uint8Array): void {
   mkdirSync(dir, DIRECTORY)
   const temporary = temporaryOf(file)
-  writeFileSync(temporary, content, FILE)
-  renameSync(temporary, file)
+  try {
+    writeFileSync(temporary, content, FILE)
+    renameSync(temporary, file)
+  } catch (error) {
+    discard(temporary)
+    throw error
+  }
+}
+
+/** What went wrong before is what is told, not that this fails, too. */
+function discard(temporary: string): void {
+  try {
+    rmSync(temporary, { force: true })
+  } catch {}
 }
 
 const isAbsent = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
@@ -102,8 +114,13 @@ export function createBytesStore(dir: string, onError: (error: unknown) => void 
       try {
         await mkdir(dir, DIRECTORY)
         const temporary = temporaryOf(file)
-        await writeFile(temporary, bytes, FILE)
-        await rename(temporary, file)
+        try {
+          await writeFile(temporary, bytes, FILE)
+          await rename(temporary, file)
+        } catch (error) {
+          await rm(temporary, { force: true }).catch(() => undefined)
+          throw error
+        }
       } catch (error) {
         onError(error)
       }

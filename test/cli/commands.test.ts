@@ -14,6 +14,10 @@ beforeAll(() => {
     'mcp.config.json': { modules: { notes: { constraints: { blocked_actions: ['nothing_*'] } } } },
     'modules/notes.mjs': notesModule,
     'words.json': { modulesDir: 'modules', search: { embedder: 'none' } },
+    'secret-search.json': {
+      modulesDir: 'modules',
+      search: { embedder: 'openai:http://me:s3@cret@127.0.0.1:1/s3?key=cret' },
+    },
     'broken-search.json': { modulesDir: 'modules', search: { embedder: 'openai:http://127.0.0.1:1/v1' } },
     'strict.json': {
       modulesDir: 'modules',
@@ -98,9 +102,16 @@ describe('search', () => {
     )
     expect(code).toBe(0)
     expect(err).toContain(
-      'pegboard: warning: openai:http://127.0.0.1:1/v1 is unavailable: search.embedder "openai:…" needs',
+      'pegboard: warning: openai:http://127.0.0.1:1 is unavailable: search.embedder "openai:…" needs',
     )
     expect(out).toContain('notes.add')
+  })
+
+  it('warns without the password, path and query of an address', async () => {
+    const { err } = await run('search', 'keep a note', '--config', 'secret-search.json', '--lanes', 'lexical')
+    expect(err).toContain('pegboard: warning: openai:http://127.0.0.1:1 is unavailable: ')
+    expect(err).not.toContain('s3')
+    expect(err).not.toContain('cret')
   })
 })
 

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { linkSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { embeddingsServer } from '../search/embedders/server.ts'
@@ -33,6 +33,7 @@ beforeAll(() => {
     'bad.jsonl': '{"id": "t1", "name": "x"}\n{oops\n',
     'unlabelled.jsonl': '{"id": "q1", "query": "x"}\n',
     'odd.jsonl': lines({ id: 'q1', query: 'read a file', relevant: ['t1', 't9'] }),
+    'empty.jsonl': '\n \n',
     'twice.jsonl': lines(readFile, sendMail, readFile),
   })
 })
@@ -90,6 +91,57 @@ describe('eval', () => {
     expect(JSON.parse(row ?? '')).toMatchObject({ set: 'one', id: 'q1', relevant: ['t1'], ranks: [1] })
     const none = await pegboard(at.dir, 'eval', '--dir', 'sets/one', '--per-query', 'nowhere/rows.jsonl')
     expect(none.err).toMatch(/^pegboard: E_NOT_FOUND: nowhere\/rows\.jsonl cannot be written/)
+  })
+
+  it('refuses to write that over a file it reads, under any of its names', async () => {
+    symlinkSync('queries.jsonl', join(at.dir, 'symlink.jsonl'))
+    linkSync(join(at.dir, 'pool.jsonl'), join(at.dir, 'link.jsonl'))
+    writeFileSync(join(at.dir, 'words.json'), '{"search":{"embedder":"none"}}')
+    const inputs = [
+      ['tools.jsonl', 'tools.jsonl'],
+      ['./sets/../queries.jsonl', 'queries.jsonl'],
+      ['symlink.jsonl', 'queries.jsonl'],
+      ['link.jsonl', 'pool.jsonl'],
+      ['sets/two/queries.jsonl', 'sets/two/queries.jsonl'],
+      ['words.json', 'words.json'],
+    ] as const
+    for (const [target, input] of inputs) {
+      const before = readFileSync(join(at.dir, input), 'utf8')
+      const files = [...PRODUCT, '--dir', 'sets', '--pool', 'pool.jsonl', '--config', 'words.json']
+      const { code, out, err } = await pegboard(at.dir, 'eval', ...files, '--per-query', target)
+      expect([code, out], target).toEqual([2, ''])
+      expect(err).toContain(`--per-query ${target} would be written over `)
+      expect(err).toContain(`${input}, which eval reads`)
+      expect(readFileSync(join(at.dir, input), 'utf8')).toBe(before)
+    }
+    const pooled = [...PRODUCT, '--pool', 'sets', '--per-query', 'sets/distractors/tools.jsonl']
+    expect((await pegboard(at.dir, 'eval', ...pooled)).err).toContain('sets/distractors/tools.jsonl, which eval reads')
+  })
+
+  it('refuses a file of tools or queries with nothing in it, by name', async () => {
+    const told = async (...argv: string[]) => {
+      const { code, out, err } = await pegboard(at.dir, 'eval', ...argv)
+      expect([code, out]).toEqual([1, ''])
+      return err
+    }
+    expect(await told('--tools', 'empty.jsonl', '--queries', 'queries.jsonl')).toMatch(
+      /^pegboard: E_VALIDATION: empty\.jsonl has no tools\./,
+    )
+    expect(await told('--tools', 'tools.jsonl', '--queries', 'empty.jsonl')).toMatch(
+      /^pegboard: E_VALIDATION: empty\.jsonl has no queries\./,
+    )
+    expect(await told(...PRODUCT, '--pool', 'empty.jsonl')).toMatch(
+      /^pegboard: E_VALIDATION: empty\.jsonl has no tools\./,
+    )
+  })
+
+  it('names another model without the secrets in its address', async () => {
+    const address = 'openai:http://me:s3@cret@127.0.0.1:1/s3?key=cret'
+    const { code, err } = await pegboard(at.dir, 'eval', '--dir', 'sets/one', '--embedder', address)
+    expect(code).toBe(1)
+    expect(err).toContain('pegboard: E_UPSTREAM_UNAVAILABLE: openai:http://127.0.0.1:1: ')
+    expect(err).not.toContain('s3')
+    expect(err).not.toContain('cret')
   })
 
   it('ranks by one lane when asked', async () => {

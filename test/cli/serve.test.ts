@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as breath } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { run } from '../../src/cli/run.ts'
 import { StreamTransport } from '../client.ts'
 import { folder, notesModule, terminal } from './terminal.ts'
@@ -19,6 +20,14 @@ afterAll(() => at.remove())
 const newClient = (): Client => new Client({ name: 'test', version: '1' })
 const names = async (client: Client): Promise<string[]> => (await client.listTools()).tools.map(({ name }) => name)
 
+const lateModule = `
+export default {
+  name: 'late',
+  description: 'Comes later.',
+  tools: { ping: { description: 'Says pong.', effect: 'read', input: { type: 'object', properties: {} }, run: () => 'pong' } },
+}
+`
+
 describe('serve', () => {
   it('speaks stdio when no person is at the terminal, until the client leaves', async () => {
     const { io, input, output, err, out } = terminal(at.dir, false)
@@ -30,6 +39,30 @@ describe('serve', () => {
     expect(err()).toMatch(/\d+ tools in \d+ categor(y|ies), shown in direct mode: /)
     expect(err()).toContain('Not loaded: bad.mjs:1: not today')
     expect(out()).toBe('')
+    await client.close()
+    expect(await served).toBe(0)
+  })
+
+  it('follows the files and indexes for a client that never lists, two seconds after its first request', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { io, input, output, err } = terminal(at.dir, false)
+    const served = run(['serve', '--config', 'mcp.config.json'], io)
+    const client = newClient()
+    await client.connect(new StreamTransport(output, input) as never)
+    const failed = async () => (await client.callTool({ name: 'late__ping', arguments: {} })).isError ?? false
+    vi.advanceTimersByTime(1_900)
+    await breath(50)
+    expect(err()).not.toContain('Pegboard serves on stdio.')
+    vi.advanceTimersByTime(100)
+    vi.useRealTimers()
+    await vi.waitFor(() => expect(err()).toContain('Pegboard serves on stdio.'), { timeout: 5_000 })
+    writeFileSync(join(at.dir, 'modules/late.mjs'), lateModule)
+    await vi.waitFor(async () => expect(await failed()).toBe(false), { timeout: 5_000, interval: 100 })
+    // The list comes late, and starts nothing a second time.
+    expect(await names(client)).toContain('late__ping')
+    await breath(50)
+    expect(err().split('Pegboard serves on stdio.')).toHaveLength(2)
     await client.close()
     expect(await served).toBe(0)
   })

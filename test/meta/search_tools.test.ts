@@ -1,7 +1,8 @@
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { localCaller } from '../../src/core/context.ts'
-import { startApp } from '../app.ts'
+import { answerOf, startApp } from '../app.ts'
+import { connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
 
 it('the five tools take at most 300 tokens, with ten categories behind them', async () => {
@@ -15,4 +16,30 @@ it('the five tools take at most 300 tokens, with ten categories behind them', as
     .map(({ name, description, inputSchema }) => ({ name, description, inputSchema }))
   expect(shown).toHaveLength(5)
   expect(countTokens(JSON.stringify(shown))).toBeLessThanOrEqual(300)
+})
+
+describe('several needs, one a line', () => {
+  const start = async () => {
+    const { app } = await startApp({ exposure: { mode: 'discovery' }, search: { embedder: 'none' } })
+    const client = await connectTo(app)
+    return async (args: Record<string, unknown>) =>
+      answerOf(await client.callTool({ name: 'search_tools', arguments: args }))
+  }
+
+  it('are eight at most, however short', async () => {
+    const search = await start()
+    const lines = ['read', 'write', 'list', 'find', 'move', 'copy', 'delete', 'create', 'search']
+    const message = 'Invalid params for search_tools: query: at most 8 lines (9 given).'
+    for (const query of [lines.join('\n'), lines, lines.map((line) => line.padEnd(100)).join('\n\n')])
+      expect((await search({ query })).error).toMatchObject({ code: 'E_VALIDATION', message })
+    expect((await search({ query: `\n${lines.slice(0, 8).join('\n\n')}\n` })).count).toBeGreaterThan(0)
+  })
+
+  it('each get a tool, however few are asked for', async () => {
+    const search = await start()
+    const query = 'read a file\nfind files by name\nsearch the text of files'
+    const { tools, count } = await search({ query, max_results: 1 })
+    const names = tools.map(({ name }: { readonly name: string }) => name)
+    expect([count, names]).toEqual([3, ['filesystem.read', 'filesystem.find', 'filesystem.grep']])
+  })
 })

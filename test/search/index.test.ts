@@ -146,6 +146,13 @@ describe('several queries, one a line', () => {
     expect(found).toEqual(['weather.forecast', 'filesystem.read', 'telegram.send'])
   })
 
+  it('are each answered, however few tools are asked for', async () => {
+    const { search } = await warmOf()
+    const found = await idsOf(search, 'weather forecast\nread a file\nsend a telegram message', { limit: 1 })
+    expect(found).toEqual(['weather.forecast', 'filesystem.read', 'telegram.send'])
+    expect(await idsOf(search, 'read a file\n\n read a file', { limit: 1 })).toEqual(['filesystem.read'])
+  })
+
   it('name a tool once, and are eight at most', async () => {
     const { search } = await warmOf()
     const same = await idsOf(search, 'weather forecast\nforecast for a city', { limit: 5 })

@@ -81,6 +81,14 @@ describe('the search model that is shipped', () => {
     expect(percent(ndcg)).toBeGreaterThanOrEqual(BUNDLED.ndcg10 - POINT)
   })
 
+  it('understands misspelt words of the catalogue', async () => {
+    const { app } = await startApp({}, undefined, { table: embeddedTable })
+    await app.indexed()
+    const best = async (query: string) => (await app.search(query, localCaller, 2)).hits.map(({ id }) => id)
+    expect(await best('serch filez by patern')).toContain('filesystem.find')
+    expect((await best('greeet someone')).sort()).toEqual(['hello.greet_many', 'hello.say_hello'])
+  })
+
   it('answers no more of sixty queries that no tool answers than when it was made', async () => {
     const { noMatch } = await reportOf(table, tools, linesOf<EvalQuery>(labelled('no-match')))
     expect(noMatch).toEqual({ queries: 60, answered: expect.any(Number) })

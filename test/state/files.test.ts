@@ -1,4 +1,4 @@
-import { readdirSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { createBytesStore, createFileStore } from '../../src/state/files.ts'
@@ -52,4 +52,16 @@ it('tells of bytes that cannot be kept or read, and goes on', async () => {
   expect([store.get('a'), await store.load('a')]).toEqual([undefined, undefined])
   expect(errors).toHaveLength(4)
   expect(() => store.set('../x', Uint8Array.of(1))).toThrow('illegal key')
+})
+
+it('leaves no temporary file behind when a document cannot take its place', async () => {
+  const dir = temporaryFolder()
+  for (const name of ['a.json', 'a.bin']) mkdirSync(join(dir, name))
+  const errors: unknown[] = []
+  createFileStore(dir, (error) => errors.push(error)).set('a', 1)
+  const bytes = createBytesStore(dir, (error) => errors.push(error))
+  bytes.set('a', Uint8Array.of(1))
+  await bytes.save('a', Uint8Array.of(1))
+  expect(readdirSync(dir).sort()).toEqual(['a.bin', 'a.json'])
+  expect(errors).toHaveLength(3)
 })

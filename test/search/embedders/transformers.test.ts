@@ -183,16 +183,16 @@ describe('a model that cannot be had', () => {
     const locate = fakePackage(`${WORKING}
       export async function pipeline(_task, _model, { progress_callback }) {
         for (let loaded = 1; loaded <= 8; loaded++) {
-          await new Promise((resolve) => setTimeout(resolve, 250))
+          await new Promise((resolve) => setTimeout(resolve, 560))
           progress_callback({ status: 'progress', file: 'model.onnx', loaded, total: 8 })
         }
         return answer
       }
     `)
-    await load({ model: 'org/name', locate, options: { loadTimeoutMs: 1_500 } }, progress)
+    await load({ model: 'org/name', locate, options: { loadTimeoutMs: 4_000 } }, progress)
     expect(progress.map(({ loaded }) => loaded)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
     expect(progress[0]).toEqual({ file: 'model.onnx', loaded: 1, total: 8 })
-  })
+  }, 20_000)
 
   it('stops loading when it is no longer wanted', async () => {
     const stop = new AbortController()
