@@ -178,9 +178,11 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     }
     if (catchUp(first ? FIRST_SLICE_MS : QUERY_SLICE_MS) || behind) return
     behind = true
-    void warm().finally(() => {
-      behind = false
-    })
+    warm()
+      .catch((error: unknown) => log.error('indexing failed', { error }))
+      .finally(() => {
+        behind = false
+      })
   }
 
   function coverOf(table: EmbeddingTable, query: string, slots: readonly number[]) {

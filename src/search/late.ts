@@ -1,5 +1,6 @@
 import type { LexicalIndex } from './lexical.ts'
 import { piecesOf } from './pieces.ts'
+import { withRoom } from './sections.ts'
 import type { EmbeddingTable } from './table.ts'
 import { STOP_WORDS, stemOf } from './tokenize.ts'
 
@@ -32,15 +33,14 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
   /** The place of a stem that has none yet. */
   function newPlace(stem: number): number {
     if (stem >= addresses.length) {
-      const longer = Math.max(1024, stem * 2)
-      addresses = grown(addresses, longer)
-      places = grown(places, longer)
+      addresses = withRoom(addresses, stem + 1)
+      places = withRoom(places, stem + 1)
     }
     if (addresses[stem] === 0) addresses[stem] = table.addressOf(index.stemText(stem), true)
     if (count >= distinct.length) {
-      distinct = grown(distinct, count * 2)
-      stems = grown(stems, count * 2)
-      cosines = grown(cosines, count * 2)
+      distinct = withRoom(distinct, count + 1)
+      stems = withRoom(stems, count + 1)
+      cosines = withRoom(cosines, count + 1)
     }
     distinct[count] = addresses[stem] as number
     stems[count] = stem
@@ -59,7 +59,7 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
       let used = 0
       count = 0
       for (let at = 0; at < slots.length; at++) {
-        if (used + TOOL_STEMS_CAP > flat.length) flat = grown(flat, flat.length * 2)
+        flat = withRoom(flat, used + TOOL_STEMS_CAP)
         const end = used + index.copyStems(slots[at] as number, flat, used, TOOL_STEMS_CAP)
         let ofName = 0
         for (; used < end; used++) {
@@ -123,10 +123,4 @@ function stemsOf(query: string): Set<string> {
     if (stems.size >= QUERY_STEMS_CAP) break
   }
   return stems
-}
-
-function grown<T extends Int32Array | Float32Array>(array: T, length: number): T {
-  const longer = new (array.constructor as new (length: number) => T)(length)
-  longer.set(array)
-  return longer
 }
