@@ -13,13 +13,29 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   catalog: ['core'],
   search: ['core', 'catalog', 'state'],
   loader: ['core', 'catalog'],
-  upstream: ['core', 'policy', 'catalog', 'state'],
+  trust: ['core', 'state'],
+  upstream: ['core', 'policy', 'catalog', 'state', 'trust'],
+  openapi: ['core', 'policy', 'catalog'],
   view: ['core', 'policy', 'catalog'],
   exec: ['core', 'policy', 'catalog', 'view', 'state'],
   meta: ['core', 'catalog', 'search', 'view', 'exec'],
   server: ['core', 'catalog', 'view', 'exec', 'meta'],
   // Option schemas only; the rule below holds it to that.
-  config: ['core', 'state', 'policy', 'catalog', 'search', 'loader', 'upstream', 'view', 'exec', 'meta', 'server'],
+  config: [
+    'core',
+    'state',
+    'policy',
+    'catalog',
+    'search',
+    'loader',
+    'trust',
+    'upstream',
+    'openapi',
+    'view',
+    'exec',
+    'meta',
+    'server',
+  ],
 }
 
 function filesBelow(dir: string): string[] {

@@ -23,6 +23,34 @@ export interface HttpTarget {
   readonly headers: Readonly<Record<string, string>>
 }
 
+/** What the operator says of one tool of a server, by the server's own name for it. */
+export interface ToolOverride {
+  /** Takes the place of the server's name for it; the prefix still comes before. */
+  readonly rename?: string
+  /** Takes the place of its description. */
+  readonly describe?: string
+  /** Other names it is found and called by. */
+  readonly alias: readonly string[]
+  /** Id of a tool that this one stands in for: the other is hidden while this one is available. */
+  readonly replaces?: string
+  readonly timeoutMs?: number
+}
+
+/** How we get tokens for a remote server. Absent: only its `headers`, and OAuth when the server asks for it. */
+export interface AuthSettings {
+  /** `none` never starts a login, whatever the server says. */
+  readonly type: 'oauth' | 'client-credentials' | 'none'
+  readonly clientId?: string
+  readonly clientSecret?: string
+  /** URL of a client-id metadata document, sent as the client id where the authorization server takes one. */
+  readonly clientMetadataUrl?: string
+  readonly scopes: readonly string[]
+  /** Port of the loopback redirect; default any free one. */
+  readonly redirectPort?: number
+  /** Every principal logs in for itself, and calls run with its own tokens. */
+  readonly perPrincipal: boolean
+}
+
 /** One MCP server as the rest of upstream/ reads it. */
 export interface ServerSettings {
   readonly target: StdioTarget | HttpTarget
@@ -39,11 +67,55 @@ export interface ServerSettings {
   readonly summary?: string
   /** Which requests of the server reach the caller; the others are refused. */
   readonly relay: readonly Ask[]
+  /** `lazy`: when first used; `background`: soon after the first list; `eager`: at once. The last two stay connected. */
+  readonly start: 'lazy' | 'background' | 'eager'
+  /** A lazy server that nobody used for so long is stopped; 0 never. */
+  readonly idleStopMs: number
+  /** Calls of it running at once, and waiting for that. */
+  readonly maxConcurrent: number
+  readonly maxQueued: number
+  /** `review`: new and changed tools wait for a person; `first-use`: those of the first look are taken; `always`: all. */
+  readonly trust: 'review' | 'first-use' | 'always'
+  /** Whether the address may be private or plain http. */
+  readonly allowPrivate: boolean
+  readonly auth?: AuthSettings
+  readonly tools: Readonly<Record<string, ToolOverride>>
 }
 
 const ASKS = ['elicitation', 'sampling', 'roots'] as const
 const scalar = z.union([z.string(), z.number(), z.boolean()]).transform(String)
 const names = z.array(z.string())
+
+const toolOverride = z.strictObject({
+  rename: z.string().min(1).max(64).optional().describe('Name instead of the one the server gives.'),
+  describe: z.string().min(1).optional().describe('Description instead of the one the server gives.'),
+  alias: z
+    .union([z.string(), names])
+    .transform((given) => (typeof given === 'string' ? [given] : given))
+    .optional()
+    .describe('Other names it is found and called by.'),
+  replaces: z.string().optional().describe('Tool that is hidden while this one is available, such as "web.fetch_url".'),
+  timeoutMs: z
+    .int()
+    .min(100)
+    .max(600_000)
+    .optional()
+    .describe('Longest a call of this tool may take, in milliseconds.'),
+})
+
+const authSchema = z.looseObject({
+  type: z.enum(['oauth', 'client-credentials', 'none']).optional().describe('How to get tokens; default oauth.'),
+  clientId: z.string().optional().describe('Client registered beforehand; default is to register when asked to.'),
+  clientSecret: z.string().optional().describe('Its secret; write ${env:NAME}.'),
+  clientMetadataUrl: z.url().optional().describe('Client-id metadata document to present instead of registering.'),
+  scopes: z
+    .union([z.string(), names])
+    .transform((given) => (typeof given === 'string' ? given.split(/\s+/).filter(Boolean) : given))
+    .optional()
+    .describe('Scopes to ask for; default what the server names.'),
+  redirectPort: z.int().min(1).max(65_535).optional().describe('Port the browser comes back to; default a free one.'),
+  perPrincipal: z.boolean().optional().describe('Every principal logs in for itself.'),
+})
 
 /** One entry of `mcpServers`, as Claude Desktop, Cursor and VS Code write it, with Pegboard's own keys beside. */
 export const serverSchema = z.looseObject({
@@ -75,6 +147,34 @@ export const serverSchema = z.looseObject({
   timeoutMs: z.int().min(100).max(600_000).optional().describe('Longest a call may take, in milliseconds.'),
   trustHints: z.boolean().optional().describe('Believe readOnlyHint and the like even where the name says otherwise.'),
   relay: z.array(z.enum(ASKS)).optional().describe('What the server may ask the caller: elicitation, sampling, roots.'),
+  start: z
+    .enum(['lazy', 'background', 'eager'])
+    .optional()
+    .describe(
+      'When it is started: lazy (when used; the default), background (after the first list) or eager (at once).',
+    ),
+  idleStopMs: z
+    .int()
+    .min(0)
+    .optional()
+    .describe('A lazy server unused for so long is stopped; 0 never. Default 300000.'),
+  maxConcurrent: z.int().min(1).optional().describe('Calls of it running at once; default 32.'),
+  maxQueued: z.int().min(0).optional().describe('Calls waiting for that; more are refused. Default 256.'),
+  trust: z
+    .union([z.enum(['review', 'first-use', 'always']), z.boolean()])
+    .optional()
+    .describe(
+      'review: new and changed tools wait for `pegboard review`; first-use (default): changed ones; always: none.',
+    ),
+  allowPrivate: z.boolean().optional().describe('false refuses an address that is not https and public. Default true.'),
+  allow_private: z.boolean().optional().describe('The same as allowPrivate.'),
+  auth: authSchema.optional().describe('How to get tokens for a remote server.'),
+  tools: z
+    .union([z.record(z.string(), toolOverride), names])
+    .optional()
+    .describe(
+      "By the server's name of a tool: rename, describe, alias, replaces, timeoutMs. A list is the same as allow.",
+    ),
   summary: z.string().optional().describe('One line about the server, shown with its category.'),
   description: z.string().optional().describe('The same as summary.'),
 })
@@ -85,7 +185,6 @@ type Entry = z.infer<typeof serverSchema>
 const FOREIGN = new Set([
   'alwaysAllow',
   'autoApprove',
-  'auth',
   'dev',
   'gallery',
   'icon',
@@ -95,8 +194,6 @@ const FOREIGN = new Set([
   'oauth',
   'sandboxEnabled',
   'timeout',
-  'tools',
-  'trust',
   'version',
   'watchPaths',
 ])
@@ -133,6 +230,7 @@ export function parseServer(
       ...(entry.allowed_actions ?? []),
       ...(entry.includeTools ?? []),
       ...(entry.enabledTools ?? []),
+      ...(Array.isArray(entry.tools) ? entry.tools : []),
     ],
     deny: [
       ...(entry.deny ?? []),
@@ -142,10 +240,48 @@ export function parseServer(
     ],
     trustHints: entry.trustHints ?? false,
     relay: entry.relay ?? ASKS,
+    start: entry.start ?? 'lazy',
+    idleStopMs: entry.idleStopMs ?? 300_000,
+    maxConcurrent: entry.maxConcurrent ?? 32,
+    maxQueued: entry.maxQueued ?? 256,
+    // Another client's `trust: true` is about its own prompts.
+    trust: typeof entry.trust === 'string' ? entry.trust : 'first-use',
+    allowPrivate: entry.allowPrivate ?? entry.allow_private ?? true,
+    tools: overridesOf(entry.tools),
+    ...(entry.auth === undefined ? {} : { auth: authOf(entry.auth) }),
     ...(entry.timeoutMs === undefined ? {} : { timeoutMs: entry.timeoutMs }),
     ...(summary === undefined ? {} : { summary }),
   }
   return { settings, warnings }
+}
+
+function overridesOf(tools: Entry['tools']): Readonly<Record<string, ToolOverride>> {
+  if (tools === undefined || Array.isArray(tools)) return {}
+  return Object.fromEntries(
+    Object.entries(tools).map(([name, { rename, describe, alias, replaces, timeoutMs }]) => [
+      name,
+      {
+        alias: alias ?? [],
+        ...(rename === undefined ? {} : { rename }),
+        ...(describe === undefined ? {} : { describe }),
+        ...(replaces === undefined ? {} : { replaces }),
+        ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      },
+    ]),
+  )
+}
+
+function authOf(auth: NonNullable<Entry['auth']>): AuthSettings {
+  const { type, clientId, clientSecret, clientMetadataUrl, scopes, redirectPort, perPrincipal } = auth
+  return {
+    type: type ?? 'oauth',
+    scopes: scopes ?? [],
+    perPrincipal: perPrincipal ?? false,
+    ...(clientId === undefined ? {} : { clientId }),
+    ...(clientSecret === undefined ? {} : { clientSecret }),
+    ...(clientMetadataUrl === undefined ? {} : { clientMetadataUrl }),
+    ...(redirectPort === undefined ? {} : { redirectPort }),
+  }
 }
 
 const KINDS: Readonly<Record<string, 'stdio' | 'http' | 'sse'>> = {

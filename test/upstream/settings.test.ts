@@ -14,9 +14,38 @@ describe('an entry of mcpServers', () => {
         deny: [],
         trustHints: false,
         relay: ['elicitation', 'sampling', 'roots'],
+        start: 'lazy',
+        idleStopMs: 300_000,
+        maxConcurrent: 32,
+        maxQueued: 256,
+        trust: 'first-use',
+        allowPrivate: true,
+        tools: {},
       },
       warnings: [],
     })
+  })
+
+  it('says more of single tools, or lists those that are wanted', () => {
+    const { settings } = parse({
+      command: 'x',
+      tools: { get_page: { rename: 'fetch', alias: 'download', replaces: 'web.fetch_url', timeoutMs: 5_000 } },
+    })
+    expect(settings.tools).toEqual({
+      get_page: { rename: 'fetch', alias: ['download'], replaces: 'web.fetch_url', timeoutMs: 5_000 },
+    })
+    const listed = parse({ command: 'x', tools: ['get_*'] }).settings
+    expect(listed).toMatchObject({ allow: ['get_*'], tools: {} })
+  })
+
+  it('takes no orders about trust from the files of other clients', () => {
+    expect(parse({ command: 'x', trust: true })).toMatchObject({ settings: { trust: 'first-use' }, warnings: [] })
+    expect(parse({ command: 'x', trust: 'review' }).settings.trust).toBe('review')
+  })
+
+  it('says how to log in', () => {
+    const { settings } = parse({ url: 'https://h/mcp', auth: { clientId: 'me', scopes: 'read write', other: 1 } })
+    expect(settings.auth).toEqual({ type: 'oauth', clientId: 'me', scopes: ['read', 'write'], perPrincipal: false })
   })
 
   it('is read as Cursor and VS Code write it', () => {
