@@ -4,7 +4,7 @@ import { type Catalog, createCatalog, type Owner } from './catalog/catalog.ts'
 import { type Config, policySettings } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { type Clock, systemClock } from './core/clock.ts'
-import { type Caller, localCaller } from './core/context.ts'
+import { type Caller, localCaller, type Services } from './core/context.ts'
 import { messageOf } from './core/errors.ts'
 import { type Log, silentLog } from './core/log.ts'
 import { createSignal } from './core/signal.ts'
@@ -116,7 +116,12 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ...(config.search.embedder !== 'none' && { table: options.table ?? embeddedTable }),
     ...(semantic && { semantic }),
   })
+  const services: Services = {
+    // The folder of a server in the catalogue is nobody's business.
+    servers: { list: () => upstreams.status().map(({ module: _module, ...status }) => status) },
+  }
   const calls: Calls = createCalls({
+    services,
     views,
     anyTool: (id) => catalog.snapshot().byId.get(id),
     settings: config.execution,
@@ -132,6 +137,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       config.modulesDir !== undefined && sameFolder(config.modulesDir, join(own.root, 'modules')) ? [] : [own.modules],
     ...(config.modulesDir === undefined ? {} : { modulesDir: config.modulesDir }),
     autoload: config.autoload,
+    services,
     settings: config.modules,
     vars: {
       workspace: config.dirs.workspace,

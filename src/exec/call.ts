@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import type { CallContext, Caller, SentFile } from '../core/context.ts'
-import { noOrigin } from '../core/context.ts'
+import type { CallContext, Caller, SentFile, Services } from '../core/context.ts'
+import { noOrigin, noServices } from '../core/context.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure } from '../core/failure.ts'
 import { checkArguments } from '../core/guard.ts'
@@ -50,6 +50,8 @@ export interface CallsOptions {
   readonly settings: ExecutionSettings
   readonly log: Log
   readonly shared?: () => Readonly<Record<string, unknown>>
+  /** What modules may use of the host; default nothing. */
+  readonly services?: Services
 }
 
 const MAX_DEPTH = 3
@@ -191,6 +193,7 @@ export function createCalls(options: CallsOptions): Calls {
       caller: request.caller,
       callId,
       origin: noOrigin,
+      services: options.services ?? noServices,
       signal,
       // A module's own log is made once by the loader; this one only serves tools that have none.
       log,

@@ -25,6 +25,8 @@ export interface Link {
   readonly live: Connection | undefined
   /** Failures in a row; 0 while all is well. */
   readonly attempt: number
+  /** Milliseconds until it is tried again by itself; undefined when nothing is planned. */
+  readonly nextAttemptMs: number | undefined
   verdict: EraVerdict | undefined
   /** Connects after this long, unless someone needs it sooner. */
   later(waitMs: number): void
@@ -49,6 +51,7 @@ export function createLink(options: LinkOptions): Link {
   let failing = false
   let reason: string | undefined
   let cancelTimer = (): void => undefined
+  let dueAt: number | undefined
 
   const unavailable = (why: string, retryAfterMs?: number): PegboardError =>
     new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} ${why}.`, retryAfterMs === undefined ? {} : { retryAfterMs })
@@ -61,6 +64,7 @@ export function createLink(options: LinkOptions): Link {
 
   function connectNow(): Promise<Connection> {
     cancelTimer()
+    dueAt = undefined
     connecting ??= attempt().finally(() => {
       connecting = undefined
     })
@@ -126,6 +130,7 @@ export function createLink(options: LinkOptions): Link {
 
   function later(waitMs: number): void {
     cancelTimer()
+    dueAt = clock.now() + waitMs
     // The attempt reports its own failure.
     cancelTimer = clock.after(waitMs, () => void connectNow().catch(() => undefined))
   }
@@ -161,6 +166,9 @@ export function createLink(options: LinkOptions): Link {
     },
     get attempt() {
       return backoff.attempt
+    },
+    get nextAttemptMs() {
+      return dueAt === undefined ? undefined : Math.max(0, Math.round(dueAt - clock.now()))
     },
     get verdict() {
       return verdict

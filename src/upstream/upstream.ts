@@ -26,6 +26,10 @@ export interface UpstreamStatus {
   readonly tools: number
   readonly transport: 'stdio' | 'http' | 'sse'
   readonly era?: 'legacy' | 'modern'
+  /** What the server said its version is, now or when last seen. */
+  readonly version?: string
+  /** Until it is tried again by itself. */
+  readonly nextAttemptMs?: number
 }
 
 /** One MCP server as an owner in the catalogue. Connects by itself and never gives up. */
@@ -56,6 +60,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
 
   let state: OwnerState = 'configured'
   let reason: string | undefined
+  let version: string | undefined
   let listing: Listing = emptyListing
   const dirty = new Set<ListKind>()
   let refreshing = false
@@ -115,6 +120,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     const changed = state !== 'ready' || reason !== undefined
     state = 'ready'
     reason = undefined
+    version = connection.server?.version
     if (!publisher.publish(next, { state }) && changed) catalog.describe(module, { state })
     manifests?.set(key, {
       format: 1,
@@ -203,6 +209,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
       const known = isManifest(manifest) ? manifest : undefined
       link.verdict = known?.verdict
       listing = known ?? emptyListing
+      version = known?.server?.version
       state = known ? 'known' : 'configured'
       publisher.publish(listing, { state })
       link.later(known ? delayMs.known : delayMs.cold)
@@ -223,6 +230,8 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
       transport: link.live?.transport ?? settings.target.kind,
       ...(reason === undefined ? {} : { reason }),
       ...(link.verdict ? { era: link.verdict.era } : {}),
+      ...(version === undefined ? {} : { version }),
+      ...(state === 'failing' && link.nextAttemptMs !== undefined ? { nextAttemptMs: link.nextAttemptMs } : {}),
     }),
     async stop(graceMs) {
       cancelRefresh?.()
