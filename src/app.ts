@@ -21,8 +21,7 @@ import type { LoadProgress } from './search/embedder.ts'
 import { createToolSearch, type SearchSource, type SearchStatus } from './search/index.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import type { ServerHost } from './server/host.ts'
-import { createBytesStore, createFileStore } from './state/files.ts'
-import type { Manifest } from './upstream/manifest.ts'
+import { createBytesStore } from './state/files.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
@@ -151,8 +150,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     log,
     clock,
     servers: config.servers,
-    manifests: createFileStore<Manifest>(join(config.dirs.state, 'manifests'), (error) =>
-      log.warn('a manifest could not be kept', { error: messageOf(error) }),
+    manifests: createBytesStore(join(config.dirs.state, 'manifests'), (error) =>
+      log.warn('a manifest could not be kept or read', { error: messageOf(error) }),
     ),
     environment: options.env ?? {},
     clientInfo: { name: 'pegboard', version: own.version },

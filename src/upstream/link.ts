@@ -26,6 +26,8 @@ export interface Link {
   /** Failures in a row; 0 while all is well. */
   readonly attempt: number
   verdict: EraVerdict | undefined
+  /** How long the last connection took, in milliseconds. */
+  readonly startMs: number | undefined
   /** Connects after this long, unless someone needs it sooner. */
   later(waitMs: number): void
   /** A live connection, waiting for one that is on its way. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CANCELLED */
@@ -46,6 +48,7 @@ export function createLink(options: LinkOptions): Link {
   let live: Connection | undefined
   let connecting: Promise<Connection> | undefined
   let verdict: EraVerdict | undefined
+  let startMs: number | undefined
   let failing = false
   let reason: string | undefined
   let cancelTimer = (): void => undefined
@@ -70,6 +73,7 @@ export function createLink(options: LinkOptions): Link {
   async function attempt(): Promise<Connection> {
     if (!failing) become(false, reason)
     backoff.begin()
+    const began = clock.now()
     let connection: Connection | undefined
     try {
       connection = await connect({
@@ -85,6 +89,7 @@ export function createLink(options: LinkOptions): Link {
         },
       })
       verdict = { era: connection.era, transport: connection.transport, at: clock.now() }
+      startMs = clock.now() - began
       await options.opened(connection)
       if (ending.signal.aborted) throw unavailable('is stopped')
       live = connection
@@ -161,6 +166,9 @@ export function createLink(options: LinkOptions): Link {
     },
     get attempt() {
       return backoff.attempt
+    },
+    get startMs() {
+      return startMs
     },
     get verdict() {
       return verdict
