@@ -25,7 +25,7 @@ export interface ToolRecord {
   readonly text: string
   /** SHA-256 in hex of name, title, description, schemas and annotations, whatever their order. */
   readonly hash: string
-  /** 53 bits of `hash`. */
+  /** 48 bits of `hash`. */
   readonly stamp: number
 }
 

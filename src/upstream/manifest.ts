@@ -27,8 +27,10 @@ export interface Manifest {
   readonly prompts: readonly Json[]
 }
 
-/** Where manifests are kept, by `manifestKey`. `get` is asked once at start, so it should not be slow. */
+/** Where manifests are kept, by `manifestKey`. `line` is asked for at start, so it should not be slow. */
 export interface ManifestStore {
+  /** The first line, which is all that a start needs. */
+  line(key: string): Uint8Array | undefined
   get(key: string): Uint8Array | undefined
   set(key: string, bytes: Uint8Array): void
 }
@@ -49,8 +51,6 @@ interface Head extends Omit<Manifest, 'tools'> {
   readonly format: number
   readonly tools: {
     readonly names: readonly string[]
-    /** Bytes of each definition. */
-    readonly bytes: readonly number[]
     readonly listed: readonly number[]
     /** A letter a tool: by its name and annotations, and by its annotations alone. */
     readonly effects: string
@@ -64,13 +64,11 @@ interface Head extends Omit<Manifest, 'tools'> {
 
 /** A manifest as it is kept: a line of JSON for what every start needs, then a line for each tool's definition. */
 export function encodeManifest({ tools, ...rest }: Manifest): Uint8Array {
-  const texts = tools.map(({ text }) => Buffer.from(text))
   const head: Head = {
     format: FORMAT,
     ...rest,
     tools: {
       names: tools.map(({ name }) => name),
-      bytes: texts.map(({ length }) => length),
       listed: tools.map(({ listed }) => listed ?? -1),
       effects: tools.map(({ effect }) => effect[0]).join(''),
       claimed: tools.map(({ claimed }) => claimed[0]).join(''),
@@ -78,39 +76,74 @@ export function encodeManifest({ tools, ...rest }: Manifest): Uint8Array {
       mirrors: tools.flatMap(({ mirrors }, at) => (mirrors ? [at] : [])),
     },
   }
-  const newline = Buffer.of(NEWLINE)
-  return Buffer.concat([Buffer.from(JSON.stringify(head)), newline, ...texts.flatMap((text) => [text, newline])])
+  return Buffer.from([JSON.stringify(head), ...tools.map(({ text }) => text), ''].join('\n'))
 }
 
 /**
- * Reads the first line; the definitions stay bytes until someone asks for one.
+ * Reads what every start needs.
+ * @param line the first line, or more
+ * @param read gives the whole again when someone asks for a definition
  * @returns undefined for another version's manifest, which is learnt again
  * @throws Error for a damaged one
  */
-export function decodeManifest(given: Uint8Array): Manifest | undefined {
-  const bytes = Buffer.from(given.buffer, given.byteOffset, given.length)
-  const end = bytes.indexOf(NEWLINE)
-  if (end === -1) throw new Error('it is cut short')
-  const head = JSON.parse(bytes.toString('utf8', 0, end)) as Partial<Head> | null
+export function decodeManifest(
+  line: Uint8Array,
+  read: () => Uint8Array | undefined = () => line,
+): Manifest | undefined {
+  const head = headOf(asBuffer(line)) as Partial<Head> | null
   if (!isRecord(head) || head['format'] !== FORMAT) return undefined
   const { format: _format, tools, ...rest } = head as unknown as Head
   if (![rest.resources, rest.templates, rest.prompts].every(Array.isArray) || !isRecord(rest.verdict))
     throw new Error('its parts are not what they should be')
-  return { ...rest, tools: readRecords(tools, bytes, end + 1) }
+  return { ...rest, tools: readRecords(tools, createDefinitions(read)) }
+}
+
+function headOf(bytes: Buffer): unknown {
+  const end = bytes.indexOf(NEWLINE)
+  if (end === -1) throw new Error('it is cut short')
+  return JSON.parse(bytes.toString('utf8', 0, end))
+}
+
+const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+
+type Definitions = (name: string) => string
+
+/** The definitions of a server, read when the first one is asked for. By name: the manifest may be a newer one by then. */
+function createDefinitions(read: () => Uint8Array | undefined): Definitions {
+  let bytes: Buffer = Buffer.alloc(0)
+  let places: Map<string, readonly [from: number, to: number]> | undefined
+  const find = (): typeof places => {
+    const given = read()
+    if (!given) return new Map()
+    bytes = asBuffer(given)
+    let from = bytes.indexOf(NEWLINE) + 1
+    return new Map(
+      (headOf(bytes) as Head).tools.names.map((name) => {
+        const to = bytes.indexOf(NEWLINE, from)
+        const place = [from, to === -1 ? bytes.length : to] as const
+        from = place[1] + 1
+        return [name, place]
+      }),
+    )
+  }
+  return (name) => {
+    places ??= find()
+    const place = places?.get(name)
+    return place ? bytes.toString('utf8', ...place) : ''
+  }
 }
 
 interface Kept extends ToolRecord {
-  readonly bytes: Buffer
+  readonly definitions: Definitions
   readonly hashes: Buffer
-  readonly from: number
-  readonly to: number
+  /** Where its hash starts. */
   readonly at: number
 }
 
 // What a record does not have until it is asked for. On a prototype: ten thousand records share it.
 const asked: Pick<ToolRecord, 'text' | 'hash' | 'stamp'> & ThisType<Kept> = {
   get text(): string {
-    return this.bytes.toString('utf8', this.from, this.to)
+    return this.definitions(this.name)
   },
   get hash(): string {
     return this.hashes.toString('hex', this.at, this.at + HASH_BYTES)
@@ -120,37 +153,29 @@ const asked: Pick<ToolRecord, 'text' | 'hash' | 'stamp'> & ThisType<Kept> = {
   },
 }
 
-function readRecords(columns: Head['tools'], bytes: Buffer, start: number): ToolRecord[] {
-  const { names, effects, claimed, listed } = columns
-  const hashes = Buffer.from(columns.hashes, 'base64')
-  const count = names.length
+function readRecords(
+  { names, effects, claimed, listed, ...more }: Head['tools'],
+  definitions: Definitions,
+): ToolRecord[] {
+  const hashes = Buffer.from(more.hashes, 'base64')
   if (
-    [columns.bytes, listed, effects, claimed].some(({ length }) => length !== count) ||
-    hashes.length !== count * HASH_BYTES
+    [listed, effects, claimed].some(({ length }) => length !== names.length) ||
+    hashes.length !== names.length * HASH_BYTES
   )
     throw new Error('its columns differ in length')
-  const shared = Object.defineProperties(Object.create(asked), { bytes: { value: bytes }, hashes: { value: hashes } })
-  const mirrors = new Set(columns.mirrors)
-  const records: ToolRecord[] = []
-  let from = start
-  for (let n = 0; n < count; n++) {
-    const to = from + (columns.bytes[n] as number)
+  const shared: object = Object.assign(Object.create(asked), { definitions, hashes })
+  const mirrors = new Set(more.mirrors)
+  return names.map((name, n) => {
     const record = Object.create(shared)
-    record.name = names[n]
+    record.name = name
     record.effect = EFFECTS[effects[n] as string]
     record.claimed = EFFECTS[claimed[n] as string]
     record.listed = listed[n] === -1 ? undefined : listed[n]
     record.mirrors = mirrors.has(n)
     record.at = n * HASH_BYTES
-    record.from = from
-    record.to = to
-    records.push(record)
-    from = to + 1
-  }
-  if (from !== bytes.length) throw new Error('its definitions are cut short')
-  return records
+    return record
+  })
 }
 
-/** The first 53 bits of a hash: enough to see that something changed. */
-export const stampOf = (hash: Buffer, at = 0): number =>
-  (hash.readUInt32BE(at) >>> 11) * 0x100000000 + hash.readUInt32BE(at + 4)
+/** The first 48 bits of a hash: enough to see that something changed. */
+export const stampOf = (hash: Buffer, at = 0): number => hash.readUIntBE(at, 6)

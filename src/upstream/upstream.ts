@@ -130,9 +130,9 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
 
   /** What was learnt the last time. */
   function recall(): Manifest | undefined {
-    const bytes = manifests?.get(key)
+    const line = manifests?.line(key)
     try {
-      return bytes && decodeManifest(bytes)
+      return line && decodeManifest(line, () => manifests?.get(key))
     } catch (error) {
       log.warn(`what is kept about it cannot be used and is learnt again: ${messageOf(error)}`)
       return undefined

@@ -111,6 +111,7 @@ describe('what was learnt before', () => {
     const kept = new Map<string, Uint8Array>()
     return {
       kept,
+      line: (key: string) => kept.get(key),
       get: (key: string) => kept.get(key),
       set: (key: string, bytes: Uint8Array) => void kept.set(key, bytes),
     }
@@ -119,7 +120,7 @@ describe('what was learnt before', () => {
   it('is in the catalogue before any child runs, and a call does not wait for the delay', async () => {
     const manifests = keeping()
     await withServers({ s: scripted() }, async () => undefined, { manifests })
-    expect([...manifests.kept.values()].map(decodeManifest)).toMatchObject([
+    expect([...manifests.kept.values()].map((bytes) => decodeManifest(bytes))).toMatchObject([
       { verdict: { era: 'legacy', transport: 'stdio' }, server: { name: 'scripted' }, startMs: expect.any(Number) },
     ])
     const catalog = createCatalog()
@@ -164,7 +165,7 @@ describe('what was learnt before', () => {
         expect(await text('mcp_s.echo', { text: 'fine' })).toBe('fine')
         expect(logged.filter(({ message }) => String(message).includes('learnt again'))).toHaveLength(warnings)
       },
-      { manifests: { get: () => Buffer.from(bytes), set: () => undefined } },
+      { manifests: { line: () => Buffer.from(bytes), get: () => undefined, set: () => undefined } },
     ),
   )
 })

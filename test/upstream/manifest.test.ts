@@ -85,10 +85,20 @@ describe('a manifest', () => {
     expect(decodeManifest(Buffer.from('null\n'))).toBeUndefined()
   })
 
-  it('that is cut short anywhere is refused', () => {
-    const bytes = encodeManifest(manifest(SEARCH, DELETE))
-    for (let length = 0; length < bytes.length; length += 7)
+  it('whose first line is cut short is refused', () => {
+    const bytes = Buffer.from(encodeManifest(manifest(SEARCH, DELETE)))
+    for (let length = 0; length <= bytes.indexOf('\n'); length += 7)
       expect(() => decodeManifest(bytes.subarray(0, length)), `${length} bytes`).toThrow()
+  })
+
+  it('gives a definition from the whole, be it a newer one by then', () => {
+    const bytes = Buffer.from(encodeManifest(manifest(SEARCH, DELETE)))
+    const newer = encodeManifest(manifest(DELETE, { name: 'other' }, { ...SEARCH, description: 'New.' }))
+    const textsFrom = (whole: Uint8Array | undefined) =>
+      decodeManifest(bytes.subarray(0, bytes.indexOf('\n') + 1), () => whole)?.tools.map(({ text }) => text)
+    expect(textsFrom(bytes)).toEqual([JSON.stringify(SEARCH), JSON.stringify(DELETE)])
+    expect(textsFrom(newer)).toEqual([JSON.stringify({ ...SEARCH, description: 'New.' }), JSON.stringify(DELETE)])
+    expect(textsFrom(undefined)).toEqual(['', ''])
   })
 
   it('with a damaged definition still lists the tool by its name', () => {
