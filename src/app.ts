@@ -1,6 +1,6 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Catalog, createCatalog, type Owner } from './catalog/catalog.ts'
+import { type Catalog, createCatalog, type Snapshot } from './catalog/catalog.ts'
 import { type Config, policySettings } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { type Clock, systemClock } from './core/clock.ts'
@@ -9,7 +9,6 @@ import { messageOf } from './core/errors.ts'
 import { type Log, silentLog } from './core/log.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
-import type { Tool } from './core/tool.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
@@ -18,11 +17,11 @@ import { embeddedTable, ownPackage } from './package.ts'
 import { createPolicy, type Policy } from './policy/policy.ts'
 import { laneFor } from './search/deferred.ts'
 import type { LoadProgress } from './search/embedder.ts'
-import { createToolSearch, type SearchSource, type SearchStatus } from './search/index.ts'
+import { createToolSearch, type SearchStatus } from './search/index.ts'
+import { sourcesOf } from './search/sources.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import type { ServerHost } from './server/host.ts'
-import { createBytesStore, createFileStore } from './state/files.ts'
-import type { Manifest } from './upstream/manifest.ts'
+import { createBytesStore } from './state/files.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
@@ -157,8 +156,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     log,
     clock,
     servers: config.servers,
-    manifests: createFileStore<Manifest>(join(config.dirs.state, 'manifests'), (error) =>
-      log.warn('a manifest could not be kept', { error: messageOf(error) }),
+    manifests: createBytesStore(join(config.dirs.state, 'manifests'), (error) =>
+      log.warn('a manifest could not be kept or read', { error: messageOf(error) }),
     ),
     environment: options.env ?? {},
     clientInfo: { name: 'pegboard', version: own.version },
@@ -169,15 +168,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     hooks: { onLog: (_server, params) => logged.emit(params), onResourceUpdated: (_server, uri) => updated.emit(uri) },
   })
 
-  let indexed = -1
+  let indexed: Snapshot['tools'] | undefined
   const index = (): void => {
     const snapshot = catalog.snapshot()
-    if (indexed === snapshot.version) return
-    indexed = snapshot.version
-    search.sync(
-      snapshot.tools.map((tool) => sourceOf(tool, snapshot.owners.get(tool.module))),
-      snapshot.version,
-    )
+    // That an owner is connecting or failing changes nothing for search.
+    if (indexed === snapshot.tools) return
+    indexed = snapshot.tools
+    search.sync(sourcesOf(snapshot), snapshot.version)
   }
   let warming: (() => void) | undefined
   const warmSoon = (): void => {
@@ -299,33 +296,6 @@ const STOP_MS = 3_500
 const WARM_DELAY_MS = 200
 
 const UNDECIDED: ReadonlySet<string> = new Set(['configured', 'known', 'connecting'])
-
-/** By tool, and by what its owner said of itself then: search does not read the same source twice. */
-const sources = new WeakMap<Tool, { readonly about: string | undefined; readonly source: SearchSource }>()
-
-function sourceOf(tool: Tool, owner: Owner | undefined): SearchSource {
-  const known = sources.get(tool)
-  if (known && known.about === owner?.about && known.source.synonyms === owner?.synonyms) return known.source
-  const source: SearchSource = {
-    id: tool.id,
-    name: tool.name,
-    module: tool.module,
-    title: tool.title,
-    description: tool.description,
-    aliases: tool.aliases,
-    tags: tool.tags,
-    sideEffects: tool.sideEffects,
-    // A definition may be text until someone asks; search asks once.
-    get inputJson() {
-      return tool.input.json as Record<string, unknown>
-    },
-    origin: tool.origin,
-    ...(owner?.about === undefined ? {} : { moduleDescription: owner.about }),
-    ...(owner?.synonyms === undefined ? {} : { synonyms: owner.synonyms }),
-  }
-  sources.set(tool, { about: owner?.about, source })
-  return source
-}
 
 function sameFolder(a: string, b: string): boolean {
   try {

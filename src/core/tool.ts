@@ -32,7 +32,7 @@ export interface Tool {
   readonly description: string
   /** The schema a client is shown. Upstream tools keep theirs as text until it is asked for. */
   readonly input: Schema
-  readonly output?: JsonSchema
+  readonly output?: JsonSchema | undefined
   readonly effect: Effect
   readonly idempotent: boolean
   readonly openWorld: boolean
@@ -46,6 +46,10 @@ export interface Tool {
   readonly hiddenParameters?: Readonly<Record<string, JsonSchema>>
   /** Upstream `_meta`, annotations, icons: relayed when the tool is listed. */
   readonly extra: Readonly<Record<string, unknown>>
+  /** Characters that listing it takes beside its name, as `charactersOf` counts: known without reading its definition. */
+  readonly listed?: number | undefined
+  /** A number that changes with its definition: known without reading that. */
+  readonly stamp?: number
   /** How long a call may take; default is the operator's. */
   readonly timeoutMs?: number
   /** A string is the reason the tool is hidden. Pure and synchronous. */

@@ -2,12 +2,10 @@ import type { Prompt } from '../catalog/catalog.ts'
 import type { CallContext } from '../core/context.ts'
 import { isToolName, wireName } from '../core/names.ts'
 import type { ToolResult } from '../core/result.ts'
-import type { JsonSchema, Schema } from '../core/schema.ts'
-import type { Draft, Example, Relay, Tool } from '../core/tool.ts'
-import type { ToolRecord } from './definition.ts'
-import { isRecord } from './envelope.ts'
-import { exampleOf, guessEffect, verbAliases, wordsOf } from './hints.ts'
-import { plain } from './plain.ts'
+import { type Schema, unchecked } from '../core/schema.ts'
+import type { Example, Relay, Tool } from '../core/tool.ts'
+import { type Definition, parseDefinition, type ToolRecord } from './definition.ts'
+import { exampleOf, verbAliases } from './hints.ts'
 import type { ServerSettings } from './settings.ts'
 
 /** What a tool needs of its server. */
@@ -40,110 +38,86 @@ export interface Naming {
 export const exposedName = (settings: ServerSettings, name: string): string =>
   wireName(settings.prefix === '' ? name : `${settings.prefix}__${name}`)
 
-/** A catalogue entry for a server's tool. Its definition is parsed the first time someone asks for a schema. */
-export function adaptTool(record: ToolRecord, host: ToolHost, naming: Naming): Tool {
+/** A tool of a server in the catalogue, and what is kept with it. */
+interface Adapted extends Tool {
+  readonly record: ToolRecord
+  whole?: Definition
+  schema?: Schema
+  sample?: readonly Example[]
+}
+
+/**
+ * Makes catalogue entries of a server's tools. What all of them share is on their prototype, and what a definition says is
+ * read from it when someone asks: there may be ten thousand, and most are never looked at.
+ */
+export function createAdapter(host: ToolHost, naming: Naming): (record: ToolRecord) => Tool {
   const { settings } = host
-  let whole: Definition | undefined
-  const definition = (): Definition => {
-    whole ??= readText(record.text)
-    return whole
+  const definitionOf = (tool: Adapted): Definition => {
+    tool.whole ??= parseDefinition(tool.record)
+    return tool.whole
   }
-  const title = plain(record.title ?? '') || annotatedTitle(record) || titleOf(record.name)
-  const description = plain(record.description) || `${title}, a tool of the MCP server ${host.id}.`
-  const input: Schema = {
-    get json() {
-      return definition().input
-    },
-    // The server checks its own arguments, by the schema it has now.
-    parse: (value) => ({ ok: true, value }),
-  }
-  const draft: Draft = { description, input }
-  let examples: readonly Example[] | undefined
-  let aliases: readonly string[] | undefined
-  const effect = guessEffect(record.name, record.annotations, settings.trustHints)
-  const tool: Tool = {
-    id: `${host.module}.${naming.ids(isToolName(record.name) ? record.name : wireName(record.name, 64))}`,
-    name: naming.wire(exposedName(settings, record.name)),
+  const believed = (tool: Adapted, hint: string): unknown =>
+    settings.trustHints ? definitionOf(tool).annotations?.[hint] : undefined
+  const shared: Omit<Tool, 'id' | 'name' | 'effect'> & ThisType<Adapted> = {
     module: host.module,
     origin: 'upstream',
-    title,
-    description,
-    input,
-    effect,
-    idempotent: effect === 'read' || (settings.trustHints && record.annotations?.['idempotentHint'] === true),
-    openWorld: !(settings.trustHints && record.annotations?.['openWorldHint'] === false),
     sideEffects: [`calls the MCP server ${host.id}`],
     tags: ['mcp', host.id],
     ...(settings.timeoutMs === undefined ? {} : { timeoutMs: settings.timeoutMs }),
+    get title() {
+      return definitionOf(this).title
+    },
+    get description() {
+      const { title, description } = definitionOf(this)
+      return description || `${title}, a tool of the MCP server ${host.id}.`
+    },
+    get input() {
+      this.schema ??= unchecked(definitionOf(this).input)
+      return this.schema
+    },
+    get output() {
+      return definitionOf(this).output
+    },
+    get idempotent() {
+      return this.effect === 'read' || believed(this, 'idempotentHint') === true
+    },
+    get openWorld() {
+      return believed(this, 'openWorldHint') !== false
+    },
     get aliases() {
-      aliases ??= verbAliases(record.name)
-      return aliases
+      return verbAliases(this.record.name)
     },
     get examples() {
-      examples ??= [exampleOf(definition().input)]
-      return examples
+      this.sample ??= [exampleOf(definitionOf(this).input)]
+      return this.sample
     },
     get extra() {
-      return definition().extra
+      return definitionOf(this).extra
+    },
+    get listed() {
+      return this.record.listed
+    },
+    get stamp() {
+      return this.record.stamp
     },
     available: () => host.available(),
-    assemble: () => draft,
-    parse: input.parse,
-    run: (value, ctx, relay) => host.call(record, value, ctx, relay),
+    assemble() {
+      return this
+    },
+    // The server checks its own arguments, by the schema it has now.
+    parse: (value) => ({ ok: true, value }),
+    run(value, ctx, relay) {
+      return host.call(this.record, value, ctx, relay)
+    },
   }
-  if (record.text.includes('"outputSchema"'))
-    Object.defineProperty(tool, 'output', { get: () => definition().output, enumerable: true })
-  return tool
-}
-
-interface Definition {
-  readonly input: JsonSchema
-  readonly output: JsonSchema | undefined
-  readonly extra: Readonly<Record<string, unknown>>
-}
-
-function readText(text: string): Definition {
-  const {
-    name: _n,
-    title: _t,
-    description: _d,
-    inputSchema,
-    outputSchema,
-    ...extra
-  } = JSON.parse(text) as Record<string, unknown>
-  const { annotations } = extra
-  return {
-    input: isRecord(inputSchema) ? (portable(inputSchema) ?? inputSchema) : { type: 'object', properties: {} },
-    output: isRecord(outputSchema) ? portable(outputSchema) : undefined,
-    extra:
-      isRecord(annotations) && typeof annotations['title'] === 'string'
-        ? { ...extra, annotations: { ...annotations, title: plain(annotations['title']) } }
-        : extra,
+  return (record) => {
+    const tool = Object.create(shared)
+    tool.record = record
+    tool.id = `${host.module}.${naming.ids(isToolName(record.name) ? record.name : wireName(record.name, 64))}`
+    tool.name = naming.wire(exposedName(settings, record.name))
+    tool.effect = settings.trustHints ? record.claimed : record.effect
+    return tool
   }
-}
-
-// Keywords that mean something else, or nothing, in 2020-12.
-const OLD_KEYWORDS =
-  /"(definitions|dependencies|additionalItems|\$recursiveRef|\$recursiveAnchor)"\s*:|"items"\s*:\s*\[/
-
-/**
- * Most servers mark their schemas as draft-07, and clients of the newer SDK refuse that mark. Nearly all would read
- * the same as 2020-12: those lose the mark. `undefined` for one that would not.
- */
-function portable(schema: JsonSchema): JsonSchema | undefined {
-  const dialect = schema['$schema']
-  if (typeof dialect !== 'string' || dialect.includes('2020-12')) return schema
-  if (OLD_KEYWORDS.test(JSON.stringify(schema))) return undefined
-  const { $schema: _old, ...rest } = schema
-  return rest
-}
-
-const annotatedTitle = ({ annotations }: ToolRecord): string =>
-  typeof annotations?.['title'] === 'string' ? plain(annotations['title']).slice(0, 256) : ''
-
-function titleOf(name: string): string {
-  const words = wordsOf(name).join(' ')
-  return words ? words.charAt(0).toUpperCase() + words.slice(1) : name
 }
 
 /** Keeps the tools the operator's globs let through. `*` is any run of characters, `?` any one. */

@@ -28,6 +28,8 @@ export interface Link {
   /** Milliseconds until it is tried again by itself; undefined when nothing is planned. */
   readonly nextAttemptMs: number | undefined
   verdict: EraVerdict | undefined
+  /** How long the last connection took, in milliseconds. */
+  readonly startMs: number | undefined
   /** Connects after this long, unless someone needs it sooner. */
   later(waitMs: number): void
   /** A live connection, waiting for one that is on its way. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CANCELLED */
@@ -48,6 +50,7 @@ export function createLink(options: LinkOptions): Link {
   let live: Connection | undefined
   let connecting: Promise<Connection> | undefined
   let verdict: EraVerdict | undefined
+  let startMs: number | undefined
   let failing = false
   let reason: string | undefined
   let cancelTimer = (): void => undefined
@@ -74,6 +77,7 @@ export function createLink(options: LinkOptions): Link {
   async function attempt(): Promise<Connection> {
     if (!failing) become(false, reason)
     backoff.begin()
+    const began = clock.now()
     let connection: Connection | undefined
     try {
       connection = await connect({
@@ -89,6 +93,7 @@ export function createLink(options: LinkOptions): Link {
         },
       })
       verdict = { era: connection.era, transport: connection.transport, at: clock.now() }
+      startMs = clock.now() - began
       await options.opened(connection)
       if (ending.signal.aborted) throw unavailable('is stopped')
       live = connection
@@ -169,6 +174,9 @@ export function createLink(options: LinkOptions): Link {
     },
     get nextAttemptMs() {
       return dueAt === undefined ? undefined : Math.max(0, Math.round(dueAt - clock.now()))
+    },
+    get startMs() {
+      return startMs
     },
     get verdict() {
       return verdict

@@ -1,6 +1,7 @@
 import type { Catalog, Endpoints, OwnerInfo, Prompt } from '../catalog/catalog.ts'
 import type { Tool } from '../core/tool.ts'
-import { adaptPrompt, adaptTool, createFilter, createNames, type ToolHost } from './adapt.ts'
+import { adaptPrompt, createAdapter, createFilter, createNames, type ToolHost } from './adapt.ts'
+import type { ToolRecord } from './definition.ts'
 import type { Listing } from './listing.ts'
 import { plain } from './plain.ts'
 
@@ -22,19 +23,21 @@ export interface Publisher {
 export function createPublisher(options: PublisherOptions): Publisher {
   const { id, module, settings, catalog } = options
   const passes = createFilter(settings)
-  let published: string | undefined
-  let tools = new Map<string, Tool>()
+  let published: Listing | undefined
+  /** By the server's names for them. */
+  let tools = new Map<string, { readonly tool: Tool; readonly record: ToolRecord }>()
   let prompts = new Map<string, string>()
 
-  function toolsOf(listing: Listing): Map<string, Tool> {
-    const naming = { ids: createNames(), wire: createNames(options.reserved) }
-    const next = new Map<string, Tool>()
+  function toolsOf(listing: Listing): typeof tools {
+    const adapt = createAdapter(options, { ids: createNames(), wire: createNames(options.reserved) })
+    const next: typeof tools = new Map()
     for (const record of listing.tools) {
       if (!passes(record.name)) continue
-      const made = adaptTool(record, options, naming)
+      const tool = adapt(record)
       // The same object while nothing changed: whoever keeps something about a tool need not make it again.
-      const before = tools.get(record.text)
-      next.set(record.text, before && before.id === made.id && before.name === made.name ? before : made)
+      const before = tools.size > 0 ? tools.get(record.name) : undefined
+      const same = before?.tool.id === tool.id && before.tool.name === tool.name && before.record.text === record.text
+      next.set(record.name, same ? before : { tool, record })
     }
     return next
   }
@@ -44,9 +47,8 @@ export function createPublisher(options: PublisherOptions): Publisher {
       return tools.size
     },
     publish(listing, now) {
-      const { tools: records, resources, templates, prompts: offered } = listing
-      const text = JSON.stringify([records.map((record) => record.text), resources, templates, offered])
-      if (text === published) return false
+      const { resources, templates, prompts: offered } = listing
+      if (published && isSame(published, listing)) return false
       const wire = createNames()
       const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
         adaptPrompt(entry, settings, wire),
@@ -63,16 +65,25 @@ export function createPublisher(options: PublisherOptions): Publisher {
           ...now,
         },
         {
-          tools: [...tools.values()],
+          tools: Array.from(tools.values(), ({ tool }) => tool),
           resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
           templates: templates.map((entry) => ({ uriTemplate: String(entry['uriTemplate']), entry })),
           prompts: named.map(([prompt]) => prompt),
           endpoints: options.endpoints,
         },
       )
-      published = text
+      published = listing
       return true
     },
     promptNamed: (exposed) => prompts.get(exposed) ?? exposed,
   }
+}
+
+function isSame(before: Listing, now: Listing): boolean {
+  const others = ({ resources, templates, prompts }: Listing): string => JSON.stringify([resources, templates, prompts])
+  return (
+    before.tools.length === now.tools.length &&
+    before.tools.every(({ text }, at) => text === now.tools[at]?.text) &&
+    others(before) === others(now)
+  )
 }

@@ -9,7 +9,7 @@ import { createEndpoints } from './endpoints.ts'
 import { SESSION_LOST } from './lane.ts'
 import { createLink } from './link.ts'
 import { emptyListing, type Listing, type ListKind, readListing } from './listing.ts'
-import { type EraVerdict, isManifest, manifestKey } from './manifest.ts'
+import { decodeManifest, type EraVerdict, encodeManifest, type Manifest, manifestKey } from './manifest.ts'
 import { mirroredArguments, mirrorHeaders } from './mirror.ts'
 import { createPublisher } from './publish.ts'
 import type { ServerSettings } from './settings.ts'
@@ -122,13 +122,27 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     reason = undefined
     version = connection.server?.version
     if (!publisher.publish(next, { state }) && changed) catalog.describe(module, { state })
-    manifests?.set(key, {
-      format: 1,
-      verdict: link.verdict as EraVerdict,
-      capabilities: connection.capabilities,
-      ...(connection.server ? { server: connection.server } : {}),
-      ...next,
-    })
+    manifests?.set(
+      key,
+      encodeManifest({
+        verdict: link.verdict as EraVerdict,
+        capabilities: connection.capabilities,
+        ...(connection.server ? { server: connection.server } : {}),
+        ...(link.startMs === undefined ? {} : { startMs: link.startMs }),
+        ...next,
+      }),
+    )
+  }
+
+  /** What was learnt the last time. */
+  function recall(): Manifest | undefined {
+    const line = manifests?.line(key)
+    try {
+      return line && decodeManifest(line, () => manifests?.get(key))
+    } catch (error) {
+      log.warn(`what is kept about it cannot be used and is learnt again: ${messageOf(error)}`)
+      return undefined
+    }
   }
 
   function onNotification(method: string, params: Json, attributed: boolean): void {
@@ -205,8 +219,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
 
   return {
     start(delayMs) {
-      const manifest = manifests?.get(key)
-      const known = isManifest(manifest) ? manifest : undefined
+      const known = recall()
       link.verdict = known?.verdict
       listing = known ?? emptyListing
       version = known?.server?.version
@@ -255,7 +268,7 @@ function report({ progress, total, message }: Json, ctx: CallContext): void {
   )
 }
 
-function headersFor({ text }: ToolRecord, input: unknown): Record<string, string> | undefined {
+function headersFor({ text }: Pick<ToolRecord, 'text'>, input: unknown): Record<string, string> | undefined {
   const mirrored = mirroredArguments((JSON.parse(text) as Json)['inputSchema'])
   return typeof mirrored === 'string' ? undefined : mirrorHeaders(mirrored, input)
 }

@@ -111,7 +111,7 @@ function build(
     try {
       const draft = tool.assemble(caller, nameOf)
       if (draft) {
-        const entry = { tool, ...draft }
+        const entry = draft === tool ? asItIs(tool) : { tool, ...draft }
         tools.push(entry)
         byId.set(id, entry)
       } else hidden.set(id, { kind: 'unavailable', reason: 'nothing it needs is configured for this caller' })
@@ -142,6 +142,19 @@ function build(
     },
   }
 }
+
+// Read through, not copied: a definition may be bytes until someone asks for it.
+const through: Omit<ViewTool, 'tool'> & ThisType<ViewTool> = {
+  get description() {
+    return this.tool.description
+  },
+  get input() {
+    return this.tool.input
+  },
+}
+
+/** A tool that every caller sees alike. */
+const asItIs = (tool: Tool): ViewTool => Object.assign(Object.create(through), { tool })
 
 /** Every tool of it is denied, so its resources and prompts are too. */
 const isDenied = (owner: Owner, hidden: ReadonlyMap<string, Hidden>): boolean =>
