@@ -147,10 +147,10 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       host.log.warn('a message was refused', { reason: read.message })
       send({ jsonrpc: '2.0', id: read.id, error: { code: read.code, message: read.message } })
     },
-    tooLong: (max) =>
+    tooLong: (max, id) =>
       send({
         jsonrpc: '2.0',
-        id: null,
+        id,
         error: { code: -32600, message: `Invalid request: message exceeds ${max} bytes` },
       }),
     malformed: () =>

@@ -214,6 +214,8 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     if (type === 'input_required') return { kind: 'input_required', result }
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
+    if (result['content'] !== undefined && !Array.isArray(result['content']))
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that is not a list.`)
     return { kind: 'mcp', result }
   }
 
