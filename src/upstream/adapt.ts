@@ -3,7 +3,7 @@ import type { CallContext } from '../core/context.ts'
 import { isToolName, wireName } from '../core/names.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { JsonSchema, Schema } from '../core/schema.ts'
-import type { Draft, Example, Relay, Tool } from '../core/tool.ts'
+import type { Capacity, Draft, Example, Relay, Tool } from '../core/tool.ts'
 import type { ToolRecord } from './definition.ts'
 import { isRecord } from './envelope.ts'
 import { exampleOf, guessEffect, verbAliases, wordsOf } from './hints.ts'
@@ -16,6 +16,8 @@ export interface ToolHost {
   /** `mcp_<id>`: category and catalogue owner. */
   readonly module: string
   readonly settings: ServerSettings
+  /** The same object for all its tools. */
+  readonly capacity?: Capacity
   available(): true | string
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
@@ -74,7 +76,8 @@ export function adaptTool(record: ToolRecord, host: ToolHost, naming: Naming): T
     openWorld: !(settings.trustHints && record.annotations?.['openWorldHint'] === false),
     sideEffects: [`calls the MCP server ${host.id}`],
     tags: ['mcp', host.id],
-    ...(settings.timeoutMs === undefined ? {} : { timeoutMs: settings.timeoutMs }),
+    ...timeoutOf(host.id, settings, record.name),
+    ...(host.capacity === undefined ? {} : { capacity: host.capacity }),
     get aliases() {
       aliases ??= verbAliases(record.name)
       return aliases
@@ -94,6 +97,18 @@ export function adaptTool(record: ToolRecord, host: ToolHost, naming: Naming): T
   if (record.text.includes('"outputSchema"'))
     Object.defineProperty(tool, 'output', { get: () => definition().output, enumerable: true })
   return tool
+}
+
+/** How long a call of a tool may take, and who decides: its own setting, its server's, or else the gateway's. */
+export function timeoutOf(
+  id: string,
+  settings: ServerSettings,
+  name: string,
+): { readonly timeoutMs?: number; readonly timeoutSetting?: string } {
+  const own = Object.hasOwn(settings.tools, name) ? settings.tools[name]?.timeoutMs : undefined
+  if (own !== undefined) return { timeoutMs: own, timeoutSetting: `mcpServers.${id}.tools.${name}.timeoutMs` }
+  const { timeoutMs } = settings
+  return timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: `mcpServers.${id}.timeoutMs` }
 }
 
 interface Definition {
