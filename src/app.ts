@@ -163,6 +163,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     clientInfo: { name: 'pegboard', version: own.version },
     reserved: new Set(META_NAMES),
     callTimeoutMs: config.execution.timeoutMs,
+    // A line also holds what is around the result, and lists may be longer than any result.
+    maxFrameBytes: Math.max(16 * 1024 * 1024, 2 * config.execution.maxResultBytes),
     // The first list goes out before children take the processor.
     delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
     hooks: { onLog: (_server, params) => logged.emit(params), onResourceUpdated: (_server, uri) => updated.emit(uri) },

@@ -19,6 +19,14 @@ export interface Draft {
   readonly input: Schema
 }
 
+export interface Capacity {
+  readonly maxConcurrent: number
+  /** Calls that may wait for one of those; the next is refused. */
+  readonly maxQueued: number
+  /** What the operator sets to let more wait. */
+  readonly setting: string
+}
+
 /** One callable tool, whoever owns it. Immutable. Everything but `run` is safe to show a model. */
 export interface Tool {
   /** `weather.forecast`: what people, configuration and logs use. */
@@ -52,6 +60,10 @@ export interface Tool {
   readonly stamp?: number
   /** How long a call may take; default is the operator's. */
   readonly timeoutMs?: number
+  /** The setting that decides that, for whoever runs into it; default `execution.timeoutMs`. */
+  readonly timeoutSetting?: string
+  /** How many calls run at once; tools that share this object share the places and the line. */
+  readonly capacity?: Capacity
   /** A string is the reason the tool is hidden. Pure and synchronous. */
   available(caller: Caller): true | string
   /** `null` hides the tool from this caller. May narrow what is shown, never widen it. */

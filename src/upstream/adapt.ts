@@ -3,7 +3,7 @@ import type { CallContext } from '../core/context.ts'
 import { isToolName, wireName } from '../core/names.ts'
 import type { ToolResult } from '../core/result.ts'
 import { type Schema, unchecked } from '../core/schema.ts'
-import type { Example, Relay, Tool } from '../core/tool.ts'
+import type { Capacity, Example, Relay, Tool } from '../core/tool.ts'
 import { type Definition, parseDefinition, type ToolRecord } from './definition.ts'
 import { exampleOf, verbAliases } from './hints.ts'
 import type { ServerSettings } from './settings.ts'
@@ -14,6 +14,8 @@ export interface ToolHost {
   /** `mcp_<id>`: category and catalogue owner. */
   readonly module: string
   readonly settings: ServerSettings
+  /** The same object for all its tools. */
+  readonly capacity?: Capacity
   available(): true | string
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
@@ -63,7 +65,8 @@ export function createAdapter(host: ToolHost, naming: Naming): (record: ToolReco
     origin: 'upstream',
     sideEffects: [`calls the MCP server ${host.id}`],
     tags: ['mcp', host.id],
-    ...(settings.timeoutMs === undefined ? {} : { timeoutMs: settings.timeoutMs }),
+    ...timeoutOf(host.id, settings, undefined),
+    ...(host.capacity === undefined ? {} : { capacity: host.capacity }),
     get title() {
       return definitionOf(this).title
     },
@@ -116,8 +119,21 @@ export function createAdapter(host: ToolHost, naming: Naming): (record: ToolReco
     tool.id = `${host.module}.${naming.ids(isToolName(record.name) ? record.name : wireName(record.name, 64))}`
     tool.name = naming.wire(exposedName(settings, record.name))
     tool.effect = settings.trustHints ? record.claimed : record.effect
+    if (Object.hasOwn(settings.tools, record.name)) Object.assign(tool, timeoutOf(host.id, settings, record.name))
     return tool
   }
+}
+
+/** How long a call of a tool may take, and who decides: its own setting, its server's, or else the gateway's. */
+export function timeoutOf(
+  id: string,
+  settings: ServerSettings,
+  name: string | undefined,
+): { readonly timeoutMs?: number; readonly timeoutSetting?: string } {
+  const own = name !== undefined && Object.hasOwn(settings.tools, name) ? settings.tools[name]?.timeoutMs : undefined
+  if (own !== undefined) return { timeoutMs: own, timeoutSetting: `mcpServers.${id}.tools.${name}.timeoutMs` }
+  const { timeoutMs } = settings
+  return timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: `mcpServers.${id}.timeoutMs` }
 }
 
 /** Keeps the tools the operator's globs let through. `*` is any run of characters, `?` any one. */

@@ -3,6 +3,7 @@ import type { CallContext } from '../core/context.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Relay } from '../core/tool.ts'
+import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints } from './endpoints.ts'
@@ -97,6 +98,11 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     catalog,
     endpoints,
     reserved: shared.reserved,
+    capacity: {
+      maxConcurrent: settings.maxConcurrent,
+      maxQueued: settings.maxQueued,
+      setting: `mcpServers.${id}.maxQueued`,
+    },
     available,
     call,
   })
@@ -202,7 +208,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
       'tools/call',
       { name: record.name, arguments: input, ...retryOf(relay) },
       {
-        timeoutMs,
+        timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs,
         signal: ctx.signal,
         relay,
         // A server told that nobody listens need not count.
