@@ -83,6 +83,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   let rules = createPolicy(policySettings(config))
   const policy: Policy = {
     decide: (tool) => rules.decide(tool),
+    allowsAll: (owner) => rules.allowsAll(owner),
     unknownActions: (tools) => rules.unknownActions(tools),
   }
   const catalog = createCatalog(new Set(META_NAMES))
@@ -199,6 +200,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   }
   const surface = createSurface(host, { pinned: () => current.exposure.pinned })
 
+  // Asked for one after the other: where there are no constraints, no tool is looked at.
+  function* allTools() {
+    yield* catalog.snapshot().tools
+  }
+
   const server: ServerHost = {
     name: config.server.name,
     version: own.version,
@@ -232,11 +238,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     forget: (session) => exposures.forget(session),
     failed: server.failed,
     searchStatus: server.searchStatus,
-    unknownActions: () => rules.unknownActions(catalog.snapshot().tools),
+    unknownActions: () => rules.unknownActions(allTools()),
     async start() {
       upstreams.start()
       await loader.loadAll()
-      for (const { owner, action } of rules.unknownActions(catalog.snapshot().tools))
+      for (const { owner, action } of rules.unknownActions(allTools()))
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },
     warm() {

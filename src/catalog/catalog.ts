@@ -1,5 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import { isModuleId } from '../core/names.ts'
+import { once } from '../core/once.ts'
 import { createSignal } from '../core/signal.ts'
 import type { Tool } from '../core/tool.ts'
 
@@ -45,8 +46,22 @@ export interface Endpoints {
   ): Promise<Readonly<Record<string, unknown>>>
 }
 
+/** What is known of an owner's tools before they are made. */
+export interface Outline {
+  readonly count: number
+  /** Estimated tokens of listing them all. */
+  readonly tokens: number
+  /** Whether all of them can be used now, or why none can. */
+  available(): true | string
+}
+
+/** Tools that are made when someone looks at them. Legal and distinct names are their owner's business. */
+export interface LaterTools extends Outline {
+  make(): readonly Tool[]
+}
+
 export interface OwnerContents {
-  readonly tools: readonly Tool[]
+  readonly tools: readonly Tool[] | LaterTools
   readonly resources?: readonly Resource[]
   readonly templates?: readonly ResourceTemplate[]
   readonly prompts?: readonly Prompt[]
@@ -55,6 +70,8 @@ export interface OwnerContents {
 
 export interface Owner extends OwnerInfo {
   readonly tools: readonly Tool[]
+  /** Where all its tools are alike for every caller. */
+  readonly outline?: Outline
   readonly resources: readonly Resource[]
   readonly templates: readonly ResourceTemplate[]
   readonly prompts: readonly Prompt[]
@@ -109,15 +126,25 @@ export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalo
   return {
     set(info, contents) {
       if (!isModuleId(info.id)) throw new PegboardError('E_NAME_INVALID', `"${info.id}" is not a legal module name.`)
-      checkNames(info.id, contents.tools, reserved)
-      const owner: Owner = Object.freeze({ resources: [], templates: [], prompts: [], ...contents, ...info })
+      const { tools, ...rest } = contents
+      const later = 'make' in tools ? tools : undefined
+      if (!later) checkNames(info.id, tools as readonly Tool[], reserved)
+      const owner = ownerOf({
+        resources: [],
+        templates: [],
+        prompts: [],
+        ...rest,
+        ...info,
+        ...(later ? { outline: later } : {}),
+        make: later ? once(() => later.make()) : () => tools as readonly Tool[],
+      })
       follow(new Map(current.owners).set(info.id, owner))
     },
     describe(id, change) {
       const owner = current.owners.get(id)
       if (!owner) return
-      const { reason: _old, ...rest } = owner
-      again(new Map(current.owners).set(id, Object.freeze({ ...rest, ...change })))
+      const { reason: _old, ...rest } = owner as MadeOwner
+      again(new Map(current.owners).set(id, ownerOf({ ...rest, ...change })))
     },
     delete(id) {
       if (!current.owners.has(id)) return
@@ -131,6 +158,19 @@ export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalo
   }
 }
 
+interface MadeOwner extends Owner {
+  readonly make: () => readonly Tool[]
+}
+
+const through: Pick<Owner, 'tools'> & ThisType<MadeOwner> = {
+  get tools() {
+    return this.make()
+  },
+}
+
+const ownerOf = (fields: Omit<MadeOwner, 'tools'>): Owner =>
+  Object.freeze(Object.assign(Object.create(through), fields) as Owner)
+
 function checkNames(owner: string, tools: readonly Tool[], reserved: ReadonlySet<string>): void {
   const ids = new Set<string>()
   for (const { id, name } of tools) {
@@ -142,11 +182,7 @@ function checkNames(owner: string, tools: readonly Tool[], reserved: ReadonlySet
 
 /** Tools are put in order when someone looks: fifty servers that come one after the other need not be sorted fifty times. */
 function snapshotOf(version: number, owners: ReadonlyMap<string, Owner>, reserved: ReadonlySet<string>): Snapshot {
-  let made: Index | undefined
-  const indexed = (): Index => {
-    made ??= indexOf(owners, reserved)
-    return made
-  }
+  const indexed = once((): Index => indexOf(owners, reserved))
   return {
     version,
     owners,

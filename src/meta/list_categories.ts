@@ -23,7 +23,7 @@ export const listCategories = (host: Host): MetaTool => ({
     return valueResult({
       categories,
       total_categories: categories.length,
-      total_tools: view.tools.length,
+      total_tools: view.size,
       tool_injection: mode,
       why,
     })

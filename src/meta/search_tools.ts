@@ -106,5 +106,5 @@ function behind(view: View): string {
     .slice(0, SHOWN_CATEGORIES)
     .map((owner) => `${owner.id.replace(/^mcp_/, '')} ${view.count(owner.id)}`)
   const more = owners.length > SHOWN_CATEGORIES ? ', …' : ''
-  return `${view.tools.length} tools: ${shown.join(', ')}${more}.`
+  return `${view.size} tools: ${shown.join(', ')}${more}.`
 }

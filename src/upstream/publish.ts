@@ -1,6 +1,6 @@
-import type { Catalog, Endpoints, OwnerInfo, Prompt } from '../catalog/catalog.ts'
+import type { Catalog, Endpoints, LaterTools, OwnerInfo, Prompt } from '../catalog/catalog.ts'
 import type { Tool } from '../core/tool.ts'
-import { adaptPrompt, createAdapter, createFilter, createNames, type ToolHost } from './adapt.ts'
+import { adaptPrompt, createAdapter, createFilter, createNames, exposedName, type ToolHost } from './adapt.ts'
 import type { ToolRecord } from './definition.ts'
 import type { Listing } from './listing.ts'
 import { plain } from './plain.ts'
@@ -20,31 +20,55 @@ export interface Publisher {
   promptNamed(exposed: string): string
 }
 
+interface Made {
+  readonly tool: Tool
+  readonly record: ToolRecord
+}
+
 export function createPublisher(options: PublisherOptions): Publisher {
   const { id, module, settings, catalog } = options
   const passes = createFilter(settings)
   let published: Listing | undefined
+  let count = 0
   /** By the server's names for them. */
-  let tools = new Map<string, { readonly tool: Tool; readonly record: ToolRecord }>()
+  let made: ReadonlyMap<string, Made> = new Map()
   let prompts = new Map<string, string>()
 
-  function toolsOf(listing: Listing): typeof tools {
+  function make(records: readonly ToolRecord[]): readonly Tool[] {
     const adapt = createAdapter(options, { ids: createNames(), wire: createNames(options.reserved) })
-    const next: typeof tools = new Map()
-    for (const record of listing.tools) {
-      if (!passes(record.name)) continue
+    const before = made
+    const next = records.map((record): readonly [string, Made] => {
       const tool = adapt(record)
       // The same object while nothing changed: whoever keeps something about a tool need not make it again.
-      const before = tools.size > 0 ? tools.get(record.name) : undefined
-      const same = before?.tool.id === tool.id && before.tool.name === tool.name && before.record.text === record.text
-      next.set(record.name, same ? before : { tool, record })
+      const old = before.size > 0 ? before.get(record.name) : undefined
+      const same = old?.tool.id === tool.id && old.tool.name === tool.name && old.record.text === record.text
+      return [record.name, same ? old : { tool, record }]
+    })
+    made = new Map(next)
+    return next.map(([, { tool }]) => tool)
+  }
+
+  /** Tools of a server that nothing was configured for are made when someone looks at them: their number is all a list needs. */
+  function toolsOf(records: readonly ToolRecord[]): readonly Tool[] | LaterTools {
+    count = records.length
+    const tokens = Object.keys(settings.tools).length === 0 ? tokensOf(records) : undefined
+    if (tokens === undefined) return make(records)
+    return { count, tokens, available: options.available, make: () => make(records) }
+  }
+
+  /** Estimated tokens of listing all; undefined where the records alone do not tell. */
+  function tokensOf(records: readonly ToolRecord[]): number | undefined {
+    let tokens = 0
+    for (const { name, listed } of records) {
+      if (listed === undefined) return undefined
+      tokens += Math.ceil((listed + exposedName(settings, name).length) / 4)
     }
-    return next
+    return tokens
   }
 
   return {
     get tools() {
-      return tools.size
+      return count
     },
     publish(listing, now) {
       const { resources, templates, prompts: offered } = listing
@@ -54,7 +78,6 @@ export function createPublisher(options: PublisherOptions): Publisher {
         adaptPrompt(entry, settings, wire),
         String(entry['name']),
       ])
-      tools = toolsOf(listing)
       prompts = new Map(named.map(([prompt, own]) => [prompt.name, own]))
       catalog.set(
         {
@@ -65,7 +88,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
           ...now,
         },
         {
-          tools: Array.from(tools.values(), ({ tool }) => tool),
+          tools: toolsOf(listing.tools.filter(({ name }) => passes(name))),
           resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
           templates: templates.map((entry) => ({ uriTemplate: String(entry['uriTemplate']), entry })),
           prompts: named.map(([prompt]) => prompt),
