@@ -4,6 +4,7 @@ import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { McpResult } from '../core/result.ts'
 import type { CallRequest } from '../exec/call.ts'
 import type { ServerHost } from './host.ts'
+import type { LaneOptions } from './lane.ts'
 import { toErrorResult, toMcpResult } from './wire.ts'
 
 const INVALID_PARAMS = -32602
@@ -63,6 +64,15 @@ export const noResource = (uri: string): ProtocolFailure =>
   new ProtocolFailure(INVALID_PARAMS, `Resource ${uri.slice(0, 200)} not found`, { uri })
 export const noPrompt = (name: string): ProtocolFailure =>
   new ProtocolFailure(INVALID_PARAMS, `Prompt ${name.slice(0, 100)} not found`)
+
+/** `callTool` as a lane makes its calls. */
+export const laneCall =
+  (host: ServerHost): LaneOptions['call'] =>
+  ({ progressToken, sendProgress, ...request }) =>
+    callTool(host, {
+      ...request,
+      ...(progressToken === undefined ? {} : { onProgress: progressTo(progressToken, sendProgress) }),
+    })
 
 /** Strictly increasing, as the protocol demands of a sender, whatever the tool reports. */
 export function progressTo(

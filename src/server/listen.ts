@@ -38,6 +38,7 @@ export async function listenHttp({ host, settings, token, clock, forget }: Liste
       const stop = notifier.add(instance)
       return {
         server: instance.server,
+        lane: instance.laneTo,
         dispose() {
           stop()
           instance.dispose()

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { StdioServerHandle } from '@modelcontextprotocol/server/stdio'
 import type { Clock } from '../core/clock.ts'
 import type { Message } from '../core/jsonrpc.ts'
-import { callTool, progressTo } from './answer.ts'
+import { laneCall } from './answer.ts'
 import { serverCapabilities } from './capabilities.ts'
 import { createFraming } from './framing.ts'
 import type { ServerHost } from './host.ts'
@@ -92,11 +92,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     session,
     capabilities: serverCapabilities,
     send,
-    call: ({ progressToken, sendProgress, ...request }) =>
-      callTool(host, {
-        ...request,
-        ...(progressToken === undefined ? {} : { onProgress: progressTo(progressToken, sendProgress) }),
-      }),
+    call: laneCall(host),
     handOver: (message, result) => {
       loadSdk().then(({ deliver, instance }) => {
         if (message.id !== undefined) instance()?.answered(message.id, result)

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { rawBytes } from '../../src/core/raw.ts'
 import { alive, resultOf, scripted, until, withServers } from './host.ts'
 
 describe('a server on stdio', () => {
@@ -31,7 +32,7 @@ describe('a server on stdio', () => {
       }
     }))
 
-  it('is told when a call is cancelled, and its late answer is ignored', () =>
+  it('is told when a call is cancelled, and its late answer is ignored [UPS-02]', () =>
     withServers({ s: scripted() }, async ({ call, text }) => {
       const abort = new AbortController()
       const hanging = call('mcp_s.hang', {}, { signal: abort.signal })
@@ -40,7 +41,7 @@ describe('a server on stdio', () => {
       expect(await text('mcp_s.list_cancelled')).toMatch(/^\["p:\d+"\]$/)
     }))
 
-  it('that hangs costs the caller its limit and no more, even while it reports progress', () =>
+  it('that hangs costs the caller its limit and no more, even while it reports progress [UPS-03]', () =>
     withServers({ s: { ...scripted(), timeoutMs: 300 } }, async ({ call, text }) => {
       const startedAt = performance.now()
       await expect(call('mcp_s.hang_reporting')).rejects.toMatchObject({ code: 'E_TIMEOUT', retryable: true })
@@ -81,9 +82,38 @@ describe('a server on stdio', () => {
       expect(said).toMatchObject([{ level: 'debug' }])
     }))
 
-  it('may answer with eleven megabytes', () =>
+  it('may answer with eleven megabytes: how much is handed on is decided where calls are made', () =>
     withServers({ s: scripted() }, async ({ text }) => {
       expect(await text('mcp_s.huge', { bytes: 11 * 1024 * 1024 })).toHaveLength(11 * 1024 * 1024)
+    }))
+
+  it('has a large result, and one with a long number, handed on as the bytes it sent', () =>
+    withServers({ s: scripted() }, async ({ call }) => {
+      for (const json of [
+        '{"content": [],  "structuredContent":{"n":1234567890123456789}}',
+        `{"content":[{"type":"text","text":"${'long '.repeat(4_000)}"}],"isError":false , "next":{"kept":[1.0]}}`,
+      ]) {
+        const result = resultOf(await call('mcp_s.answer', { json }))
+        expect(rawBytes(result)?.toString()).toBe(json)
+        // It reads like any other, too.
+        expect(result).toEqual(JSON.parse(json))
+        expect(JSON.stringify(result)).toBe(JSON.stringify(JSON.parse(json)))
+        expect(rawBytes({ ...result })).toBeUndefined()
+      }
+    }))
+
+  it('has a result that two readers could read in two ways parsed, and handed on with one meaning', () =>
+    withServers({ s: scripted() }, async ({ call }) => {
+      const text = 'long '.repeat(4_000)
+      for (const [json, value] of [
+        [`{"content":[],"a":"${text}","a":1}`, { content: [], a: 1 }],
+        [`{"content":[],"a":"${text}\\u202e"}`, { content: [], a: `${text}\u202e` }],
+        [`{"content":[],"structuredContent":["${text}"]}`, { content: [], structuredContent: [text] }],
+      ] as const) {
+        const result = resultOf(await call('mcp_s.answer', { json }))
+        expect(rawBytes(result)).toBeUndefined()
+        expect(result).toEqual(value)
+      }
     }))
 
   it('that answers with more than the limit fails that call and no other', () =>
