@@ -66,7 +66,7 @@ describe('a lazy server', () => {
 
   it('is not stopped while somebody is subscribed to a resource', () =>
     withServers(
-      { s: modern() },
+      { s: { ...modern(), idleStopMs: 10_000 } },
       async ({ upstreams, catalog }) => {
         const { endpoints, resources } = catalog.snapshot().owners.get('mcp_s') ?? {}
         const uri = resources?.[0]?.uri
