@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Catalog, createCatalog, type Snapshot } from './catalog/catalog.ts'
+import { shownState } from './catalog/state.ts'
 import { type Config, policySettings } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { type Clock, systemClock } from './core/clock.ts'
@@ -70,6 +71,8 @@ export interface App extends Host {
   settled(timeoutMs: number): Promise<void>
   /** Takes over what can change live. Answers which keys did and which wait for a restart. */
   reload(config: Config): Promise<{ readonly live: readonly string[]; readonly restart: readonly string[] }>
+  /** Refuses new calls and waits for those that run, `graceMs` at most. */
+  drain(graceMs: number): Promise<void>
   stop(): Promise<void>
 }
 
@@ -118,7 +121,21 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   })
   const services: Services = {
     // The folder of a server in the catalogue is nobody's business.
-    servers: { list: () => upstreams.status().map(({ module: _module, ...status }) => status) },
+    servers: {
+      list: () =>
+        upstreams.status().map(({ id, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
+          id,
+          state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
+          tools,
+          transport,
+          ...(era === undefined ? {} : { era }),
+          ...(version === undefined ? {} : { version }),
+          ...(reason === undefined ? {} : { reason }),
+          ...(nextAttemptAt === undefined
+            ? {}
+            : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
+        })),
+    },
   }
   const calls: Calls = createCalls({
     services,
@@ -127,6 +144,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     settings: config.execution,
     log,
     shared: () => loader.shared,
+    missing: (name) => upstreams.missed(name),
   })
 
   const loader = createLoader({
@@ -197,6 +215,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       return search.query(query, { ...how, limit, visible: (id) => view.byId.has(id), usage: calls.usage })
     },
     call: (request: CallRequest) => calls.call(request),
+    now: () => clock.now(),
   }
   const surface = createSurface(host, { pinned: () => current.exposure.pinned })
 
@@ -255,7 +274,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await semantic?.settled()
     },
     settled(timeoutMs) {
-      const settledNow = (): boolean => upstreams.status().every(({ state }) => !UNDECIDED.has(state))
+      const settledNow = (): boolean => upstreams.status().every(({ pending }) => !pending)
       return new Promise((resolve) => {
         const done = (): void => {
           cancel()
@@ -284,6 +303,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await loader.configure(current.modules)
       return plan
     },
+    drain: (graceMs) => calls.drain(graceMs),
     async stop() {
       calls.stop()
       stopWarming?.()
@@ -302,8 +322,6 @@ const STOP_MS = 3_500
 
 /** A burst of changes, such as ten servers connecting, is indexed once. */
 const WARM_DELAY_MS = 200
-
-const UNDECIDED: ReadonlySet<string> = new Set(['configured', 'known', 'connecting'])
 
 function sameFolder(a: string, b: string): boolean {
   try {

@@ -59,6 +59,7 @@ const pinned = {
     'E_TOO_LARGE',
     'E_INTERNAL',
     'E_UPSTREAM_UNAVAILABLE',
+    'E_CIRCUIT_OPEN',
     'E_UPSTREAM_PROTOCOL',
     'E_PATH_OUTSIDE_ROOT',
     'E_PATH_DENIED',

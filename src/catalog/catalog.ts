@@ -19,6 +19,10 @@ export interface OwnerInfo {
   readonly state: OwnerState
   /** Why it is not ready, in words for people. */
   readonly reason?: string
+  /** When it is tried again, in milliseconds since the epoch; only while that is planned. */
+  readonly nextAttemptAt?: number
+  /** What a call waits for it to start, from experience; only while it is not started. */
+  readonly startsInMs?: number
 }
 
 /** A resource, template or prompt as its owner published it; `entry` is relayed unchanged but for a prompt's name. */
@@ -88,6 +92,9 @@ export interface Snapshot {
   readonly byName: ReadonlyMap<string, Tool>
 }
 
+/** What changes about an owner while its tools stay; what is said of its state is replaced as a whole. */
+export type OwnerChange = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs' | 'summary'>
+
 export interface Catalog {
   /**
    * Replaces all an owner has, at once.
@@ -95,7 +102,7 @@ export interface Catalog {
    */
   set(info: OwnerInfo, contents: OwnerContents): void
   /** Changes what is said about an owner, not its tools. Unknown owners are ignored. */
-  describe(id: string, change: Partial<Pick<OwnerInfo, 'state' | 'reason' | 'summary'>>): void
+  describe(id: string, change: Partial<OwnerChange>): void
   delete(id: string): void
   /** "My availability changed": a new version with the same tools. */
   touch(): void
@@ -143,7 +150,7 @@ export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalo
     describe(id, change) {
       const owner = current.owners.get(id)
       if (!owner) return
-      const { reason: _old, ...rest } = owner as MadeOwner
+      const { reason: _why, nextAttemptAt: _when, startsInMs: _wait, ...rest } = owner as MadeOwner
       again(new Map(current.owners).set(id, ownerOf({ ...rest, ...change })))
     },
     delete(id) {

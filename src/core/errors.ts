@@ -93,6 +93,12 @@ export const errorCatalogue = {
     meaning: 'The server behind this tool is not connected.',
     next: 'Try again shortly; pegboard list shows its state.',
   },
+  E_CIRCUIT_OPEN: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'The server behind this tool failed five times in a row, so calls are refused until it is back.',
+    next: 'Use another tool, or try again after retryAfterMs; pegboard list servers shows why.',
+  },
   E_UPSTREAM_PROTOCOL: {
     audience: 'model',
     retryable: false,

@@ -4,6 +4,7 @@ import { riskOf } from '../core/tool.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import type { Host, MetaTool } from './host.ts'
 import { onlyKeys, text } from './input.ts'
+import { waitFor } from './standing.ts'
 
 export const getTool = (host: Host): MetaTool => ({
   name: 'get_tool',
@@ -19,7 +20,8 @@ export const getTool = (host: Host): MetaTool => ({
       'get_tool',
       200,
     )
-    const entry = lookUp(host.view(request.caller), name)
+    const view = host.view(request.caller)
+    const entry = lookUp(view, name)
     const { tool } = entry
     return valueResult({
       name: tool.id,
@@ -34,6 +36,7 @@ export const getTool = (host: Host): MetaTool => ({
       irreversible: tool.effect === 'destructive',
       policy: 'auto',
       aliases: tool.aliases,
+      ...waitFor(view.owners.find(({ id }) => id === tool.module)),
     })
   },
 })

@@ -21,6 +21,8 @@ export interface EndpointsHost {
 export interface ServerEndpoints extends Endpoints {
   /** Tells a new connection what the last one had been told: subscriptions and log level. */
   restore(connection: Connection): void
+  /** Somebody waits for updates of a resource. */
+  readonly subscribed: boolean
 }
 
 /** Resources, prompts, completion and logging of one server. Many clients share the connection, so subscriptions are counted. */
@@ -91,6 +93,9 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       if (!answer) throw new ProtocolFailure(-32601, `${method} is not passed on`)
       const { _meta, inputResponses: _answers, requestState: _state, ...own } = params
       return await answer(own, relay, signal)
+    },
+    get subscribed() {
+      return subscribed.size > 0
     },
     restore(connection) {
       const failed = (error: unknown): void =>

@@ -10,7 +10,13 @@ type Transport = StreamableHTTPClientTransport | SSEClientTransport
 export async function createHttpWire(target: HttpTarget, kind: 'http' | 'sse'): Promise<Wire> {
   const [sdk, { createHttpClient }] = await Promise.all([import('@modelcontextprotocol/client'), import('./fetch.ts')])
   const client = await createHttpClient()
-  const options = { fetch: client.fetch, requestInit: { headers: { ...target.headers } } }
+  let retryAfterMs: number | undefined
+  const fetch: typeof client.fetch = async (address, init) => {
+    const answer = await client.fetch(address, init)
+    retryAfterMs = BUSY.has(answer.status) ? readRetryAfter(answer.headers.get('retry-after')) : undefined
+    return answer
+  }
+  const options = { fetch, requestInit: { headers: { ...target.headers } } }
   const url = new URL(target.url)
   const transport: Transport =
     kind === 'sse' ? new sdk.SSEClientTransport(url, options) : new sdk.StreamableHTTPClientTransport(url, options)
@@ -23,6 +29,9 @@ export async function createHttpWire(target: HttpTarget, kind: 'http' | 'sse'): 
     streamPerRequest: kind === 'http',
     get sessionId() {
       return sessionId()
+    },
+    get retryAfterMs() {
+      return retryAfterMs
     },
     async open(events: WireEvents) {
       const lost = (reason: string): void => {
@@ -55,6 +64,15 @@ export async function createHttpWire(target: HttpTarget, kind: 'http' | 'sse'): 
     },
     tail: () => '',
   }
+}
+
+const BUSY = new Set([429, 503])
+
+/** Seconds, or a date. */
+function readRetryAfter(value: string | null): number | undefined {
+  if (value === null) return undefined
+  const ms = /^\d+$/.test(value.trim()) ? Number(value) * 1_000 : Date.parse(value) - Date.now()
+  return ms > 0 ? ms : undefined
 }
 
 /** Why an error means that the connection is of no more use, if it does. */

@@ -178,7 +178,7 @@ export function createLane(
               ...(options.headers ? { headers: options.headers } : {}),
             },
           )
-          sent?.catch((error: unknown) => drop(sendFailure(name, error, wire.sessionId !== undefined)))
+          sent?.catch((error: unknown) => drop(sendFailure(name, error, wire)))
         } catch (error) {
           drop(isPegboardError(error) ? unavailable(error.message) : error)
         }
@@ -213,8 +213,8 @@ function failureOf(error: unknown): ProtocolFailure {
 }
 
 /** A request an HTTP endpoint refused. JSON-RPC errors in the body stay what they are; the rest is unavailability. */
-function sendFailure(name: string, error: unknown, hasSession: boolean): unknown {
-  if (sessionLost(error, hasSession))
+function sendFailure(name: string, error: unknown, wire: Wire): unknown {
+  if (sessionLost(error, wire.sessionId !== undefined))
     return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} forgot the session.`, { cause: SESSION_LOST })
   const data = (error as { data?: { text?: unknown } }).data
   const status = statusOf(error)
@@ -233,7 +233,11 @@ function sendFailure(name: string, error: unknown, hasSession: boolean): unknown
       cause: error,
     })
   const reason = status === undefined ? networkReason(error) : `HTTP ${status}`
-  return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} cannot be reached: ${reason}.`, { cause: error })
+  const { retryAfterMs } = wire
+  return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} cannot be reached: ${reason}.`, {
+    cause: error,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  })
 }
 
 function parseBody(text: string): unknown {

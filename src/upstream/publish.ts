@@ -16,7 +16,7 @@ export interface Publisher {
   /** Tools published last. */
   readonly tools: number
   /** Answers false when nothing differs. */
-  publish(listing: Listing, now: Pick<OwnerInfo, 'state' | 'reason'>): boolean
+  publish(listing: Listing, now: Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>): boolean
   promptNamed(exposed: string): string
 }
 

@@ -3,6 +3,8 @@ import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { Environment } from './spawn.ts'
+import type { Turns } from './turns.ts'
+import type { Watchdog } from './watchdog.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -29,4 +31,8 @@ export interface UpstreamShared {
   readonly maxFrameBytes: number | undefined
   /** Ends every live child at once; for the last moment of this process. */
   readonly reapers: Set<() => void>
+  /** Ends children that this process cannot end any more. */
+  readonly watchdog: Watchdog
+  /** Servers never seen before are looked at a few at a time. */
+  readonly turns: Turns
 }

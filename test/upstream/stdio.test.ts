@@ -49,7 +49,7 @@ describe('a server on stdio', () => {
       expect(await text('mcp_s.list_cancelled')).toMatch(/^\["p:\d+"\]$/)
     }))
 
-  it('that crashes fails the calls under way at once and is there again for the next', () =>
+  it('that crashes fails the calls under way at once and is there again for the next [UPS-04]', () =>
     withServers({ s: scripted() }, async ({ call, text, upstreams }) => {
       const others = [call('mcp_s.hang'), call('mcp_s.hang')]
       const startedAt = performance.now()
@@ -61,13 +61,13 @@ describe('a server on stdio', () => {
       expect(await text('mcp_s.echo', { text: 'back' })).toBe('back')
     }))
 
-  it('that dies in the middle of a line leaves nothing of it to the next process', () =>
+  it('that dies in the middle of a line leaves nothing of it to the next process [UPS-05]', () =>
     withServers({ s: scripted() }, async ({ call, text }) => {
       await expect(call('mcp_s.crash_half')).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
       expect(await text('mcp_s.echo', { text: 'whole' })).toBe('whole')
     }))
 
-  it('may print banners, colours and HTML', () =>
+  it('may print banners, colours and HTML [UPS-06]', () =>
     withServers({ s: scripted('--banner') }, async ({ text }) => {
       expect(await text('mcp_s.noise')).toBe('said')
       expect(await text('mcp_s.echo', { text: 'still here' })).toBe('still here')
@@ -116,7 +116,7 @@ describe('a server on stdio', () => {
       }
     }))
 
-  it('that answers with more than the limit fails that call and no other', () =>
+  it('that answers with more than the limit fails that call and no other [UPS-08]', () =>
     withServers(
       { s: scripted() },
       async ({ call, text }) => {
@@ -141,7 +141,7 @@ describe('a server on stdio', () => {
       })
     }))
 
-  it('sees a short list of our environment and what its entry names', () =>
+  it('sees a short list of our environment and what its entry names [UPS-17]', () =>
     withServers(
       { s: { ...scripted(), env: { GIVEN: 'yes', NUMBER: 7 } } },
       async ({ text }) => {
@@ -161,7 +161,7 @@ describe('a server on stdio', () => {
       },
     ))
 
-  it('gets its arguments literally', () =>
+  it('gets its arguments literally [UPS-19]', () =>
     withServers({ s: scripted('; touch x', '$(touch y)', '`touch z`') }, async ({ text }) => {
       expect(JSON.parse(await text('mcp_s.get_arguments'))).toEqual(['; touch x', '$(touch y)', '`touch z`'])
     }))
@@ -171,7 +171,7 @@ describe('a server on stdio', () => {
       expect(await text('mcp_s.echo', { text: 'alive' })).toBe('alive')
     }))
 
-  it('does not outlive us, nor does what it started', async () => {
+  it('does not outlive us, nor does what it started [UPS-15]', async () => {
     const file = join(mkdtempSync(join(tmpdir(), 'pegboard-')), 'pid')
     await withServers({ s: scripted() }, async ({ text }) => {
       await text('mcp_s.start_grandchild', { file })
@@ -180,7 +180,7 @@ describe('a server on stdio', () => {
     await until(() => !alive(Number(readFileSync(file, 'utf8'))))
   })
 
-  it('that stops reading does not keep a call for ever', () =>
+  it('that stops reading does not keep a call for ever [UPS-27]', () =>
     withServers({ s: { ...scripted(), timeoutMs: 400 } }, async ({ call }) => {
       const stuck = call('mcp_s.stop_reading')
       const big = call('mcp_s.echo', { text: 'x'.repeat(5_000_000) })
