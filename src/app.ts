@@ -21,7 +21,9 @@ import type { LoadProgress } from './search/embedder.ts'
 import { createToolSearch, type SearchSource, type SearchStatus } from './search/index.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import type { ServerHost } from './server/host.ts'
+import { createResumes } from './server/resume.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
+import { readSecret } from './state/secret.ts'
 import type { Manifest } from './upstream/manifest.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
@@ -200,6 +202,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   }
   const surface = createSurface(host, { pinned: () => current.exposure.pinned })
 
+  const resumes = createResumes({
+    clock,
+    key: () =>
+      readSecret(join(config.dirs.state, 'state.key'), (error) =>
+        log.warn('the key that signs states could not be kept', { error: messageOf(error) }),
+      ),
+  })
   const server: ServerHost = {
     name: config.server.name,
     version: own.version,
@@ -209,6 +218,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     log,
     view: host.view,
     exposure: host.exposure,
+    resumes,
     failed: () => loader.status().failed,
     searchStatus: () => search.status,
     onUpstream(listener) {
@@ -281,6 +291,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     async stop() {
       calls.stop()
+      resumes.close()
       stopWarming?.()
       warming?.()
       const parts = [upstreams.stop(), loader.stop(), search.close()].map((part) =>

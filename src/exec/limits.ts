@@ -7,6 +7,8 @@ export interface Slots {
    */
   take(signal: AbortSignal): Promise<void> | undefined
   release(): void
+  /** Goes on with a slot given up for a while, over the bound if need be: what has begun is not put in line again. */
+  retake(): void
 }
 
 /** Bounds how much runs at once. `take` answers `undefined`, without a promise, while there is room. */
@@ -36,8 +38,10 @@ export function createSlots(maxConcurrent: number, maxQueued: number): Slots {
         waiting.push(enter)
       })
     },
+    retake: () => void running++,
     release() {
-      const next = waiting.shift()
+      // What was retaken over the bound makes way first.
+      const next = running > maxConcurrent ? undefined : waiting.shift()
       if (next) next()
       else running--
     },
