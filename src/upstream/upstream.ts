@@ -186,7 +186,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     const connection = link.live ?? (await link.ready(ctx.signal))
     const result = await request(
       'tools/call',
-      { name: record.name, arguments: input, ...retryOf(relay) },
+      { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) },
       {
         timeoutMs,
         signal: ctx.signal,
@@ -200,6 +200,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     if (type === 'input_required') return { kind: 'input_required', result }
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
+    endpoints.remember(result)
     return { kind: 'mcp', result }
   }
 
