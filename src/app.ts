@@ -22,7 +22,9 @@ import { createToolSearch, type SearchStatus } from './search/index.ts'
 import { sourcesOf } from './search/sources.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import type { ServerHost } from './server/host.ts'
+import { createResumes } from './server/resume.ts'
 import { createBytesStore } from './state/files.ts'
+import { readSecret } from './state/secret.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
@@ -224,6 +226,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     yield* catalog.snapshot().tools
   }
 
+  const resumes = createResumes({
+    clock,
+    key: () =>
+      readSecret(join(config.dirs.state, 'state.key'), (error) =>
+        log.warn('the key that signs states could not be kept', { error: messageOf(error) }),
+      ),
+  })
   const server: ServerHost = {
     name: config.server.name,
     version: own.version,
@@ -233,6 +242,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     log,
     view: host.view,
     exposure: host.exposure,
+    resumes,
     failed: () => loader.status().failed,
     searchStatus: () => search.status,
     onUpstream(listener) {
@@ -306,6 +316,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     drain: (graceMs) => calls.drain(graceMs),
     async stop() {
       calls.stop()
+      resumes.close()
       stopWarming?.()
       warming?.()
       const parts = [upstreams.stop(), loader.stop(), search.close()].map((part) =>

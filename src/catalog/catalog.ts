@@ -42,6 +42,8 @@ export interface Prompt {
 
 /** The requests an owner of resources and prompts answers. Names and URIs are as listed; results pass through unaltered. */
 export interface Endpoints {
+  /** Whether it handed out this URI in a result lately: servers link to resources they never list. */
+  handedOut?(uri: string): boolean
   request(
     method: string,
     params: Readonly<Record<string, unknown>>,

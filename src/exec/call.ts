@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { CallContext, Caller, SentFile, Services } from '../core/context.ts'
 import { noOrigin, noServices } from '../core/context.ts'
+import { createCountdown } from '../core/countdown.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure } from '../core/failure.ts'
 import { checkArguments } from '../core/guard.ts'
@@ -90,9 +91,18 @@ export function createCalls(options: CallsOptions): Calls {
     if (request.signal?.aborted) cancel()
     else request.signal?.addEventListener('abort', cancel, { once: true })
     const timeoutMs = Math.min(wanted.entry.tool.timeoutMs ?? settings.timeoutMs, MAX_CALL_MS)
-    const timer = setTimeout(() => abort.abort(timedOut(wanted.entry.tool, timeoutMs)), timeoutMs)
+    const limit = createCountdown(timeoutMs, () => abort.abort(timedOut(wanted.entry.tool, timeoutMs)))
     running.add(abort)
     const held: Slots[] = []
+    // The time of a person is not the time of the tool: whoever waits for one holds no slot, and no clock runs.
+    const aside = (): (() => void) => {
+      const resume = limit.pause()
+      for (const slots of held) slots.release()
+      return () => {
+        resume()
+        for (const slots of held) slots.retake()
+      }
+    }
     try {
       let waited = false
       for (const slots of slotsFor(wanted.entry.tool, depth)) {
@@ -108,7 +118,7 @@ export function createCalls(options: CallsOptions): Calls {
       }
       if (abort.signal.aborted) throw abort.signal.reason
       const { entry, input } = wanted
-      const result = await run(entry.tool, input, request, callId, abort.signal, depth)
+      const result = await run(entry.tool, input, asking(request, aside), callId, abort.signal, depth)
       counts.set(entry.tool.id, (counts.get(entry.tool.id) ?? 0) + 1)
       log.debug('call', {
         callId,
@@ -130,7 +140,7 @@ export function createCalls(options: CallsOptions): Calls {
       })
       throw failure
     } finally {
-      clearTimeout(timer)
+      limit.stop()
       running.delete(abort)
       if (running.size === 0) drained?.()
       request.signal?.removeEventListener('abort', cancel)
@@ -287,6 +297,21 @@ export function createCalls(options: CallsOptions): Calls {
     stop() {
       stopped = true
       for (const abort of running) abort.abort(new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.'))
+    },
+  }
+}
+
+/** The request, with questions to the client put `aside` of what bounds the call. */
+function asking(request: CallRequest, aside: () => () => void): CallRequest {
+  const { relay } = request
+  const send = relay?.request
+  if (!send) return request
+  return {
+    ...request,
+    relay: {
+      ...relay,
+      connection: relay.connection ?? send,
+      request: (method, params, signal) => send(method, params, signal).finally(aside()),
     },
   }
 }

@@ -37,9 +37,13 @@ export const getTool = (host: Host): MetaTool => ({
       policy: 'auto',
       aliases: tool.aliases,
       ...waitFor(view.owners.find(({ id }) => id === tool.module)),
+      ...(isObject(tool.extra['_meta']) && tool.extra['_meta']['ui'] ? { ui: tool.extra['_meta']['ui'] } : {}),
     })
   },
 })
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null
 
 /** A visible tool by any spelling. @throws PegboardError as a call would */
 function lookUp(view: View, name: string): ViewTool {

@@ -85,6 +85,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     const state = ctx.mcpReq.requestState()
     return {
       wantsProgress: ctx.mcpReq._meta?.progressToken !== undefined,
+      ...(connection.perRequest ? {} : { connection }),
       meta: level === undefined ? meta : { ...meta, [LOG_LEVEL_META_KEY]: level },
       ...(ctx.mcpReq.inputResponses === undefined ? {} : { inputResponses: ctx.mcpReq.inputResponses }),
       ...(state === undefined ? {} : { requestState: state }),

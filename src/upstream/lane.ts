@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import { type Countdown, createCountdown } from '../core/countdown.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
@@ -15,6 +16,8 @@ export interface LaneRequest {
   /** Every progress notification, in the order the server sent them, all before the result. */
   readonly onProgress?: ((params: Json) => void) | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Gets the running time limit, to halt it while somebody else's time passes. */
+  readonly onLimit?: ((limit: Countdown) => void) | undefined
 }
 
 export interface LaneEvents {
@@ -154,14 +157,18 @@ export function createLane(
           stream?.abort()
         }
         const onAbort = (): void => abandon(abortReason(signal as AbortSignal), 'cancelled')
-        const stopTimer = clock.after(options.timeoutMs, () =>
-          abandon(
-            new PegboardError('E_TIMEOUT', `${name} did not answer ${method} within ${options.timeoutMs} ms.`),
-            'timed out',
-          ),
+        const limit = createCountdown(
+          options.timeoutMs,
+          () =>
+            abandon(
+              new PegboardError('E_TIMEOUT', `${name} did not answer ${method} within ${options.timeoutMs} ms.`),
+              'timed out',
+            ),
+          clock,
         )
+        options.onLimit?.(limit)
         const settle = (): void => {
-          stopTimer()
+          limit.stop()
           signal?.removeEventListener('abort', onAbort)
         }
         signal?.addEventListener('abort', onAbort, { once: true })

@@ -1,9 +1,9 @@
 import { z } from 'zod'
+import type { Ask } from '../core/asks.ts'
 import { PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
 
-/** What a server may ask of the person or model behind a client. */
-export type Ask = 'elicitation' | 'sampling' | 'roots'
+export type { Ask }
 
 export interface StdioTarget {
   readonly kind: 'stdio'

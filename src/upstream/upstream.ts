@@ -275,7 +275,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     const connection = link.live ?? (await used(() => link.ready(ctx.signal)))
     const result = await request(
       'tools/call',
-      { name: record.name, arguments: input, ...retryOf(relay) },
+      { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) },
       {
         timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs(),
         signal: ctx.signal,
@@ -291,6 +291,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
     if (result['content'] !== undefined && !Array.isArray(result['content']))
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that is not a list.`)
+    endpoints.remember(result)
     return { kind: 'mcp', result }
   }
 

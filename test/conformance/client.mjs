@@ -17,7 +17,6 @@ import { authOf } from './login.mjs'
 
 const MODERN = '2026-07-28'
 const READY_MS = 15_000
-const MAX_FAILURES = 2
 
 const url = process.argv[2]
 const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? ''
@@ -66,7 +65,6 @@ async function through(drive) {
 /** Pegboard answers before its upstream servers do; its log says when they are there, or cannot be had. */
 function untilReady(stderr) {
   return new Promise((resolve, reject) => {
-    let failures = 0
     const timer = setTimeout(() => reject(new Error('the server did not become ready')), READY_MS)
     const settle = (then) => {
       clearTimeout(timer)
@@ -78,7 +76,7 @@ function untilReady(stderr) {
       const { scope, message, retryInMs } = JSON.parse(line)
       if (scope !== 'mcp_x') return
       if (message === 'connected') settle(resolve)
-      if (retryInMs !== undefined && ++failures === MAX_FAILURES) settle(() => reject(new Error(message)))
+      if (retryInMs !== undefined) settle(() => reject(new Error(message)))
     })
   })
 }
