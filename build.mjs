@@ -65,7 +65,8 @@ export const modules = { ${parts.join(', ')} }`,
   plugins: [englishOnly, stripperApart('./loader/amaro.cjs')],
   alias: { pegboard: './src/index.ts' },
   // Stays a package of its own: it faces the network, and its fixes should reach users without a new release of ours.
-  external: ['undici'],
+  // The keyring is native code, and optional.
+  external: ['undici', '@napi-rs/keyring'],
   define: { 'import.meta.url': 'bundleUrl' },
 })
 // A script has no import() of its own that would not warn; it is handed one. Two texts that are run elsewhere keep theirs.

@@ -181,6 +181,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       log.warn('a manifest could not be kept or read', { error: messageOf(error) }),
     ),
     environment: options.env ?? {},
+    tokens: async () => {
+      const { openTokenStore } = await import('./upstream/oauth/open.ts')
+      return await openTokenStore(config.dirs.state, options.env ?? {}, (message) => log.warn(message))
+    },
     clientInfo: { name: 'pegboard', version: own.version },
     reserved: new Set(META_NAMES),
     callTimeoutMs: config.execution.timeoutMs,

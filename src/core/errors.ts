@@ -105,6 +105,24 @@ export const errorCatalogue = {
     meaning: 'The server behind this tool answered with something that is not MCP.',
     next: 'Report it to the operator.',
   },
+  E_AUTH_REQUIRED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The server behind this tool wants a login, or one with more rights.',
+    next: 'Tell the person who runs Pegboard; only they can log in, with `pegboard auth <server>`.',
+  },
+  E_SSRF_BLOCKED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'An address is not one that may be reached from here.',
+    next: 'Use a public https address; the named setting decides.',
+  },
+  E_REDIRECT_BLOCKED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The address redirects elsewhere, which is not followed.',
+    next: 'Name the address where it really is.',
+  },
   E_PATH_OUTSIDE_ROOT: {
     audience: 'model',
     retryable: false,
@@ -170,6 +188,12 @@ export const errorCatalogue = {
     retryable: false,
     meaning: 'The server would listen without authentication beyond this machine.',
     next: 'Remove server.http.auth: "none", or bind 127.0.0.1.',
+  },
+  E_AUTH_FAILED: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'A login at a remote server did not succeed.',
+    next: 'Read the reason; run pegboard auth <server> again.',
   },
   E_NAME_TAKEN: {
     audience: 'operator',

@@ -1,11 +1,12 @@
 import type { Clock } from '../core/clock.ts'
-import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Relay } from '../core/tool.ts'
+import type { Credentials } from './credentials.ts'
 import { createHttpWire } from './http.ts'
 import type { EraVerdict } from './manifest.ts'
 import { openConnection, type Prior, type Seen } from './open.ts'
-import { networkReason, statusOf } from './reasons.ts'
+import { networkReason, pegboardCause, statusOf } from './reasons.ts'
 import type { ServerSettings } from './settings.ts'
 import type { Environment } from './spawn.ts'
 import { createStdioWire } from './stdio.ts'
@@ -57,6 +58,8 @@ export interface ConnectOptions {
   /** Ends an attempt that is under way. */
   readonly signal: AbortSignal
   readonly maxFrameBytes?: number | undefined
+  /** Who we are to a remote server. */
+  readonly credentials?: Credentials | undefined
   /** Every live child leaves a function here that ends it at once. */
   readonly reapers: Set<() => void>
   readonly watchdog: Watchdog
@@ -111,7 +114,7 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
   let first: unknown
   let waitMs: number | undefined
   for (const kind of kinds) {
-    const wire = await createHttpWire(target, kind)
+    const wire = await createHttpWire(options.id, options.settings, target, kind, options.credentials)
     try {
       return await openConnection(options, wire, kind === 'http' ? legacy : { kind: 'legacy' }, {})
     } catch (error) {
@@ -125,14 +128,19 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
   throw unavailable(first, waitMs)
 }
 
-const unavailable = (error: unknown, retryAfterMs?: number): PegboardError =>
-  new PegboardError('E_UPSTREAM_UNAVAILABLE', reasonOf(error), {
+const unavailable = (error: unknown, retryAfterMs?: number): PegboardError => {
+  const cause = pegboardCause(error)
+  if (cause !== undefined && REFUSALS.has(cause.code)) return cause
+  return new PegboardError('E_UPSTREAM_UNAVAILABLE', cause?.message ?? reasonOf(error), {
     cause: error,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   })
+}
+
+/** What a person has to change: their codes are told as they are. */
+export const REFUSALS: ReadonlySet<string> = new Set(['E_AUTH_REQUIRED', 'E_SSRF_BLOCKED', 'E_REDIRECT_BLOCKED'])
 
 function reasonOf(error: unknown): string {
-  if (isPegboardError(error)) return error.message
   const status = statusOf(error)
   if (status === 401 || status === 403) return `it wants authorization (HTTP ${status})`
   if (status !== undefined) return `HTTP ${status}`

@@ -4,7 +4,7 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { isRecord } from './envelope.ts'
-import { networkReason, sessionLost, statusOf } from './reasons.ts'
+import { networkReason, pegboardCause, sessionLost, statusOf } from './reasons.ts'
 import type { SendOptions, Wire } from './wire.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -223,6 +223,9 @@ function failureOf(error: unknown): ProtocolFailure {
 function sendFailure(name: string, error: unknown, wire: Wire): unknown {
   if (sessionLost(error, wire.sessionId !== undefined))
     return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} forgot the session.`, { cause: SESSION_LOST })
+  const own = pegboardCause(error)
+  if (own !== undefined)
+    return new PegboardError(own.code, `${name}: ${own.message.replace(/\.$/, '')}.`, { hint: own.hint, cause: own })
   const data = (error as { data?: { text?: unknown } }).data
   const status = statusOf(error)
   if (status !== undefined && status < 500 && typeof data?.text === 'string') {

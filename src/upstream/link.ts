@@ -2,7 +2,8 @@ import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { scrub } from '../core/scrub.ts'
 import { createBackoff, OPEN_AFTER } from './backoff.ts'
-import { type Connection, connect } from './connection.ts'
+import { type Connection, connect, REFUSALS } from './connection.ts'
+import type { Credentials } from './credentials.ts'
 import type { EraVerdict } from './manifest.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
@@ -14,6 +15,7 @@ export interface LinkOptions {
   readonly settings: ServerSettings
   readonly shared: UpstreamShared
   readonly log: Log
+  readonly credentials?: Credentials
   /** A connection is there. Reads its lists; what it throws counts as a failed attempt. */
   opened(connection: Connection, beganAt: number): Promise<void>
   /** Whether a connection that breaks is made again although nobody asks. */
@@ -65,12 +67,17 @@ export function createLink(options: LinkOptions): Link {
   let verdict: EraVerdict | undefined
   let state: LinkState | undefined
   let reason: string | undefined
+  // Only a person can change it, so calls hear it instead of a reason to wait.
+  let locked: PegboardError | undefined
   let nextAttemptAt: number | undefined
   let cancelTimer = (): void => undefined
   let troubles = 0
 
   const unavailable = (why: string, retryAfterMs?: number): PegboardError =>
     new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} ${why}.`, retryAfterMs === undefined ? {} : { retryAfterMs })
+
+  const refused = ({ code, message, hint }: PegboardError): PegboardError =>
+    new PegboardError(code, `${id}: ${message.replace(/\.$/, '')}.`, { hint })
 
   function become(next: LinkState, why: string | undefined): void {
     state = next
@@ -106,6 +113,7 @@ export function createLink(options: LinkOptions): Link {
         settings,
         log,
         signal: ending.signal,
+        credentials: options.credentials,
         verdict: verdict?.era === 'legacy' && clock.now() - verdict.at > WEEK_MS ? undefined : verdict,
         onNotification: options.notification,
         onClosed: (why) => {
@@ -120,6 +128,7 @@ export function createLink(options: LinkOptions): Link {
       live = connection
       state = undefined
       reason = undefined
+      locked = undefined
       nextAttemptAt = undefined
       troubles = 0
       backoff.succeeded()
@@ -131,6 +140,8 @@ export function createLink(options: LinkOptions): Link {
       verdict = undefined
       const why = messageOf(error).replace(/\.$/, '')
       const waitMs = ending.signal.aborted ? undefined : failed(why, tail, askedOf(error))
+      locked = isPegboardError(error) && REFUSALS.has(error.code) ? refused(error) : undefined
+      if (locked) throw locked
       throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${tell(why)}.`, {
         cause: error,
         ...(waitMs === undefined ? {} : { retryAfterMs: waitMs }),
@@ -182,6 +193,7 @@ export function createLink(options: LinkOptions): Link {
     if (state !== 'failing') return undefined
     // Whoever finds it due makes the attempt and waits for it; while the circuit is open, nobody waits with them.
     if (connecting ? !backoff.open : backoff.dueInMs() === 0) return undefined
+    if (locked) return locked
     const dueInMs = connecting ? 1_000 : backoff.dueInMs()
     const retryAfterMs = Math.max(1_000, Math.min(dueInMs, (nextAttemptAt ?? Number.POSITIVE_INFINITY) - clock.now()))
     if (!backoff.open) return unavailable(`is reconnecting (attempt ${backoff.attempt}): ${reason}`, retryAfterMs)

@@ -1,3 +1,4 @@
+import { isPegboardError, type PegboardError } from '../core/errors.ts'
 import { plain } from './plain.ts'
 
 /** The HTTP status an SDK error carries, if any. */
@@ -7,6 +8,16 @@ export function statusOf(error: unknown): number | undefined {
   if (typeof code === 'number' && code >= 400 && code < 600) return code
   const said = error instanceof Error ? /\(HTTP (\d{3})\)/.exec(error.message)?.[1] : undefined
   return said ? Number(said) : cause instanceof Error ? statusOf(cause) : undefined
+}
+
+/** The error of ours behind one of the SDK's, if any. */
+export function pegboardCause(error: unknown): PegboardError | undefined {
+  for (let at = error, depth = 0; at instanceof Error && depth < 6; depth++) {
+    if (isPegboardError(at)) return at
+    const { data, cause } = at as { data?: { cause?: unknown }; cause?: unknown }
+    at = cause ?? data?.cause
+  }
+  return undefined
 }
 
 /** `ECONNREFUSED` and the like: messages of network errors carry addresses. */

@@ -2,6 +2,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { ManifestStore } from './manifest.ts'
+import type { TokenStore } from './oauth/store.ts'
 import type { Environment } from './spawn.ts'
 import type { Turns } from './turns.ts'
 import type { Watchdog } from './watchdog.ts'
@@ -23,6 +24,8 @@ export interface UpstreamShared {
   readonly platform: string
   readonly clientInfo: { readonly name: string; readonly version: string }
   readonly manifests: ManifestStore | undefined
+  /** Logins at remote servers; opened when the first of them is connected. Absent: none are used. */
+  readonly tokens?: (() => Promise<TokenStore>) | undefined
   readonly hooks: UpstreamHooks
   /** Names no tool may take. */
   readonly reserved: ReadonlySet<string>

@@ -5,6 +5,7 @@ import type { ToolResult } from '../core/result.ts'
 import type { Relay } from '../core/tool.ts'
 import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
+import { createCredentials } from './credentials.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints } from './endpoints.ts'
 import { createIdle } from './idle.ts'
@@ -90,7 +91,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let cancelRefresh: (() => void) | undefined
   let cancelLook: (() => void) | undefined
 
+  const credentials = createCredentials(id, settings, shared, log, () => {
+    if (link.live) become('ready')
+    else if (state === 'failing') link.later(0)
+  })
   const link = createLink({
+    credentials,
     id,
     settings,
     shared,
@@ -254,8 +260,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       try {
         const result = await connection.request(method, params, options)
         link.worked()
+        if (state === 'failing') become('ready')
         return result
       } catch (error) {
+        const why = loginWanted(error)
+        if (why !== undefined) become('failing', why)
         if (!isPegboardError(error) || error.code !== 'E_UPSTREAM_UNAVAILABLE') throw error
         if (error.cause !== SESSION_LOST) {
           // Whether it ran is not known, so it is never sent again; a child's end is told by the child.
@@ -354,9 +363,16 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       cancelRefresh?.()
       idle.end()
       become('stopped')
+      credentials.close()
       await link.stop(graceMs)
     },
   }
+}
+
+/** The server let us in before, and does not any more. A scope that is missing for one call says nothing of the others. */
+function loginWanted(error: unknown): string | undefined {
+  if (!isPegboardError(error) || error.code !== 'E_AUTH_REQUIRED') return undefined
+  return isPegboardError(error.cause) && error.cause.data === undefined ? error.cause.message : undefined
 }
 
 const retryOf = ({ inputResponses, requestState }: Relay): Json => ({

@@ -4,6 +4,7 @@ import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { createNames } from './adapt.ts'
 import type { ManifestStore } from './manifest.ts'
+import type { TokenStore } from './oauth/store.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamHooks, UpstreamShared } from './shared.ts'
 import type { Environment } from './spawn.ts'
@@ -22,6 +23,8 @@ export interface UpstreamsOptions {
   readonly clientInfo: { readonly name: string; readonly version: string }
   readonly clock?: Clock
   readonly manifests?: ManifestStore
+  /** Opens the logins of this installation; without it no server is logged in to. */
+  readonly tokens?: () => Promise<TokenStore>
   readonly hooks?: UpstreamHooks
   /** Names no tool may take (the meta-tools); one that would is given a number. */
   readonly reserved?: ReadonlySet<string>
@@ -93,6 +96,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     platform,
     clientInfo: options.clientInfo,
     manifests: options.manifests,
+    tokens: once(options.tokens),
     hooks: options.hooks ?? {},
     reserved: options.reserved ?? new Set(),
     callTimeoutMs: options.callTimeoutMs ?? 600_000,
@@ -254,5 +258,20 @@ export function moduleIds(ids: readonly string[]): ReadonlyMap<string, string> {
         .replaceAll(/^_+|_+$/g, '')
       return [id, distinct(`mcp_${slug || 'server'}`.slice(0, 60))]
     }),
+  )
+}
+
+/** The same promise for everyone who asks; one that failed is made again. */
+function once<T>(open: (() => Promise<T>) | undefined): (() => Promise<T>) | undefined {
+  let opened: Promise<T> | undefined
+  return (
+    open &&
+    (() => {
+      opened ??= open().catch((error: unknown) => {
+        opened = undefined
+        throw error
+      })
+      return opened
+    })
   )
 }
