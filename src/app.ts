@@ -22,7 +22,9 @@ import { createToolSearch, type SearchStatus } from './search/index.ts'
 import { sourcesOf } from './search/sources.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import type { ServerHost } from './server/host.ts'
-import { createBytesStore } from './state/files.ts'
+import { createBytesStore, createFileStore } from './state/files.ts'
+import { lockFile } from './trust/lock.ts'
+import { createTrust, type Kept } from './trust/trust.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
@@ -37,6 +39,8 @@ export interface AppOptions {
   readonly connectDelayMs?: { readonly cold?: number; readonly known?: number }
   /** The embedded search model; default is the one of the package. */
   readonly table?: () => EmbeddingTable
+  /** Lets in only upstream tools that the lock file has, and writes nothing to it. */
+  readonly frozen?: boolean
   /** Told how far an optional search model is loaded. */
   readonly onModelProgress?: (progress: LoadProgress) => void
 }
@@ -67,6 +71,8 @@ export interface App extends Host {
   /** Resolves when all tools of this moment are indexed, an optional model's vectors included, or when that model failed. */
   indexed(): Promise<void>
   searchStatus(): SearchStatus
+  /** The lock file was changed: lets in what is approved now, and keeps out what is not. */
+  reviewed(): void
   /** Resolves when every upstream has answered or failed, after `timeoutMs` at the latest. */
   settled(timeoutMs: number): Promise<void>
   /** Takes over what can change live. Answers which keys did and which wait for a restart. */
@@ -169,6 +175,15 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     runStep: (id, input) => calls.call({ name: id, input, caller: localCaller, origin: 'setup' }),
   })
 
+  const trust = createTrust({
+    file: lockFile(file),
+    log: log.scoped('trust'),
+    clock,
+    kept: createFileStore<Kept>(join(dirs.state, 'trust'), (error) =>
+      log.warn('approved definitions could not be kept', { error: messageOf(error) }),
+    ),
+    ...(options.frozen === undefined ? {} : { frozen: options.frozen }),
+  })
   const updated = createSignal<[string]>()
   const upstreams = createUpstreams({
     catalog,
@@ -178,6 +193,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     manifests: createBytesStore(join(config.dirs.state, 'manifests'), (error) =>
       log.warn('a manifest could not be kept or read', { error: messageOf(error) }),
     ),
+    trust,
     environment: options.env ?? {},
     clientInfo: { name: 'pegboard', version: own.version },
     reserved: new Set(META_NAMES),
@@ -273,6 +289,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await search.warm()
       await semantic?.settled()
     },
+    reviewed: () => trust.reread(),
     settled(timeoutMs) {
       const settledNow = (): boolean => upstreams.status().every(({ pending }) => !pending)
       return new Promise((resolve) => {
@@ -308,7 +325,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       calls.stop()
       stopWarming?.()
       warming?.()
-      const parts = [upstreams.stop(), loader.stop(), search.close()].map((part) =>
+      const parts = [upstreams.stop(), loader.stop(), search.close(), trust.flush()].map((part) =>
         part.catch((error: unknown) => log.error('stopping failed', { error })),
       )
       // A module may hang in its import or its stop: the process ends all the same.

@@ -1,6 +1,7 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
+import type { Trust } from '../trust/trust.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { Environment } from './spawn.ts'
 import type { Turns } from './turns.ts'
@@ -24,6 +25,8 @@ export interface UpstreamShared {
   readonly clientInfo: { readonly name: string; readonly version: string }
   readonly manifests: ManifestStore | undefined
   readonly hooks: UpstreamHooks
+  /** Decides which tools are let in; without it all are. */
+  readonly trust: Trust | undefined
   /** Names no tool may take. */
   readonly reserved: ReadonlySet<string>
   readonly callTimeoutMs: number

@@ -2,6 +2,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { type Clock, systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import type { Trust } from '../trust/trust.ts'
 import { createNames } from './adapt.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { ServerSettings } from './settings.ts'
@@ -23,6 +24,8 @@ export interface UpstreamsOptions {
   readonly clock?: Clock
   readonly manifests?: ManifestStore
   readonly hooks?: UpstreamHooks
+  /** Decides which tools are let in; without it all are. */
+  readonly trust?: Trust
   /** Names no tool may take (the meta-tools); one that would is given a number. */
   readonly reserved?: ReadonlySet<string>
   /** Longest call for servers that set none; default 600,000. Callers' signals end most earlier. */
@@ -94,6 +97,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     clientInfo: options.clientInfo,
     manifests: options.manifests,
     hooks: options.hooks ?? {},
+    trust: options.trust,
     reserved: options.reserved ?? new Set(),
     callTimeoutMs: options.callTimeoutMs ?? 600_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
@@ -110,6 +114,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   let looking: Promise<void> | undefined
   let lookedAt = Number.NEGATIVE_INFINITY
   let started = false
+  let unlisten: (() => void) | undefined
 
   // The last chance to take children along, whatever ends this process but SIGKILL.
   const reap = (): void => {
@@ -169,12 +174,16 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       started = true
       process.on('exit', reap)
       beat()
+      unlisten = options.trust?.onChange(() => {
+        for (const { upstream } of running.values()) upstream.reviewed()
+      })
       run()
     },
     async stop() {
       if (!started) return
       started = false
       cancelBeat()
+      unlisten?.()
       for (const { upstream } of running.values()) void retire(upstream)
       running = new Map()
       await Promise.race([
