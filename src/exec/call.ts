@@ -13,6 +13,7 @@ import { scrub } from '../core/scrub.ts'
 import { signatureOf } from '../core/signature.ts'
 import { type Capacity, noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { Views, ViewTool } from '../view/view.ts'
+import { refusalOf } from '../view/visible.ts'
 import { createSlots, type Slots } from './limits.ts'
 import type { ExecutionSettings } from './options.ts'
 
@@ -192,15 +193,7 @@ export function createCalls(options: CallsOptions): Calls {
       throw new PegboardError('E_NOT_FOUND', `'${request.name}' could be ${found.candidates.join(' or ')}.`, {
         hint: 'Use one of these full names.',
       })
-    if (found.kind === 'hidden') {
-      if (found.hidden.kind === 'disabled')
-        throw new PegboardError('E_TOOL_DISABLED', found.hidden.reason, {
-          hint: `Set tools.${found.id}.enabled to true to allow it.`,
-        })
-      throw new PegboardError('E_TOOL_HIDDEN', `${found.id} is not available: ${found.hidden.reason}.`, {
-        hint: 'Use another tool until that has changed.',
-      })
-    }
+    if (found.kind === 'hidden') throw refusalOf(found)
     if (found.down) {
       const { id, state, reason } = found.down
       throw new PegboardError(

@@ -1,5 +1,8 @@
-import type { Catalog, Endpoints, LaterTools, OwnerInfo, Prompt } from '../catalog/catalog.ts'
+import type { Catalog, Endpoints, LaterTools, OwnerInfo, Prompt, Withheld } from '../catalog/catalog.ts'
+import { PegboardError } from '../core/errors.ts'
 import type { Tool } from '../core/tool.ts'
+import type { Held, Stranger } from '../trust/assess.ts'
+import { type Trust, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, createFilter, createNames, exposedName, type ToolHost } from './adapt.ts'
 import type { ToolRecord } from './definition.ts'
 import type { Listing } from './listing.ts'
@@ -9,6 +12,7 @@ export interface PublisherOptions extends ToolHost {
   readonly catalog: Catalog
   readonly endpoints: Endpoints
   readonly reserved: ReadonlySet<string>
+  readonly trust: Trust | undefined
 }
 
 /** Puts what a server offers into the catalogue, when it differs from what is there. */
@@ -17,8 +21,12 @@ export interface Publisher {
   readonly tools: number
   /** Answers false when nothing differs. */
   publish(listing: Listing, now: Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>): boolean
+  /** @throws PegboardError E_TOOL_CHANGED, E_TOOL_QUARANTINED when a tool is kept out by now */
+  admit(record: ToolRecord): void
   promptNamed(exposed: string): string
 }
+
+const nobody: ReadonlyMap<string, Held> = new Map()
 
 interface Made {
   readonly tool: Tool
@@ -29,6 +37,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   const { id, module, settings, catalog } = options
   const passes = createFilter(settings)
   let published: Listing | undefined
+  let held = nobody
   let count = 0
   /** By the server's names for them. */
   let made: ReadonlyMap<string, Made> = new Map()
@@ -56,6 +65,38 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return { count, tokens, available: options.available, make: () => make(records) }
   }
 
+  /** Which of its tools are let in, and which are kept out until somebody has looked at them. */
+  function admitted(listing: Listing): { readonly tools: readonly Tool[] | LaterTools; readonly withheld: Withheld[] } {
+    const records = listing.tools.filter(({ name }) => passes(name))
+    if (!records.some(({ name }) => held.has(name))) return { tools: toolsOf(records), withheld: [] }
+    // Those kept out have their names all the same, so that no other takes them.
+    const all = make(records)
+    const tools = all.filter((_tool, at) => !held.has(records[at]?.name ?? ''))
+    count = tools.length
+    const withheld = all.flatMap((tool, at) => {
+      const why = held.get(records[at]?.name ?? '')
+      return why ? [{ tool, code: why.code, reason: why.reason, hint: hintFor(id) }] : []
+    })
+    return { tools, withheld }
+  }
+
+  function look(listing: Listing, isFresh: boolean): ReadonlyMap<string, Held> {
+    const { trust, reserved } = options
+    const strangers = (): Stranger[] => strangersOf(catalog, module)
+    return (
+      trust?.look({ server: id, mode: settings.trust, tools: listing.tools, strangers, reserved }, isFresh) ?? nobody
+    )
+  }
+
+  function noticeFor(listing: Listing): { readonly notice?: string } {
+    if (held.size === 0) return {}
+    const waiting = listing.tools.filter(({ name }) => {
+      const why = held.get(name)?.why
+      return why !== undefined && why !== 'rejected' && passes(name)
+    })
+    return waiting.length === 0 ? {} : { notice: waitingNote(id, waiting.length) }
+  }
+
   /** Estimated tokens of listing all; undefined where the records alone do not tell. */
   function tokensOf(records: readonly ToolRecord[]): number | undefined {
     let tokens = 0
@@ -72,7 +113,9 @@ export function createPublisher(options: PublisherOptions): Publisher {
     },
     publish(listing, now) {
       const { resources, templates, prompts: offered } = listing
-      if (published && isSame(published, listing)) return false
+      const before = reasonsOf(held)
+      held = look(listing, now.state === 'ready')
+      if (published && before === reasonsOf(held) && isSame(published, listing)) return false
       const wire = createNames()
       const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
         adaptPrompt(entry, settings, wire),
@@ -85,10 +128,11 @@ export function createPublisher(options: PublisherOptions): Publisher {
           summary: plain(settings.summary ?? `MCP server ${id}`),
           ...(settings.summary === undefined ? {} : { about: plain(settings.summary) }),
           origin: 'upstream',
+          ...noticeFor(listing),
           ...now,
         },
         {
-          tools: toolsOf(listing.tools.filter(({ name }) => passes(name))),
+          ...admitted(listing),
           resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
           templates: templates.map((entry) => ({ uriTemplate: String(entry['uriTemplate']), entry })),
           prompts: named.map(([prompt]) => prompt),
@@ -98,15 +142,38 @@ export function createPublisher(options: PublisherOptions): Publisher {
       published = listing
       return true
     },
+    admit({ name }) {
+      const why = held.get(name)
+      if (why) throw new PegboardError(why.code, `${module}.${name} ${why.reason}.`, { hint: hintFor(id) })
+    },
     promptNamed: (exposed) => prompts.get(exposed) ?? exposed,
   }
 }
 
 function isSame(before: Listing, now: Listing): boolean {
   const others = ({ resources, templates, prompts }: Listing): string => JSON.stringify([resources, templates, prompts])
+  if (before === now) return true
   return (
     before.tools.length === now.tools.length &&
     before.tools.every(({ text }, at) => text === now.tools[at]?.text) &&
     others(before) === others(now)
   )
+}
+
+const reasonsOf = (held: ReadonlyMap<string, Held>): string =>
+  held.size === 0 ? '' : JSON.stringify([...held].map(([name, { code, reason }]) => [name, code, reason]))
+
+const hintFor = (id: string): string =>
+  `Use another tool. The operator sees what it is with: pegboard review ${JSON.stringify(id)}.`
+
+/** Tools of all other owners, and how texts speak of them. */
+function strangersOf(catalog: Catalog, module: string): Stranger[] {
+  return catalog
+    .snapshot()
+    .tools.filter((tool) => tool.module !== module)
+    .map((tool) => {
+      const name = tool.id.slice(tool.module.length + 1)
+      const owner = tool.module.replace(/^mcp_/, '')
+      return { name, spellings: [name, tool.id, tool.name, `${owner}.${name}`, `${owner}:${name}`, `${owner}/${name}`] }
+    })
 }

@@ -55,6 +55,8 @@ export interface Upstream {
   recheck(): Promise<void>
   /** Takes over settings that do not concern the process or address, which keeps running. */
   apply(settings: ServerSettings): void
+  /** Somebody decided which of its tools are let in. */
+  reviewed(): void
   status(): UpstreamStatus
   stop(graceMs: number): Promise<void>
 }
@@ -141,7 +143,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   function forPublisher(): PublisherOptions {
     const { maxConcurrent, maxQueued } = settings
     const capacity = { maxConcurrent, maxQueued, setting: `mcpServers.${id}.maxQueued` }
-    return { id, module, settings, catalog, endpoints, reserved: shared.reserved, capacity, available, call }
+    const { reserved, trust } = shared
+    return { id, module, settings, catalog, endpoints, reserved, trust, capacity, available, call }
   }
 
   function become(next: OwnerState, why?: string): void {
@@ -282,6 +285,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   async function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
     const connection = link.live ?? (await used(() => link.ready(ctx.signal)))
+    // What a new connection listed may not be what was approved.
+    publisher.admit(record)
     const result = await request(
       'tools/call',
       { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) },
@@ -345,6 +350,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       if (state === 'ready') idle.begin()
       else if (settings.start !== 'lazy' && state === 'known') link.later(0)
     },
+    reviewed: () => void publisher.publish(listing, standing()),
     status: () => ({
       id,
       module,

@@ -77,7 +77,7 @@ describe('a server whose tools change', () => {
     const fixture = join(import.meta.dirname, '../fixtures/conformance-server.mjs')
     const { app } = await startApp({
       exposure: { mode: 'direct' },
-      mcpServers: { fixture: { command: 'node', args: [fixture] } },
+      mcpServers: { fixture: { command: 'node', args: [fixture], trust: 'always' } },
     })
     await app.settled(20_000)
     const client = await connectTo(app)
