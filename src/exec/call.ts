@@ -120,6 +120,7 @@ export function createCalls(options: CallsOptions): Calls {
       if (abort.signal.aborted) throw abort.signal.reason
       const { entry, input } = wanted
       const result = await run(entry.tool, input, asking(request, aside), callId, abort.signal, depth)
+      if (result.kind === 'mcp') checkSize(entry.tool, result.result, settings.maxResultBytes)
       counts.set(entry.tool.id, (counts.get(entry.tool.id) ?? 0) + 1)
       log.debug('call', {
         callId,
@@ -216,7 +217,7 @@ export function createCalls(options: CallsOptions): Calls {
     return { tool, description: tool.description, input: tool.input }
   }
 
-  async function run(
+  function run(
     tool: Tool,
     input: unknown,
     request: CallRequest,
@@ -224,13 +225,10 @@ export function createCalls(options: CallsOptions): Calls {
     signal: AbortSignal,
     depth: number,
   ): Promise<ToolResult> {
-    const ctx = contextFor(tool, request, callId, signal, depth)
-    const work = tool.run(input, ctx.ctx, request.relay ?? noRelay)
+    const { ctx, files, warnings } = contextFor(tool, request, callId, signal, depth)
+    const work = tool.run(input, ctx, request.relay ?? noRelay)
     // Upstream calls listen to the signal themselves; a module may be deaf to it.
-    const result = await (tool.origin === 'upstream' ? work : raceAbort(work, signal))
-    if (result.kind === 'mcp') checkSize(tool, result.result, settings.maxResultBytes)
-    if (result.kind !== 'value' || (ctx.files.length === 0 && ctx.warnings.length === 0)) return result
-    return { ...result, files: [...result.files, ...ctx.files], warnings: [...result.warnings, ...ctx.warnings] }
+    return tool.origin === 'upstream' ? work : withExtras(raceAbort(work, signal), files, warnings)
   }
 
   function contextFor(tool: Tool, request: CallRequest, callId: string, signal: AbortSignal, depth: number) {
@@ -317,6 +315,17 @@ function timedOut({ id, timeoutMs, timeoutSetting }: Tool, after: number): Pegbo
   return new PegboardError('E_TIMEOUT', `${id} took longer than ${after} ms.`, {
     hint: setting === undefined || after === MAX_CALL_MS ? 'Ask for less.' : `Ask for less, or raise ${setting}.`,
   })
+}
+
+/** A result with what the tool sent beside it. */
+async function withExtras(
+  work: Promise<ToolResult>,
+  files: readonly SentFile[],
+  warnings: readonly string[],
+): Promise<ToolResult> {
+  const result = await work
+  if (result.kind !== 'value' || (files.length === 0 && warnings.length === 0)) return result
+  return { ...result, files: [...result.files, ...files], warnings: [...result.warnings, ...warnings] }
 }
 
 /** @throws PegboardError E_TOO_LARGE */
