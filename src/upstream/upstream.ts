@@ -2,6 +2,7 @@ import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
 import type { CallContext } from '../core/context.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { ToolResult } from '../core/result.ts'
+import { takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
@@ -296,6 +297,9 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     )
     const type = result['resultType']
     if (type === 'input_required') return { kind: 'input_required', result }
+    if (type === 'task' && takesTasks(relay.clientCapabilities) && typeof result['taskId'] === 'string')
+      // Which server it is of, for whoever asks for it later.
+      return { kind: 'mcp', result: { ...result, taskId: `${module}:${result['taskId']}` } }
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
     if (result['content'] !== undefined && !Array.isArray(result['content']))
