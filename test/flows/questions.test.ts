@@ -2,7 +2,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { listenHttp } from '../../src/server/listen.ts'
-import { type Answer, answerOf, startApp, type TestApp } from '../app.ts'
+import { type Answer, answerOf, servers, startApp, type TestApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { modern, scripted } from '../upstream/host.ts'
 
@@ -302,6 +302,27 @@ describe('a server that answers calls with tasks', () => {
     const { taskId } = (await post(url, 'tools/call', { name: 't__slow', arguments: {} }, takes)).result
     for (const wrong of ['slow:0', 'mcp_t:slow:0', `${taskId}x`, taskId.slice(1)])
       expect((await post(url, 'tasks/get', { taskId: wrong }, takes)).error).toMatchObject({ code: -32602 })
+  })
+})
+
+describe('a tool that a 2025-era server runs only as a task', () => {
+  it('is a call like any other, in either era of the client', async () => {
+    const { app } = await startApp({
+      exposure: { mode: 'direct' },
+      mcpServers: { e: { ...servers.everything, start: 'eager' } },
+    })
+    await app.settled(20_000)
+    for (const era of ['legacy', 'modern'] as const) {
+      const client = await connectTo(app, era)
+      const { tools } = await client.listTools()
+      const tool = tools.find(({ name }) => name === 'e__simulate-research-query')
+      expect(tool).not.toHaveProperty('execution')
+      const result = await client.callTool({ name: 'e__simulate-research-query', arguments: { topic: 'bees' } })
+      expect(textOf(result)).toContain('bees')
+      expect(result).not.toHaveProperty('isError')
+      expect(result._meta ?? {}).not.toHaveProperty(['io.modelcontextprotocol/related-task'])
+      await client.close()
+    }
   })
 })
 
