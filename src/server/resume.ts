@@ -1,4 +1,4 @@
-import { takesAsk } from '../core/asks.ts'
+import { newerAsk, takesAsk } from '../core/asks.ts'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
@@ -121,7 +121,7 @@ function urlsOf(error: unknown): Json | undefined {
   return Object.fromEntries(
     elicitations.map((params, n) => [
       `url-${n + 1}`,
-      { method: 'elicitation/create', params: { ...(params as object), mode: 'url' } },
+      newerAsk('elicitation/create', { ...(params as object), mode: 'url' }),
     ]),
   )
 }
