@@ -96,12 +96,14 @@ export function createCalls(options: CallsOptions): Calls {
     running.add(abort)
     const held: Slots[] = []
     // The time of a person is not the time of the tool: whoever waits for one holds no slot, and no clock runs.
+    let away = 0
+    let over = false
     const aside = (): (() => void) => {
       const resume = limit.pause()
-      for (const slots of held) slots.release()
+      if (away++ === 0) for (const slots of held) slots.release()
       return () => {
         resume()
-        for (const slots of held) slots.retake()
+        if (--away === 0 && !over) for (const slots of held) slots.retake()
       }
     }
     try {
@@ -146,7 +148,8 @@ export function createCalls(options: CallsOptions): Calls {
       running.delete(abort)
       if (running.size === 0) drained?.()
       request.signal?.removeEventListener('abort', cancel)
-      for (const slots of held) slots.release()
+      over = true
+      if (away === 0) for (const slots of held) slots.release()
     }
   }
 

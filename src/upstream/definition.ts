@@ -90,7 +90,8 @@ function listedCharacters({ title, description, input, output, extra }: Definiti
 
 /** Reads the text of a record; damaged text reads as a tool of which only the name is known. */
 export function parseDefinition({ name, text }: Pick<ToolRecord, 'name' | 'text'>): Definition {
-  const { name: _own, title, description, inputSchema, outputSchema, ...extra } = readText(text)
+  // Whether a tool runs as a task is between us and its server.
+  const { name: _own, execution: _how, title, description, inputSchema, outputSchema, ...extra } = readText(text)
   const annotations = isRecord(extra['annotations']) ? extra['annotations'] : undefined
   const annotated = typeof annotations?.['title'] === 'string' ? plain(annotations['title']) : undefined
   const own = typeof title === 'string' ? plain(title.slice(0, MAX_NAME)) : ''

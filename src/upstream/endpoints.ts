@@ -60,6 +60,11 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     else await connection.request('logging/setLevel', { level }, { timeoutMs: host.timeoutMs })
   }
 
+  async function task(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
+    if ((await host.ready(signal)).era !== 'modern') throw new ProtocolFailure(-32602, 'There is no such task')
+    return await host.request(method, params, relay, signal)
+  }
+
   const answers: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>> = {
     'resources/read': (params, relay, signal) => host.request('resources/read', params, relay, signal),
     'prompts/get': (params, relay, signal) =>
@@ -102,6 +107,9 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       subscribed.delete(uri)
       return await follow(await host.ready(signal), 'resources/unsubscribe', { uri })
     },
+    'tasks/get': (params, relay, signal) => task('tasks/get', params, relay, signal),
+    'tasks/update': (params, relay, signal) => task('tasks/update', params, relay, signal),
+    'tasks/cancel': (params, relay, signal) => task('tasks/cancel', params, relay, signal),
     async 'logging/setLevel'(params, _relay, signal) {
       level = String(params['level'])
       await setLevel(await host.ready(signal))
@@ -129,7 +137,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     async request(method, params, relay, signal) {
       const answer = Object.hasOwn(answers, method) ? answers[method] : undefined
       if (!answer) throw new ProtocolFailure(-32601, `${method} is not passed on`)
-      const { _meta, inputResponses: _answers, requestState: _state, ...own } = params
+      const { _meta, ...own } = params
       const result = await answer(own, relay, signal)
       remember(result)
       return result

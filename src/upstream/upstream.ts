@@ -2,6 +2,7 @@ import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
 import type { CallContext } from '../core/context.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { ToolResult } from '../core/result.ts'
+import { takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
@@ -17,6 +18,7 @@ import { mirroredArguments, mirrorHeaders } from './mirror.ts'
 import { createPublisher, type PublisherOptions } from './publish.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
+import { callAsTask, runsTasks } from './tasks.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -66,6 +68,8 @@ const LISTS: Readonly<Record<string, ListKind>> = {
   'notifications/resources/list_changed': 'resources',
   'notifications/prompts/list_changed': 'prompts',
 }
+/** How long what nobody waits for may take. */
+const SHORT_MS = 5_000
 const ALL: ReadonlySet<ListKind> = new Set<ListKind>(['tools', 'resources', 'prompts'])
 /** A change is read at once; from the fifth within ten seconds on, only every two seconds. */
 const REFRESH = { soonMs: 50, calm: 5, withinMs: 10_000, stormMs: 2_000 }
@@ -287,20 +291,30 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     const connection = link.live ?? (await used(() => link.ready(ctx.signal)))
     // What a new connection listed may not be what was approved.
     publisher.admit(record)
-    const result = await request(
-      'tools/call',
-      { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) },
-      {
-        timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs(),
-        signal: ctx.signal,
-        relay,
-        // A server told that nobody listens need not count.
-        onProgress: relay.wantsProgress === false ? undefined : (params) => report(params, ctx),
-        headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
-      },
-    )
+    const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
+    const how = {
+      timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs(),
+      signal: ctx.signal,
+      relay,
+      // A server told that nobody listens need not count.
+      onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
+      headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
+    }
+    const result = onlyAsTask(record, connection)
+      ? await callAsTask(
+          params,
+          (method, own) => request(method, own, how),
+          (method, own) =>
+            void connection
+              .request(method, own, { timeoutMs: SHORT_MS })
+              .catch((error: unknown) => log.debug(`${method}: ${messageOf(error)}`)),
+        )
+      : await request('tools/call', params, how)
     const type = result['resultType']
     if (type === 'input_required') return { kind: 'input_required', result }
+    if (type === 'task' && takesTasks(relay.clientCapabilities) && typeof result['taskId'] === 'string')
+      // Which server it is of, for whoever asks for it later.
+      return { kind: 'mcp', result: { ...result, taskId: `${module}:${result['taskId']}` } }
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
     if (result['content'] !== undefined && !Array.isArray(result['content']))
@@ -380,6 +394,9 @@ function loginWanted(error: unknown): string | undefined {
   if (!isPegboardError(error) || error.code !== 'E_AUTH_REQUIRED') return undefined
   return isPegboardError(error.cause) && error.cause.data === undefined ? error.cause.message : undefined
 }
+
+const onlyAsTask = ({ text }: ToolRecord, { era, capabilities }: Connection): boolean =>
+  era === 'legacy' && text.includes('"taskSupport":"required"') && runsTasks(capabilities)
 
 const retryOf = ({ inputResponses, requestState }: Relay): Json => ({
   ...(inputResponses === undefined ? {} : { inputResponses }),

@@ -164,7 +164,7 @@ describe('what was learnt before', () => {
 })
 
 describe('changes while running', () => {
-  it('are read once however often they are announced, and passed on only when something differs', () =>
+  it('are read once however often they are announced, and passed on only when something differs [UPS-10]', () =>
     withServers({ s: scripted() }, async ({ catalog, call, text }) => {
       let changes = 0
       catalog.onChange(() => changes++)
