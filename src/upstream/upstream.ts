@@ -5,6 +5,7 @@ import type { ToolResult } from '../core/result.ts'
 import type { Relay } from '../core/tool.ts'
 import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
+import { isContent } from './content.ts'
 import { createCredentials } from './credentials.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints } from './endpoints.ts'
@@ -298,8 +299,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (type === 'input_required') return { kind: 'input_required', result }
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
-    if (result['content'] !== undefined && !Array.isArray(result['content']))
-      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that is not a list.`)
+    if (!isContent(result['content']))
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that no client can read.`)
     endpoints.remember(result)
     return { kind: 'mcp', result }
   }

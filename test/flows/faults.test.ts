@@ -248,16 +248,36 @@ describe('an answer', () => {
     expect(said(await here.bad('echo', { text: 'next' }))).toBe('next')
   })
 
-  it('without content is an empty one; one that is no answer is said to be none', async () => {
-    const here = await scene(evil())
-    expect(await here.bad('no_content')).toMatchObject({ content: [] })
-    expect(said(await here.bad('odd_content'))).toBe(
-      'E_UPSTREAM_PROTOCOL: bad answered with content that is not a list. Report it to the operator.',
-    )
-    expect(said(await here.bad('no_result'))).toBe(
-      'E_UPSTREAM_PROTOCOL: bad answered without a result. Report it to the operator.',
-    )
-  })
+  it.each(['legacy', 'modern'] as const)(
+    'that is no answer is said to be none, behind the doors as well (%s)',
+    async (era) => {
+      const { app } = await startApp({ exposure: { mode: 'discovery' }, mcpServers: { bad: evil() } })
+      await app.settled(10_000)
+      const client = await connectTo(app, era)
+      onTestFinished(() => client.close())
+      const unreadable =
+        'E_UPSTREAM_PROTOCOL: bad answered with content that no client can read. Report it to the operator.'
+      for (const call of [
+        (tool: string) => client.callTool({ name: `bad__${tool}` }),
+        (tool: string) => client.callTool({ name: 'execute_tool', arguments: { name: `mcp_bad.${tool}`, params: {} } }),
+      ]) {
+        expect(await call('no_content')).toMatchObject({ content: [] })
+        expect(said(await call('odd_content'))).toBe(unreadable)
+        expect(said(await call('odd_blocks'))).toBe(unreadable)
+        expect(said(await call('no_result'))).toBe(
+          'E_UPSTREAM_PROTOCOL: bad answered without a result. Report it to the operator.',
+        )
+      }
+    },
+  )
+
+  it.each(['list', 'text', 'nothing', 'number'])(
+    'with structured content that is no object (%s) keeps its words',
+    async (kind) => {
+      const here = await scene(evil())
+      expect(said(await here.bad('odd_structured', { kind }))).toBe('words')
+    },
+  )
 })
 
 describe('a server that stops reading', () => {
