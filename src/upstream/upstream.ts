@@ -6,6 +6,7 @@ import { takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
+import { isContent } from './content.ts'
 import { createCredentials } from './credentials.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints } from './endpoints.ts'
@@ -317,8 +318,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       return { kind: 'mcp', result: { ...result, taskId: `${module}:${result['taskId']}` } }
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
-    if (result['content'] !== undefined && !Array.isArray(result['content']))
-      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that is not a list.`)
+    if (!isContent(result['content']))
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that no client can read.`)
     endpoints.remember(result)
     return { kind: 'mcp', result }
   }
