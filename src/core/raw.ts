@@ -43,6 +43,16 @@ function cut(parts: Pieces, { start, end }: Span): Pieces {
 /** The bytes of a result that nobody changed since a server sent it; one JSON object without line ends. */
 export const rawBytes = (result: object): Pieces | undefined => (result as { readonly [RAW]?: Pieces })[RAW]
 
+/** Whether ASCII text occurs in the bytes, also across the end of a piece. */
+export function mentions(pieces: Pieces, text: string): boolean {
+  let carried = ''
+  return pieces.some((piece) => {
+    const found = piece.includes(text) || (carried + piece.toString('latin1', 0, text.length)).includes(text)
+    carried = (carried + piece.toString('latin1', Math.max(0, piece.length - text.length))).slice(-text.length)
+    return found
+  })
+}
+
 /**
  * How many bytes a result is as JSON: exact for one that is still bytes; otherwise its text, its keys and two bytes for
  * whatever else there is, which is a little less than the JSON. Does not recurse on the call stack.

@@ -2,7 +2,7 @@ import type { Endpoints } from '../catalog/catalog.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Log } from '../core/log.ts'
-import { rawBytes } from '../core/raw.ts'
+import { mentions, rawBytes } from '../core/raw.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
 import { isRecord } from './envelope.ts'
@@ -127,7 +127,8 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   }
   const remember = (result: Json): void => {
     // A large result is bytes that need not be read where they name nothing.
-    if (rawBytes(result)?.includes('"uri"') === false) return
+    const raw = rawBytes(result)
+    if (raw && !mentions(raw, '"uri"')) return
     for (const block of linked(result)) hand(block['uri'] ?? (block['resource'] as Json | undefined)?.['uri'])
   }
 

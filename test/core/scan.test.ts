@@ -23,7 +23,10 @@ function anyValue(random: (below: number) => number, depth = 0): unknown {
   if (kind === 4) return Array.from({ length: random(4) }, () => TEXTS[random(TEXTS.length)]).join('')
   if (kind < 7) return Array.from({ length: random(5) }, () => anyValue(random, depth + 1))
   return Object.fromEntries(
-    Array.from({ length: random(depth ? 6 : 30) }, (_, n) => [`k${n}${'y'.repeat(random(5))}`, anyValue(random, depth + 1)]),
+    Array.from({ length: random(depth ? 6 : 30) }, (_, n) => [
+      `k${n}${'y'.repeat(random(5))}`,
+      anyValue(random, depth + 1),
+    ]),
   )
 }
 
