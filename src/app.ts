@@ -1,6 +1,6 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Catalog, createCatalog, type Owner } from './catalog/catalog.ts'
+import { type Catalog, clashSentence, createCatalog, type Owner } from './catalog/catalog.ts'
 import { type Config, policySettings } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { type Clock, systemClock } from './core/clock.ts'
@@ -58,6 +58,8 @@ export interface App extends Host {
   forget(session: string): void
   /** Files that could not be loaded, and why. */
   failed(): readonly { readonly file: string; readonly error: string; readonly code: string }[]
+  /** Names that clash, and settings of servers' tools that have no effect, as sentences. */
+  nameProblems(): readonly string[]
   /** Constraint entries that name no tool. */
   unknownActions(): readonly { readonly owner: string; readonly action: string }[]
   /** Loads modules. Upstreams whose manifest is known are in the catalogue afterwards; connections follow on their own. */
@@ -156,7 +158,6 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ),
     environment: options.env ?? {},
     clientInfo: { name: 'pegboard', version: own.version },
-    reserved: new Set(META_NAMES),
     callTimeoutMs: config.execution.timeoutMs,
     // The first list goes out before children take the processor.
     delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
@@ -227,8 +228,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     forget: (session) => exposures.forget(session),
     failed: server.failed,
     searchStatus: server.searchStatus,
+    nameProblems: () => [...catalog.snapshot().clashes.map(clashSentence), ...upstreams.problems()],
     unknownActions: () => rules.unknownActions(catalog.snapshot().tools),
     async start() {
+      warnOfClashes(catalog, log)
       upstreams.start()
       await loader.loadAll()
       for (const { owner, action } of rules.unknownActions(catalog.snapshot().tools))
@@ -284,6 +287,18 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await Promise.race([Promise.all(parts), new Promise<void>((resolve) => clock.after(STOP_MS, resolve))])
     },
   }
+}
+
+/** A clash is told once, whatever changes around it. */
+function warnOfClashes(catalog: Catalog, log: Log): void {
+  const told = new Set<string>()
+  catalog.onChange(({ clashes }) => {
+    for (const sentence of clashes.map(clashSentence)) {
+      if (told.has(sentence)) continue
+      told.add(sentence)
+      log.warn(sentence, { code: 'E_NAME_TAKEN' })
+    }
+  })
 }
 
 /** How long parts may take to stop. */

@@ -82,7 +82,13 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
     listedTokens: app.listedTokens(localCaller, mode),
     estimators: { measured: decide('measured'), flat: decide('flat') },
     categories,
-    warnings: [...warnings.filter((warning) => !skipped.has(warning)), ...namesNothing(app, config)],
+    warnings: [
+      ...new Set([
+        ...warnings.filter((warning) => !skipped.has(warning)),
+        ...app.nameProblems(),
+        ...namesNothing(app, config),
+      ]),
+    ],
     errors,
   }
 }

@@ -46,6 +46,8 @@ export interface Tool {
   readonly hiddenParameters?: Readonly<Record<string, JsonSchema>>
   /** Upstream `_meta`, annotations, icons: relayed when the tool is listed. */
   readonly extra: Readonly<Record<string, unknown>>
+  /** Id of a tool that callers do not see while they have this one. Only the operator's configuration sets it. */
+  readonly replaces?: string
   /** How long a call may take; default is the operator's. */
   readonly timeoutMs?: number
   /** A string is the reason the tool is hidden. Pure and synchronous. */

@@ -1,6 +1,6 @@
 import type { Prompt } from '../catalog/catalog.ts'
 import type { CallContext } from '../core/context.ts'
-import { isToolName, wireName } from '../core/names.ts'
+import { distinctName, isToolName, wireName } from '../core/names.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { JsonSchema, Schema } from '../core/schema.ts'
 import type { Draft, Example, Relay, Tool } from '../core/tool.ts'
@@ -8,7 +8,7 @@ import type { ToolRecord } from './definition.ts'
 import { isRecord } from './envelope.ts'
 import { exampleOf, guessEffect, verbAliases, wordsOf } from './hints.ts'
 import { plain } from './plain.ts'
-import type { ServerSettings } from './settings.ts'
+import type { ServerSettings, ToolOverride } from './settings.ts'
 
 /** What a tool needs of its server. */
 export interface ToolHost {
@@ -21,8 +21,8 @@ export interface ToolHost {
 }
 
 /** Hands out each name once: a second one gets `_2`, a third `_3`. */
-export function createNames(taken: ReadonlySet<string> = new Set()): (name: string) => string {
-  const used = new Set(taken)
+export function createNames(): (name: string) => string {
+  const used = new Set<string>()
   return (name) => {
     let free = name
     for (let n = 2; used.has(free); n++) free = `${name}_${n}`
@@ -31,9 +31,34 @@ export function createNames(taken: ReadonlySet<string> = new Set()): (name: stri
   }
 }
 
-export interface Naming {
-  readonly ids: (name: string) => string
-  readonly wire: (name: string) => string
+/** What the operator says of a tool; a server cannot name itself into the configuration's prototype. */
+export const overrideOf = (settings: ServerSettings, name: string): ToolOverride | undefined =>
+  Object.hasOwn(settings.tools, name) ? settings.tools[name] : undefined
+
+/**
+ * The last part of each tool's id, by the server's name for it: as renamed, else as named. Names that become the same
+ * all get a hash of the server's own name, so that the order of the list does not matter.
+ */
+export function actionNames(names: readonly string[], settings: ServerSettings): ReadonlyMap<string, string> {
+  const wanted = new Map<string, string[]>()
+  for (const name of names) {
+    const shown = overrideOf(settings, name)?.rename ?? name
+    const action = isToolName(shown) ? shown : wireName(shown, 64)
+    wanted.set(action, [...(wanted.get(action) ?? []), name])
+  }
+  const actions = new Map<string, string>()
+  for (const [action, group] of wanted)
+    for (const name of group) {
+      let seed = name
+      let free = action
+      if (group.length > 1)
+        do {
+          free = distinctName(action, seed, 64)
+          seed += '#'
+        } while (wanted.has(free))
+      actions.set(name, free)
+    }
+  return actions
 }
 
 /** The name clients see for something the server calls `name`. */
@@ -41,15 +66,17 @@ export const exposedName = (settings: ServerSettings, name: string): string =>
   wireName(settings.prefix === '' ? name : `${settings.prefix}__${name}`)
 
 /** A catalogue entry for a server's tool. Its definition is parsed the first time someone asks for a schema. */
-export function adaptTool(record: ToolRecord, host: ToolHost, naming: Naming): Tool {
+export function adaptTool(record: ToolRecord, host: ToolHost, action: string): Tool {
   const { settings } = host
+  const override = overrideOf(settings, record.name)
   let whole: Definition | undefined
   const definition = (): Definition => {
     whole ??= readText(record.text)
     return whole
   }
-  const title = plain(record.title ?? '') || annotatedTitle(record) || titleOf(record.name)
-  const description = plain(record.description) || `${title}, a tool of the MCP server ${host.id}.`
+  const title = plain(record.title ?? '') || annotatedTitle(record) || titleOf(override?.rename ?? record.name)
+  const description =
+    override?.describe ?? (plain(record.description) || `${title}, a tool of the MCP server ${host.id}.`)
   const input: Schema = {
     get json() {
       return definition().input
@@ -62,8 +89,8 @@ export function adaptTool(record: ToolRecord, host: ToolHost, naming: Naming): T
   let aliases: readonly string[] | undefined
   const effect = guessEffect(record.name, record.annotations, settings.trustHints)
   const tool: Tool = {
-    id: `${host.module}.${naming.ids(isToolName(record.name) ? record.name : wireName(record.name, 64))}`,
-    name: naming.wire(exposedName(settings, record.name)),
+    id: `${host.module}.${action}`,
+    name: exposedName(settings, override?.rename ?? record.name),
     module: host.module,
     origin: 'upstream',
     title,
@@ -75,8 +102,9 @@ export function adaptTool(record: ToolRecord, host: ToolHost, naming: Naming): T
     sideEffects: [`calls the MCP server ${host.id}`],
     tags: ['mcp', host.id],
     ...(settings.timeoutMs === undefined ? {} : { timeoutMs: settings.timeoutMs }),
+    ...(override?.replaces === undefined ? {} : { replaces: override.replaces }),
     get aliases() {
-      aliases ??= verbAliases(record.name)
+      aliases ??= aliasesOf(record.name, settings)
       return aliases
     },
     get examples() {
@@ -94,6 +122,16 @@ export function adaptTool(record: ToolRecord, host: ToolHost, naming: Naming): T
   if (record.text.includes('"outputSchema"'))
     Object.defineProperty(tool, 'output', { get: () => definition().output, enumerable: true })
   return tool
+}
+
+/** The operator's, in the spelling of listed names too; then the server's own name where another is shown; then guesses. */
+function aliasesOf(name: string, settings: ServerSettings): readonly string[] {
+  const override = overrideOf(settings, name)
+  if (!override) return verbAliases(name)
+  const given = override.alias.flatMap((alias) =>
+    settings.prefix === '' ? [alias] : [alias, exposedName(settings, alias)],
+  )
+  return [...new Set([...given, ...(override.rename === undefined ? [] : [name]), ...verbAliases(name)])]
 }
 
 interface Definition {

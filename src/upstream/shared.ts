@@ -22,8 +22,6 @@ export interface UpstreamShared {
   readonly clientInfo: { readonly name: string; readonly version: string }
   readonly manifests: ManifestStore | undefined
   readonly hooks: UpstreamHooks
-  /** Names no tool may take. */
-  readonly reserved: ReadonlySet<string>
   readonly callTimeoutMs: number
   readonly connectTimeoutMs: number
   readonly maxFrameBytes: number | undefined

@@ -35,6 +35,8 @@ export interface Upstream {
   /** Reads all its lists again, connecting first if need be. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
   refresh(): Promise<void>
   status(): UpstreamStatus
+  /** Settings of its tools that have no effect. */
+  problems(): readonly string[]
   stop(graceMs: number): Promise<void>
 }
 
@@ -91,7 +93,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     settings,
     catalog,
     endpoints,
-    reserved: shared.reserved,
+    log,
     available,
     call,
   })
@@ -224,6 +226,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
       ...(reason === undefined ? {} : { reason }),
       ...(link.verdict ? { era: link.verdict.era } : {}),
     }),
+    problems: () => publisher.problems(),
     async stop(graceMs) {
       cancelRefresh?.()
       become('stopped')

@@ -21,8 +21,6 @@ export interface UpstreamsOptions {
   readonly clock?: Clock
   readonly manifests?: ManifestStore
   readonly hooks?: UpstreamHooks
-  /** Names no tool may take (the meta-tools); one that would is given a number. */
-  readonly reserved?: ReadonlySet<string>
   /** Longest call for servers that set none; default 600,000. Callers' signals end most earlier. */
   readonly callTimeoutMs?: number
   /** Default 30,000. */
@@ -44,6 +42,8 @@ export interface Upstreams {
   /** Ends all in parallel, children and their children included, within three seconds. */
   stop(): Promise<void>
   status(): readonly UpstreamStatus[]
+  /** Settings of tools that have no effect, as sentences for the operator. */
+  problems(): readonly string[]
   /** Reads the lists of one server, or all, again. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE */
   refresh(id?: string): Promise<void>
   /** Makes the servers these: starts new ones, stops those gone, restarts those that changed, leaves the rest alone. */
@@ -63,7 +63,6 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     clientInfo: options.clientInfo,
     manifests: options.manifests,
     hooks: options.hooks ?? {},
-    reserved: options.reserved ?? new Set(),
     callTimeoutMs: options.callTimeoutMs ?? 600_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
     maxFrameBytes: options.maxFrameBytes,
@@ -140,6 +139,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
           },
       )
     },
+    problems: () => [...running.values()].flatMap(({ upstream }) => upstream.problems()),
     async refresh(id) {
       if (id === undefined) {
         await Promise.all([...running.values()].map(({ upstream }) => upstream.refresh()))

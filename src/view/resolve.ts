@@ -49,8 +49,17 @@ export function createResolver(
     if (module.startsWith('mcp_')) {
       add(aliases, `${module.slice(4)}.${action}`.toLowerCase(), entry)
       add(flat, flatten(`${module.slice(4)}.${action}`), entry)
+      for (const alias of entry.tool.aliases) add(aliases, `${module.slice(4)}.${alias}`.toLowerCase(), entry)
     }
   }
+  // An alias never stands in the way of a tool that is really called like that.
+  for (const [name, named] of actions) {
+    const also = aliases.get(name)
+    if (also && [...also].some((entry) => !named.has(entry))) aliases.delete(name)
+  }
+  const clashes = new Map(
+    snapshot.clashes.flatMap(({ name, ids }) => (ids.length > 1 ? [[name.toLowerCase(), new Set(ids)]] : [])),
+  )
   // A wire name always beats a derived spelling, and an id beats a wire name.
   for (const entry of tools) if (!exact.has(entry.tool.name)) exact.set(entry.tool.name, entry)
 
@@ -65,6 +74,9 @@ export function createResolver(
     const name = raw.trim()
     const direct = exact.get(name)
     if (direct) return { kind: 'found', tool: direct }
+    const clash = clashes.get(name.toLowerCase())
+    const wanting = clash && unique(new Set(tools.filter(({ tool }) => clash.has(tool.id))))
+    if (wanting) return wanting
     for (const separator of ['__', '::', ':', '/']) {
       const at = name.indexOf(separator)
       if (at <= 0) continue

@@ -1,4 +1,5 @@
 import type { Catalog, Owner, Snapshot } from '../catalog/catalog.ts'
+import { replacedBy } from '../catalog/replaced.ts'
 import type { Caller } from '../core/context.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -120,6 +121,7 @@ function build(
       warn(id, messageOf(error))
     }
   }
+  standAside(tools, byId, hidden)
   tools.sort((a, b) => (a.tool.module < b.tool.module ? -1 : a.tool.module > b.tool.module ? 1 : 0))
 
   const counts = new Map<string, number>()
@@ -140,6 +142,19 @@ function build(
       resolver ??= createResolver(tools, hidden, snapshot, owners)
       return resolver(name)
     },
+  }
+}
+
+/** Takes out what the operator wants another tool to stand in for, where this caller has that other one. */
+function standAside(tools: ViewTool[], byId: Map<string, ViewTool>, hidden: Map<string, Hidden>): void {
+  if (!tools.some(({ tool }) => tool.replaces !== undefined)) return
+  const replaced = replacedBy(new Map(tools.map(({ tool }) => [tool.id, tool])))
+  for (const [id, entry] of byId) {
+    const by = replaced.get(entry.tool.id)
+    if (by === undefined) continue
+    byId.delete(id)
+    tools.splice(tools.indexOf(entry), 1)
+    hidden.set(id, { kind: 'unavailable', reason: `replaced by ${by}` })
   }
 }
 
