@@ -89,7 +89,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     unknownActions: (tools) => rules.unknownActions(tools),
   }
   const catalog = createCatalog(new Set(META_NAMES))
-  const views = createViews({ catalog, policy, log })
+  const views = createViews({ catalog, policy, log, schema: () => current.exposure.schema })
   const exposures = createExposures(config.exposure)
   const { file, dirs } = config
   const logged = createSignal<[Readonly<Record<string, unknown>>]>()

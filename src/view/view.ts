@@ -6,6 +6,7 @@ import type { Log } from '../core/log.ts'
 import type { Schema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
+import type { SchemaStyle } from './portable.ts'
 import { createResolver, type Resolution } from './resolve.ts'
 import { type Hidden, see } from './visible.ts'
 
@@ -14,6 +15,8 @@ export interface ViewTool {
   readonly tool: Tool
   readonly description: string
   readonly input: Schema
+  /** How its schemas are listed; absent: portable. */
+  readonly schema?: SchemaStyle
 }
 
 /** The catalogue as one caller may see it now. Visible is callable; what is not here does not run for this caller. */
@@ -40,7 +43,13 @@ export interface Views {
  * Builds views and remembers them while nothing changes: one per catalogue version and caller.
  * @param keyOf everything a view may depend on, as a string; callers with the same key share a view
  */
-export function createViews(options: { readonly catalog: Catalog; readonly policy: Policy; readonly log: Log }): Views {
+export function createViews(options: {
+  readonly catalog: Catalog
+  readonly policy: Policy
+  readonly log: Log
+  /** How schemas are listed now. */
+  readonly schema?: () => SchemaStyle
+}): Views {
   const { catalog, log } = options
   let version = -1
   const views = new Map<string, View>()
@@ -65,7 +74,7 @@ export function createViews(options: { readonly catalog: Catalog; readonly polic
         byCaller.set(caller, known)
         return known
       }
-      const view = build(snapshot, caller, options.policy, (tool, message) => {
+      const view = build(snapshot, caller, options.policy, options.schema?.() ?? 'portable', (tool, message) => {
         if (warned.has(`${tool}\n${message}`)) return
         warned.add(`${tool}\n${message}`)
         log.warn('a tool was hidden because its check failed', { tool, error: message })
@@ -92,6 +101,7 @@ function build(
   snapshot: Snapshot,
   caller: Caller,
   policy: Policy,
+  schema: SchemaStyle,
   warn: (tool: string, message: string) => void,
 ): View {
   const hidden = new Map<string, Hidden>()
@@ -112,7 +122,7 @@ function build(
     try {
       const draft = tool.assemble(caller, nameOf)
       if (draft) {
-        const entry = { tool, ...draft }
+        const entry = { tool, schema, ...draft }
         tools.push(entry)
         byId.set(id, entry)
       } else hidden.set(id, { kind: 'unavailable', reason: 'nothing it needs is configured for this caller' })
