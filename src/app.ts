@@ -14,6 +14,8 @@ import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
+import type { KeptList } from './openapi/api.ts'
+import { type Apis, createApis } from './openapi/apis.ts'
 import { embeddedTable, ownPackage } from './package.ts'
 import { createPolicy, type Policy } from './policy/policy.ts'
 import { laneFor } from './search/deferred.ts'
@@ -48,6 +50,7 @@ export interface App extends Host {
   readonly surface: Surface
   readonly loader: Loader
   readonly upstreams: Upstreams
+  readonly apis: Apis
   /** What a transport needs. */
   readonly server: ServerHost
   /** How tools would be shown to a caller who came now; nothing is remembered. */
@@ -164,6 +167,18 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     hooks: { onLog: (_server, params) => logged.emit(params), onResourceUpdated: (_server, uri) => updated.emit(uri) },
   })
 
+  const documents = join(config.dirs.state, 'openapi')
+  const lost = (error: unknown): void =>
+    log.warn('the document of an API could not be kept', { error: messageOf(error) })
+  const apis = createApis({
+    catalog,
+    log,
+    clock,
+    apis: config.openapi,
+    lists: createFileStore<KeptList>(join(documents, 'lists'), lost),
+    documents: createFileStore<Readonly<Record<string, unknown>>>(join(documents, 'documents'), lost),
+  })
+
   let indexed = -1
   const index = (): void => {
     const snapshot = catalog.snapshot()
@@ -222,17 +237,19 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     surface,
     loader,
     upstreams,
+    apis,
     server,
     explainExposure: (caller, change) => decideExposure(views.viewFor(caller), { ...current.exposure, ...change }),
     listedTokens: (caller, mode) => estimateTokens(JSON.stringify(surface.list(caller, mode))),
     forget: (session) => exposures.forget(session),
     failed: server.failed,
     searchStatus: server.searchStatus,
-    nameProblems: () => [...catalog.snapshot().clashes.map(clashSentence), ...upstreams.problems()],
+    nameProblems: () => [...catalog.snapshot().clashes.map(clashSentence), ...upstreams.problems(), ...apis.problems()],
     unknownActions: () => rules.unknownActions(catalog.snapshot().tools),
     async start() {
       warnOfClashes(catalog, log)
       upstreams.start()
+      apis.start()
       await loader.loadAll()
       for (const { owner, action } of rules.unknownActions(catalog.snapshot().tools))
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
@@ -247,7 +264,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await semantic?.settled()
     },
     settled(timeoutMs) {
-      const settledNow = (): boolean => upstreams.status().every(({ state }) => !UNDECIDED.has(state))
+      const settledNow = (): boolean =>
+        [...upstreams.status(), ...apis.status()].every(({ state }) => !UNDECIDED.has(state))
       return new Promise((resolve) => {
         const done = (): void => {
           cancel()
@@ -265,6 +283,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...current,
         modules: next.modules,
         servers: next.servers,
+        openapi: next.openapi,
         policy: next.policy,
         exposure: next.exposure,
         tools: next.tools,
@@ -273,6 +292,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       exposures.use(current.exposure)
       catalog.touch()
       upstreams.configure(current.servers)
+      apis.configure(current.openapi)
       await loader.configure(current.modules)
       return plan
     },
@@ -280,7 +300,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       calls.stop()
       stopWarming?.()
       warming?.()
-      const parts = [upstreams.stop(), loader.stop(), search.close()].map((part) =>
+      const parts = [upstreams.stop(), apis.stop(), loader.stop(), search.close()].map((part) =>
         part.catch((error: unknown) => log.error('stopping failed', { error })),
       )
       // A module may hang in its import or its stop: the process ends all the same.

@@ -2,7 +2,7 @@ import type { Tool } from '../core/tool.ts'
 
 /** The id that `replaces` means: an id as it is, or with a server's name for its category (`github.search`). */
 export function replacedId(replaces: string, byId: ReadonlyMap<string, unknown>): string | undefined {
-  return [replaces, `mcp_${replaces}`].find((id) => byId.has(id))
+  return [replaces, `mcp_${replaces}`, `api_${replaces}`].find((id) => byId.has(id))
 }
 
 /**

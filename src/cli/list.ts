@@ -78,6 +78,9 @@ function servers(session: Session): Row[] {
   const off = Object.entries(configured).flatMap(([id, { enabled }]) =>
     enabled ? [] : [{ id: `mcp_${id}`, state: 'disabled', tools: 0, summary: '' }],
   )
+  const idle = Object.entries(session.config.openapi).flatMap(([id, { enabled }]) =>
+    enabled ? [] : [{ id: `api_${id}`, state: 'disabled', tools: 0, summary: '' }],
+  )
   const broken = skipped.map(({ id, reason }) => ({ id: `mcp_${id}`, state: 'skipped', tools: 0, summary: '', reason }))
-  return [...owners(session, 'upstream'), ...off, ...broken]
+  return [...owners(session, 'upstream'), ...off, ...idle, ...broken]
 }

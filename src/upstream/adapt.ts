@@ -1,14 +1,14 @@
 import type { Prompt } from '../catalog/catalog.ts'
+import { exposedName, overrideAliases, overrideOf } from '../catalog/naming.ts'
 import type { CallContext } from '../core/context.ts'
-import { distinctName, isToolName, wireName } from '../core/names.ts'
+import { plain } from '../core/plain.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { JsonSchema, Schema } from '../core/schema.ts'
 import type { Draft, Example, Relay, Tool } from '../core/tool.ts'
 import type { ToolRecord } from './definition.ts'
 import { isRecord } from './envelope.ts'
 import { exampleOf, guessEffect, verbAliases, wordsOf } from './hints.ts'
-import { plain } from './plain.ts'
-import type { ServerSettings, ToolOverride } from './settings.ts'
+import type { ServerSettings } from './settings.ts'
 
 /** What a tool needs of its server. */
 export interface ToolHost {
@@ -30,40 +30,6 @@ export function createNames(): (name: string) => string {
     return free
   }
 }
-
-/** What the operator says of a tool; a server cannot name itself into the configuration's prototype. */
-export const overrideOf = (settings: ServerSettings, name: string): ToolOverride | undefined =>
-  Object.hasOwn(settings.tools, name) ? settings.tools[name] : undefined
-
-/**
- * The last part of each tool's id, by the server's name for it: as renamed, else as named. Names that become the same
- * all get a hash of the server's own name, so that the order of the list does not matter.
- */
-export function actionNames(names: readonly string[], settings: ServerSettings): ReadonlyMap<string, string> {
-  const wanted = new Map<string, string[]>()
-  for (const name of names) {
-    const shown = overrideOf(settings, name)?.rename ?? name
-    const action = isToolName(shown) ? shown : wireName(shown, 64)
-    wanted.set(action, [...(wanted.get(action) ?? []), name])
-  }
-  const actions = new Map<string, string>()
-  for (const [action, group] of wanted)
-    for (const name of group) {
-      let seed = name
-      let free = action
-      if (group.length > 1)
-        do {
-          free = distinctName(action, seed, 64)
-          seed += '#'
-        } while (wanted.has(free))
-      actions.set(name, free)
-    }
-  return actions
-}
-
-/** The name clients see for something the server calls `name`. */
-export const exposedName = (settings: ServerSettings, name: string): string =>
-  wireName(settings.prefix === '' ? name : `${settings.prefix}__${name}`)
 
 /** A catalogue entry for a server's tool. Its definition is parsed the first time someone asks for a schema. */
 export function adaptTool(record: ToolRecord, host: ToolHost, action: string): Tool {
@@ -104,7 +70,7 @@ export function adaptTool(record: ToolRecord, host: ToolHost, action: string): T
     ...(settings.timeoutMs === undefined ? {} : { timeoutMs: settings.timeoutMs }),
     ...(override?.replaces === undefined ? {} : { replaces: override.replaces }),
     get aliases() {
-      aliases ??= aliasesOf(record.name, settings)
+      aliases ??= [...new Set([...overrideAliases(record.name, settings), ...verbAliases(record.name)])]
       return aliases
     },
     get examples() {
@@ -122,16 +88,6 @@ export function adaptTool(record: ToolRecord, host: ToolHost, action: string): T
   if (record.text.includes('"outputSchema"'))
     Object.defineProperty(tool, 'output', { get: () => definition().output, enumerable: true })
   return tool
-}
-
-/** The operator's, in the spelling of listed names too; then the server's own name where another is shown; then guesses. */
-function aliasesOf(name: string, settings: ServerSettings): readonly string[] {
-  const override = overrideOf(settings, name)
-  if (!override) return verbAliases(name)
-  const given = override.alias.flatMap((alias) =>
-    settings.prefix === '' ? [alias] : [alias, exposedName(settings, alias)],
-  )
-  return [...new Set([...given, ...(override.rename === undefined ? [] : [name]), ...verbAliases(name)])]
 }
 
 interface Definition {
@@ -183,23 +139,6 @@ function titleOf(name: string): string {
   const words = wordsOf(name).join(' ')
   return words ? words.charAt(0).toUpperCase() + words.slice(1) : name
 }
-
-/** Keeps the tools the operator's globs let through. `*` is any run of characters, `?` any one. */
-export function createFilter({ allow, deny }: ServerSettings): (name: string) => boolean {
-  const allowed = allow.map(glob)
-  const denied = deny.map(glob)
-  return (name) =>
-    (allowed.length === 0 || allowed.some((one) => one.test(name))) && !denied.some((one) => one.test(name))
-}
-
-const glob = (pattern: string): RegExp =>
-  new RegExp(
-    `^${pattern
-      .replaceAll(/[.+^${}()|[\]\\]/g, '\\$&')
-      .replaceAll('*', '.*')
-      .replaceAll('?', '.')}$`,
-    's',
-  )
 
 /** A prompt as clients see it: everything as the server wrote it but its name. */
 export function adaptPrompt(

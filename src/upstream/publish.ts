@@ -1,13 +1,10 @@
 import type { Catalog, Endpoints, OwnerInfo, Prompt } from '../catalog/catalog.ts'
-import { replacedId } from '../catalog/replaced.ts'
+import { actionNames, createFilter, mayStillCome, namingProblems } from '../catalog/naming.ts'
 import type { Log } from '../core/log.ts'
-import { nearest } from '../core/names.ts'
+import { plain } from '../core/plain.ts'
 import type { Tool } from '../core/tool.ts'
-import { actionNames, adaptPrompt, adaptTool, createFilter, createNames, type ToolHost } from './adapt.ts'
+import { adaptPrompt, adaptTool, createNames, type ToolHost } from './adapt.ts'
 import type { Listing } from './listing.ts'
-import { plain } from './plain.ts'
-
-const NO_TOOL = 'which is no tool.'
 
 export interface PublisherOptions extends ToolHost {
   readonly catalog: Catalog
@@ -59,31 +56,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return next
   }
 
-  function problems(): string[] {
-    const { tools: overrides } = options.settings
-    if (listed.size === 0) return []
-    const where = `mcpServers.${id}.tools`
-    const { byId } = catalog.snapshot()
-    return Object.entries(overrides).flatMap(([name, { alias, replaces }]) => {
-      if (!listed.has(name)) {
-        const [near] = nearest(name, listed.keys())
-        return [`${where} names "${name}", which ${id} does not have${near ? `; did you mean "${near}"?` : '.'}`]
-      }
-      const own = listed.get(name)
-      if (!own) return [`${where}.${name} has no effect: allow and deny leave the tool out.`]
-      const clashes = alias.flatMap((other) => {
-        const real = realTool(other, own, catalog)
-        return real ? [`${where}.${name}.alias "${other}" is not used: it is the name of ${real.id}.`] : []
-      })
-      return replaces === undefined || replacedId(replaces, byId) !== undefined
-        ? clashes
-        : [...clashes, `${where}.${name}.replaces names "${replaces}", ${NO_TOOL}`]
-    })
-  }
+  const problems = (): string[] => namingProblems(`mcpServers.${id}.tools`, id, options.settings, listed, catalog)
 
   function tell(): void {
-    // What it replaces may belong to a server that is not known yet.
-    for (const problem of problems().filter((one) => !one.endsWith(NO_TOOL))) {
+    for (const problem of problems().filter((one) => !mayStillCome(one))) {
       if (told.has(problem)) continue
       told.add(problem)
       log.warn(problem)
@@ -130,15 +106,4 @@ export function createPublisher(options: PublisherOptions): Publisher {
     promptNamed: (exposed) => prompts.get(exposed) ?? exposed,
     problems,
   }
-}
-
-/** Another tool that is really called like this; it keeps the name. */
-function realTool(alias: string, own: Tool, catalog: Catalog): Tool | undefined {
-  const folded = alias.toLowerCase()
-  return catalog
-    .snapshot()
-    .tools.find(
-      ({ id, name, module }) =>
-        id !== own.id && [id, name, id.slice(module.length + 1)].some((real) => real.toLowerCase() === folded),
-    )
 }
