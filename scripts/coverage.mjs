@@ -4,8 +4,8 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
 const rows = JSON.parse(readFileSync('test/rows.json', 'utf8'))
 const known = new Set(rows.map(({ id }) => id))
-// Tests also cite cases that are no rows, such as those of the security list; their groups have names of their own.
-const groups = new Set(rows.map(({ id }) => id.slice(0, 3)))
+// Cases of the security checks are cited in the same way and counted elsewhere.
+const prefixes = new Set(rows.map(({ id }) => id.slice(0, 3)))
 const cited = new Map()
 
 for (const file of readdirSync('test', { recursive: true })
@@ -17,7 +17,7 @@ for (const file of readdirSync('test', { recursive: true })
   )) {
     for (const [, list] of name.matchAll(/\[((?:[A-Z]{3}-\d+(?:, )?)+)\]/g)) {
       for (const id of list.split(', ')) {
-        if (!groups.has(id.slice(0, 3))) continue
+        if (!prefixes.has(id.slice(0, 3))) continue
         if (!known.has(id)) throw new Error(`test/${file} cites ${id}, which is no row`)
         const title = name.replaceAll(/\s*\[[^\]]*\]/g, '').replaceAll('|', '\\|')
         cited.set(id, [...(cited.get(id) ?? []), `${title} (\`test/${file}\`)`])

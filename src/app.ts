@@ -1,15 +1,14 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Catalog, clashSentence, createCatalog, type Owner } from './catalog/catalog.ts'
+import { type Catalog, clashSentence, createCatalog, type Snapshot } from './catalog/catalog.ts'
 import { type Config, policySettings } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { type Clock, systemClock } from './core/clock.ts'
-import { type Caller, localCaller } from './core/context.ts'
+import { type Caller, localCaller, type Services } from './core/context.ts'
 import { messageOf } from './core/errors.ts'
 import { type Log, silentLog } from './core/log.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
-import type { Tool } from './core/tool.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
@@ -20,11 +19,11 @@ import { embeddedTable, ownPackage } from './package.ts'
 import { createPolicy, type Policy } from './policy/policy.ts'
 import { laneFor } from './search/deferred.ts'
 import type { LoadProgress } from './search/embedder.ts'
-import { createToolSearch, type SearchSource, type SearchStatus } from './search/index.ts'
+import { createToolSearch, type SearchStatus } from './search/index.ts'
+import { sourcesOf } from './search/sources.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import type { ServerHost } from './server/host.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
-import type { Manifest } from './upstream/manifest.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
@@ -121,7 +120,12 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ...(config.search.embedder !== 'none' && { table: options.table ?? embeddedTable }),
     ...(semantic && { semantic }),
   })
+  const services: Services = {
+    // The folder of a server in the catalogue is nobody's business.
+    servers: { list: () => upstreams.status().map(({ module: _module, ...status }) => status) },
+  }
   const calls: Calls = createCalls({
+    services,
     views,
     anyTool: (id) => catalog.snapshot().byId.get(id),
     settings: config.execution,
@@ -137,6 +141,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       config.modulesDir !== undefined && sameFolder(config.modulesDir, join(own.root, 'modules')) ? [] : [own.modules],
     ...(config.modulesDir === undefined ? {} : { modulesDir: config.modulesDir }),
     autoload: config.autoload,
+    services,
     settings: config.modules,
     vars: {
       workspace: config.dirs.workspace,
@@ -156,12 +161,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     log,
     clock,
     servers: config.servers,
-    manifests: createFileStore<Manifest>(join(config.dirs.state, 'manifests'), (error) =>
-      log.warn('a manifest could not be kept', { error: messageOf(error) }),
+    manifests: createBytesStore(join(config.dirs.state, 'manifests'), (error) =>
+      log.warn('a manifest could not be kept or read', { error: messageOf(error) }),
     ),
     environment: options.env ?? {},
     clientInfo: { name: 'pegboard', version: own.version },
     callTimeoutMs: config.execution.timeoutMs,
+    // A line also holds what is around the result, and lists may be longer than any result.
+    maxFrameBytes: Math.max(16 * 1024 * 1024, 2 * config.execution.maxResultBytes),
     // The first list goes out before children take the processor.
     delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
     hooks: { onLog: (_server, params) => logged.emit(params), onResourceUpdated: (_server, uri) => updated.emit(uri) },
@@ -179,15 +186,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     documents: createFileStore<Readonly<Record<string, unknown>>>(join(documents, 'documents'), lost),
   })
 
-  let indexed = -1
+  let indexed: Snapshot['tools'] | undefined
   const index = (): void => {
     const snapshot = catalog.snapshot()
-    if (indexed === snapshot.version) return
-    indexed = snapshot.version
-    search.sync(
-      snapshot.tools.map((tool) => sourceOf(tool, snapshot.owners.get(tool.module))),
-      snapshot.version,
-    )
+    // That an owner is connecting or failing changes nothing for search.
+    if (indexed === snapshot.tools) return
+    indexed = snapshot.tools
+    search.sync(sourcesOf(snapshot), snapshot.version)
   }
   let warming: (() => void) | undefined
   const warmSoon = (): void => {
@@ -198,6 +203,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     })
   }
   let stopWarming: (() => void) | undefined
+  let stopWatchingNames: (() => void) | undefined
   const host: Host = {
     view: (caller) => views.viewFor(caller),
     exposure: (caller) => exposures.of(views.viewFor(caller), caller),
@@ -247,7 +253,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     nameProblems: () => [...catalog.snapshot().clashes.map(clashSentence), ...upstreams.problems(), ...apis.problems()],
     unknownActions: () => rules.unknownActions(catalog.snapshot().tools),
     async start() {
-      warnOfClashes(catalog, log)
+      stopWatchingNames = warnOfClashes(catalog, log, clock)
       upstreams.start()
       apis.start()
       await loader.loadAll()
@@ -299,6 +305,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     async stop() {
       calls.stop()
       stopWarming?.()
+      stopWatchingNames?.()
       warming?.()
       const parts = [upstreams.stop(), apis.stop(), loader.stop(), search.close()].map((part) =>
         part.catch((error: unknown) => log.error('stopping failed', { error })),
@@ -309,17 +316,28 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   }
 }
 
-/** A clash is told once, whatever changes around it. */
-function warnOfClashes(catalog: Catalog, log: Log): void {
+/** A clash is told once, whatever changes around it; after a moment, because finding it puts all tools in order. */
+function warnOfClashes(catalog: Catalog, log: Log, clock: Clock): () => void {
   const told = new Set<string>()
-  catalog.onChange(({ clashes }) => {
-    for (const sentence of clashes.map(clashSentence)) {
+  let cancel: (() => void) | undefined
+  const look = (): void => {
+    for (const sentence of catalog.snapshot().clashes.map(clashSentence)) {
       if (told.has(sentence)) continue
       told.add(sentence)
       log.warn(sentence, { code: 'E_NAME_TAKEN' })
     }
+  }
+  const stop = catalog.onChange(() => {
+    cancel?.()
+    cancel = clock.after(CLASH_DELAY_MS, look)
   })
+  return () => {
+    cancel?.()
+    stop()
+  }
 }
+
+const CLASH_DELAY_MS = 1_000
 
 /** How long parts may take to stop. */
 const STOP_MS = 3_500
@@ -328,33 +346,6 @@ const STOP_MS = 3_500
 const WARM_DELAY_MS = 200
 
 const UNDECIDED: ReadonlySet<string> = new Set(['configured', 'known', 'connecting'])
-
-/** By tool, and by what its owner said of itself then: search does not read the same source twice. */
-const sources = new WeakMap<Tool, { readonly about: string | undefined; readonly source: SearchSource }>()
-
-function sourceOf(tool: Tool, owner: Owner | undefined): SearchSource {
-  const known = sources.get(tool)
-  if (known && known.about === owner?.about && known.source.synonyms === owner?.synonyms) return known.source
-  const source: SearchSource = {
-    id: tool.id,
-    name: tool.name,
-    module: tool.module,
-    title: tool.title,
-    description: tool.description,
-    aliases: tool.aliases,
-    tags: tool.tags,
-    sideEffects: tool.sideEffects,
-    // A definition may be text until someone asks; search asks once.
-    get inputJson() {
-      return tool.input.json as Record<string, unknown>
-    },
-    origin: tool.origin,
-    ...(owner?.about === undefined ? {} : { moduleDescription: owner.about }),
-    ...(owner?.synonyms === undefined ? {} : { synonyms: owner.synonyms }),
-  }
-  sources.set(tool, { about: owner?.about, source })
-  return source
-}
 
 function sameFolder(a: string, b: string): boolean {
   try {

@@ -1,6 +1,15 @@
 export { z } from 'zod'
 export { type App, createApp } from './app.ts'
-export type { Answer, CallContext, Caller, Origin, Question, SentFile } from './core/context.ts'
+export type {
+  Answer,
+  CallContext,
+  Caller,
+  Origin,
+  Question,
+  SentFile,
+  ServerStatus,
+  Services,
+} from './core/context.ts'
 export { type ErrorCode, errorCatalogue, isPegboardError, PegboardError, ToolError } from './core/errors.ts'
 export type { Log } from './core/log.ts'
 export {

@@ -48,6 +48,19 @@ export async function serveHttp({ config, env }: Place): Promise<Served> {
   return { child, url, token }
 }
 
+/** The processes below one, as `ps` shows them: pid and command line. */
+export async function descendants(pid: number | undefined): Promise<{ readonly pid: number; readonly args: string }[]> {
+  const { stdout } = await run('ps', ['-A', '-ww', '-o', 'pid=,ppid=,args='])
+  const rows = stdout
+    .split('\n')
+    .map((line) => /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line))
+    .filter((row) => row !== null)
+    .map(([, child, parent, args]) => ({ pid: Number(child), parent: Number(parent), args: String(args) }))
+  const below = (parent: number): typeof rows =>
+    rows.filter((row) => row.parent === parent).flatMap((row) => [row, ...below(row.pid)])
+  return pid === undefined ? [] : below(pid)
+}
+
 export interface Talk {
   readonly child: ChildProcess
   /** Everything on stdout, parsed; a line that is not JSON fails the test. */

@@ -21,6 +21,8 @@ const sorted = (value: unknown): unknown =>
 async function listed(mode: string): Promise<Map<string, unknown>> {
   const { app } = await startApp({
     exposure: { mode },
+    // Its module is there when there are servers; a disabled one is enough, and starts nothing.
+    mcpServers: { off: { command: 'node', enabled: false } },
     modules: { filesystem: { config: { roots: ['{{workspace}}'] } } },
   })
   const client = await connectTo(app)

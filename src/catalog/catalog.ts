@@ -61,7 +61,7 @@ export interface Owner extends OwnerInfo {
   readonly endpoints?: Endpoints
 }
 
-/** Everything known at one moment. Frozen; a change makes a new one with a higher version. */
+/** Everything known at one moment. Never changes; a change makes a new one with a higher version. */
 export interface Snapshot {
   readonly version: number
   readonly owners: ReadonlyMap<string, Owner>
@@ -106,49 +106,90 @@ export interface Catalog {
  * @param reserved names no tool may take (the meta-tools)
  */
 export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalog {
-  let current: Snapshot = { version: 0, owners: new Map(), tools: [], byId: new Map(), byName: new Map(), clashes: [] }
+  let current = snapshotOf(0, new Map(), reserved)
   const changed = createSignal<[Snapshot, Snapshot]>()
 
-  const publish = (owners: ReadonlyMap<string, Owner>): void => {
+  const publish = (now: Snapshot): void => {
     const before = current
-    current = index(owners, before.version + 1, reserved)
+    current = now
     changed.emit(current, before)
   }
+  /** A next snapshot with other owners. */
+  const follow = (owners: ReadonlyMap<string, Owner>): void =>
+    publish(snapshotOf(current.version + 1, owners, reserved))
+  /** One with the same tools. */
+  const again = (owners: ReadonlyMap<string, Owner>): void =>
+    publish(Object.create(current, { version: { value: current.version + 1 }, owners: { value: owners } }) as Snapshot)
 
   return {
     set(info, contents) {
       if (!isModuleId(info.id)) throw new PegboardError('E_NAME_INVALID', `"${info.id}" is not a legal module name.`)
+      checkNames(info.id, contents.tools, reserved)
       const owner: Owner = Object.freeze({ resources: [], templates: [], prompts: [], ...contents, ...info })
-      publish(new Map(current.owners).set(info.id, owner))
+      follow(new Map(current.owners).set(info.id, owner))
     },
     describe(id, change) {
       const owner = current.owners.get(id)
       if (!owner) return
       const { reason: _old, ...rest } = owner
-      publish(new Map(current.owners).set(id, Object.freeze({ ...rest, ...change })))
+      again(new Map(current.owners).set(id, Object.freeze({ ...rest, ...change })))
     },
     delete(id) {
       if (!current.owners.has(id)) return
       const owners = new Map(current.owners)
       owners.delete(id)
-      publish(owners)
+      follow(owners)
     },
-    touch: () => publish(current.owners),
+    touch: () => again(current.owners),
     snapshot: () => current,
     onChange: (fn) => changed.listen(fn),
   }
 }
 
-function index(owners: ReadonlyMap<string, Owner>, version: number, reserved: ReadonlySet<string>): Snapshot {
+function checkNames(owner: string, tools: readonly Tool[], reserved: ReadonlySet<string>): void {
+  const ids = new Set<string>()
+  for (const { id, name, origin } of tools) {
+    // A module's author can mend it; what a server calls its tools is not in the operator's hands.
+    if (origin === 'module' && reserved.has(name))
+      throw new PegboardError('E_NAME_TAKEN', `"${name}" (${id}) is the name of a built-in tool.`)
+    if (ids.has(id)) throw new PegboardError('E_NAME_TAKEN', `"${id}" is defined twice in ${owner}.`)
+    ids.add(id)
+  }
+}
+
+/** Tools are put in order when someone looks: fifty servers that come one after the other need not be sorted fifty times. */
+function snapshotOf(version: number, owners: ReadonlyMap<string, Owner>, reserved: ReadonlySet<string>): Snapshot {
+  let made: Index | undefined
+  const indexed = (): Index => {
+    made ??= indexOf(owners, reserved)
+    return made
+  }
+  return {
+    version,
+    owners,
+    get tools() {
+      return indexed().tools
+    },
+    get byId() {
+      return indexed().byId
+    },
+    get byName() {
+      return indexed().byName
+    },
+    get clashes() {
+      return indexed().clashes
+    },
+  }
+}
+
+type Index = Pick<Snapshot, 'tools' | 'byId' | 'byName' | 'clashes'>
+
+function indexOf(owners: ReadonlyMap<string, Owner>, reserved: ReadonlySet<string>): Index {
   const all: Tool[] = []
   const byId = new Map<string, Tool>()
   const wanted = new Map<string, Tool[]>()
   for (const owner of owners.values()) {
     for (const tool of owner.tools) {
-      // A module's author can mend it; what a server calls its tools is not in the operator's hands.
-      if (tool.origin === 'module' && reserved.has(tool.name))
-        throw new PegboardError('E_NAME_TAKEN', `"${tool.name}" (${tool.id}) is the name of a built-in tool.`)
-      if (byId.has(tool.id)) throw new PegboardError('E_NAME_TAKEN', `"${tool.id}" is defined twice in ${owner.id}.`)
       byId.set(tool.id, tool)
       all.push(tool)
       // Some clients take names that differ in case for the same.
@@ -175,7 +216,7 @@ function index(owners: ReadonlyMap<string, Owner>, version: number, reserved: Re
     byName.set(named.name, named)
     return named
   })
-  return Object.freeze({ version, owners, tools, byId, byName, clashes })
+  return { tools, byId, byName, clashes }
 }
 
 /** Depends on the tool's own name and id only; another round of the hash where somebody is called like that. */

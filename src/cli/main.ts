@@ -28,7 +28,7 @@ function tell(error: unknown): void {
   say(`${JSON.stringify({ time: new Date().toISOString(), level: 'error', message })}\n`)
 }
 
-const writeOut = process.stdout.write.bind(process.stdout) as (text: string, done?: () => void) => boolean
+const writeOut = process.stdout.write.bind(process.stdout) as (data: string | Buffer, done?: () => void) => boolean
 let dropped = 0
 
 /** To stderr, as long as somebody reads it: what is logged must not fill the memory. */
@@ -51,7 +51,7 @@ function claimOutput(): LineOutput {
     return true
   }) as typeof stdout.write
   return {
-    write: (text) => writeOut(text),
+    write: (data) => writeOut(data),
     once: (event, listener) => stdout.once(event, listener),
     get writableLength() {
       return stdout.writableLength

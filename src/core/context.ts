@@ -43,6 +43,30 @@ export type Answer =
   | { readonly action: 'accept'; readonly content: Readonly<Record<string, unknown>> }
   | { readonly action: 'decline' | 'cancel' }
 
+/** How one configured MCP server is doing. */
+export interface ServerStatus {
+  readonly id: string
+  /** `configured`: never seen; `known`: its tools are kept, it is not running; `ready`: connected. */
+  readonly state: 'configured' | 'known' | 'connecting' | 'ready' | 'failing' | 'degraded' | 'stopped'
+  /** Why it is not ready, in words for people. */
+  readonly reason?: string
+  readonly tools: number
+  readonly transport: 'stdio' | 'http' | 'sse'
+  readonly era?: 'legacy' | 'modern'
+  /** What the server says its version is. */
+  readonly version?: string
+  /** Milliseconds until it is tried again. */
+  readonly nextAttemptMs?: number
+}
+
+/** What the host offers to modules; a service that is not there is `null`. */
+export interface Services {
+  /** The configured MCP servers. */
+  readonly servers: { list(): readonly ServerStatus[] } | null
+}
+
+export const noServices: Services = { servers: null }
+
 /** What `run` receives when it declares a second parameter. The model never sees or fills it; no field is ever missing. */
 export interface CallContext<Config = unknown> {
   readonly config: Config
@@ -50,6 +74,7 @@ export interface CallContext<Config = unknown> {
   /** Random, also in the log and in error results. */
   readonly callId: string
   readonly origin: Origin
+  readonly services: Services
   /** Fires on client cancel, timeout and shutdown. */
   readonly signal: AbortSignal
   readonly log: Log

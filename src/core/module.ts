@@ -1,4 +1,4 @@
-import type { CallContext, Caller } from './context.ts'
+import type { CallContext, Caller, Services } from './context.ts'
 import type { Log } from './log.ts'
 import type { JsonSchema, StandardSchema } from './schema.ts'
 import type { Effect, Example, NameOf } from './tool.ts'
@@ -15,6 +15,7 @@ type AnySchema = StandardSchema<unknown, unknown> | JsonSchema
 export interface ToolView<Config> {
   readonly config: Config
   readonly caller: Caller
+  readonly services: Services
   /** The wire name of another tool for this caller, or undefined. */
   readonly nameOf: NameOf
 }

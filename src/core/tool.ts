@@ -19,6 +19,14 @@ export interface Draft {
   readonly input: Schema
 }
 
+export interface Capacity {
+  readonly maxConcurrent: number
+  /** Calls that may wait for one of those; the next is refused. */
+  readonly maxQueued: number
+  /** What the operator sets to let more wait. */
+  readonly setting: string
+}
+
 /** One callable tool, whoever owns it. Immutable. Everything but `run` is safe to show a model. */
 export interface Tool {
   /** `weather.forecast`: what people, configuration and logs use. */
@@ -32,7 +40,7 @@ export interface Tool {
   readonly description: string
   /** The schema a client is shown. Upstream tools keep theirs as text until it is asked for. */
   readonly input: Schema
-  readonly output?: JsonSchema
+  readonly output?: JsonSchema | undefined
   readonly effect: Effect
   readonly idempotent: boolean
   readonly openWorld: boolean
@@ -48,8 +56,16 @@ export interface Tool {
   readonly extra: Readonly<Record<string, unknown>>
   /** Id of a tool that callers do not see while they have this one. Only the operator's configuration sets it. */
   readonly replaces?: string
+  /** Characters that listing it takes beside its name, as `charactersOf` counts: known without reading its definition. */
+  readonly listed?: number | undefined
+  /** A number that changes with its definition: known without reading that. */
+  readonly stamp?: number
   /** How long a call may take; default is the operator's. */
   readonly timeoutMs?: number
+  /** The setting that decides that, for whoever runs into it; default `execution.timeoutMs`. */
+  readonly timeoutSetting?: string
+  /** How many calls run at once; tools that share this object share the places and the line. */
+  readonly capacity?: Capacity
   /** A string is the reason the tool is hidden. Pure and synchronous. */
   available(caller: Caller): true | string
   /** `null` hides the tool from this caller. May narrow what is shown, never widen it. */

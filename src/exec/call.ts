@@ -1,17 +1,18 @@
 import { randomUUID } from 'node:crypto'
-import type { CallContext, Caller, SentFile } from '../core/context.ts'
-import { noOrigin } from '../core/context.ts'
+import type { CallContext, Caller, SentFile, Services } from '../core/context.ts'
+import { noOrigin, noServices } from '../core/context.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure } from '../core/failure.ts'
 import { checkArguments } from '../core/guard.ts'
 import type { Log } from '../core/log.ts'
+import { sizeOf } from '../core/raw.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Issue } from '../core/schema.ts'
 import { scrub } from '../core/scrub.ts'
 import { signatureOf } from '../core/signature.ts'
-import { noRelay, type Relay, type Tool } from '../core/tool.ts'
+import { type Capacity, noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { Views, ViewTool } from '../view/view.ts'
-import { createSlots } from './limits.ts'
+import { createSlots, type Slots } from './limits.ts'
 import type { ExecutionSettings } from './options.ts'
 
 /** One wish to run a tool, whoever has it. */
@@ -50,14 +51,20 @@ export interface CallsOptions {
   readonly settings: ExecutionSettings
   readonly log: Log
   readonly shared?: () => Readonly<Record<string, unknown>>
+  /** What modules may use of the host; default nothing. */
+  readonly services?: Services
 }
 
 const MAX_DEPTH = 3
+/** Nothing runs longer, whatever a tool says of itself. */
+const MAX_CALL_MS = 600_000
 
 /** The one way to run a tool: resolve, decide, check, run, normalise, record. */
 export function createCalls(options: CallsOptions): Calls {
   const { views, settings, log } = options
-  const slots = createSlots(settings.maxConcurrent, settings.maxQueued)
+  const { maxConcurrent, maxQueued } = settings
+  const everywhere = createSlots({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
+  const places = new WeakMap<Capacity, Slots>()
   const counts = new Map<string, number>()
   const running = new Set<AbortController>()
   let stopped = false
@@ -74,21 +81,23 @@ export function createCalls(options: CallsOptions): Calls {
     const cancel = (): void => abort.abort(cancelled())
     if (request.signal?.aborted) cancel()
     else request.signal?.addEventListener('abort', cancel, { once: true })
-    const timeoutMs = wanted.entry.tool.timeoutMs ?? settings.timeoutMs
+    const timeoutMs = Math.min(wanted.entry.tool.timeoutMs ?? settings.timeoutMs, MAX_CALL_MS)
     const timer = setTimeout(() => abort.abort(timedOut(wanted.entry.tool, timeoutMs)), timeoutMs)
     running.add(abort)
-    let holding = false
+    const held: Slots[] = []
     try {
-      // What a tool calls runs in the slot of its caller: a line of calls that wait for each other would never move.
-      const wait = depth === 0 ? slots.take(abort.signal) : undefined
-      if (wait) {
-        await wait
-        holding = true
+      let waited = false
+      for (const slots of slotsFor(wanted.entry.tool, depth)) {
+        const wait = slots.take(abort.signal)
+        if (wait) await wait
+        held.push(slots)
+        waited ||= wait !== undefined
+      }
+      if (waited) {
         // The operator may have changed their mind meanwhile.
         if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
         wanted = ready(request)
       }
-      holding = depth === 0
       if (abort.signal.aborted) throw abort.signal.reason
       const { entry, input } = wanted
       const result = await run(entry.tool, input, request, callId, abort.signal, depth)
@@ -116,8 +125,22 @@ export function createCalls(options: CallsOptions): Calls {
       clearTimeout(timer)
       running.delete(abort)
       request.signal?.removeEventListener('abort', cancel)
-      if (holding) slots.release()
+      for (const slots of held) slots.release()
     }
+  }
+
+  /**
+   * What a call needs a place in, in this order: calls that wait for one server take no place from others. What a tool
+   * calls runs in the place of its caller: a line of calls that wait for each other would never move.
+   */
+  function slotsFor({ capacity }: Tool, depth: number): readonly Slots[] {
+    if (!capacity) return depth === 0 ? [everywhere] : []
+    let own = places.get(capacity)
+    if (!own) {
+      own = createSlots(capacity)
+      places.set(capacity, own)
+    }
+    return depth === 0 ? [own, everywhere] : [own]
   }
 
   /** Which tool is meant, and its arguments checked. */
@@ -179,6 +202,7 @@ export function createCalls(options: CallsOptions): Calls {
     const work = tool.run(input, ctx.ctx, request.relay ?? noRelay)
     // Upstream calls listen to the signal themselves; a module may be deaf to it.
     const result = await (tool.origin === 'upstream' ? work : raceAbort(work, signal))
+    if (result.kind === 'mcp') checkSize(tool, result.result, settings.maxResultBytes)
     if (result.kind !== 'value' || (ctx.files.length === 0 && ctx.warnings.length === 0)) return result
     return { ...result, files: [...result.files, ...ctx.files], warnings: [...result.warnings, ...ctx.warnings] }
   }
@@ -191,6 +215,7 @@ export function createCalls(options: CallsOptions): Calls {
       caller: request.caller,
       callId,
       origin: noOrigin,
+      services: options.services ?? noServices,
       signal,
       // A module's own log is made once by the loader; this one only serves tools that have none.
       log,
@@ -234,12 +259,20 @@ export function createCalls(options: CallsOptions): Calls {
 /** Why a call ends that its client no longer wants. */
 export const cancelled = (): PegboardError => new PegboardError('E_CANCELLED', 'The call was cancelled by the client.')
 
-function timedOut({ id, module, timeoutMs }: Tool, after: number): PegboardError {
-  const setting =
-    timeoutMs === undefined ? 'execution.timeoutMs' : `mcpServers.${module.replace(/^mcp_/, '')}.timeoutMs`
+function timedOut({ id, timeoutMs, timeoutSetting }: Tool, after: number): PegboardError {
+  const setting = timeoutSetting ?? (timeoutMs === undefined ? 'execution.timeoutMs' : undefined)
   return new PegboardError('E_TIMEOUT', `${id} took longer than ${after} ms.`, {
-    hint: `Ask for less, or raise ${setting}.`,
+    hint: setting === undefined || after === MAX_CALL_MS ? 'Ask for less.' : `Ask for less, or raise ${setting}.`,
   })
+}
+
+/** @throws PegboardError E_TOO_LARGE */
+function checkSize({ id }: Tool, result: object, maxBytes: number): void {
+  const bytes = sizeOf(result)
+  if (bytes > maxBytes)
+    throw new PegboardError('E_TOO_LARGE', `${id} answered with ${bytes} bytes; up to ${maxBytes} are handed on.`, {
+      hint: 'Ask for a part, or raise execution.maxResultBytes.',
+    })
 }
 
 /** Arguments pass what the caller was shown, then what the tool really accepts: a stale client is refused, `run`'s types stay true. */

@@ -1,4 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
+import type { Capacity } from '../core/tool.ts'
 
 export interface Slots {
   /**
@@ -9,23 +10,29 @@ export interface Slots {
   release(): void
 }
 
-/** Bounds how much runs at once. `take` answers `undefined`, without a promise, while there is room. */
-export function createSlots(maxConcurrent: number, maxQueued: number): Slots {
+/**
+ * Bounds how much runs at once. `take` answers `undefined`, without a promise, while there is room. First in, first out.
+ * @param setting named to whoever finds the line full
+ */
+export function createSlots({ maxConcurrent, maxQueued, setting }: Capacity): Slots {
   let running = 0
-  const waiting: Array<() => void> = []
+  // A set keeps the order, and lets anybody leave from the middle at once.
+  const waiting = new Set<() => void>()
   return {
     take(signal) {
       if (running < maxConcurrent) {
         running++
         return undefined
       }
-      if (waiting.length >= maxQueued)
-        throw new PegboardError('E_OVERLOADED', `${running} calls are running and ${waiting.length} wait.`, {
+      if (waiting.size >= maxQueued)
+        throw new PegboardError('E_OVERLOADED', `${running} calls are running and ${waiting.size} wait.`, {
+          hint: `Try again later, or raise ${setting}.`,
           retryAfterMs: 1_000,
         })
+      if (signal.aborted) return Promise.reject(signal.reason)
       return new Promise((resolve, reject) => {
         const leave = (): void => {
-          waiting.splice(waiting.indexOf(enter), 1)
+          waiting.delete(enter)
           reject(signal.reason)
         }
         const enter = (): void => {
@@ -33,13 +40,15 @@ export function createSlots(maxConcurrent: number, maxQueued: number): Slots {
           resolve()
         }
         signal.addEventListener('abort', leave, { once: true })
-        waiting.push(enter)
+        waiting.add(enter)
       })
     },
     release() {
-      const next = waiting.shift()
-      if (next) next()
-      else running--
+      const next: (() => void) | undefined = waiting.values().next().value
+      if (next) {
+        waiting.delete(next)
+        next()
+      } else running--
     },
   }
 }

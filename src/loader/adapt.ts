@@ -1,4 +1,4 @@
-import type { CallContext } from '../core/context.ts'
+import { type CallContext, noServices, type Services } from '../core/context.ts'
 import { PegboardError, ToolError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolDef } from '../core/module.ts'
@@ -23,6 +23,8 @@ export interface Binding {
   readonly module: string
   readonly config: unknown
   readonly log: Log
+  /** What `available` and `assemble` may look at of the host; default nothing. */
+  readonly services?: Services
   /** More names it answers to. */
   readonly aliases?: readonly string[]
   /** Wraps every run, so that the owner knows what is under way. */
@@ -35,7 +37,7 @@ export interface Binding {
  */
 export function adaptTool(source: ToolSource, binding: Binding): Tool {
   const { action, def } = source
-  const { module, config } = binding
+  const { module, config, services = noServices } = binding
   const id = `${module}.${action}`
   const log = binding.log.scoped(module)
   const hidden = def.hidden ?? []
@@ -73,13 +75,13 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     ...(hidden.length > 0 ? { hiddenParameters: input.hidden } : {}),
     extra: {},
     available(caller) {
-      const answer: unknown = def.available?.({ config, caller, nameOf: () => undefined }) ?? true
+      const answer: unknown = def.available?.({ config, caller, services, nameOf: () => undefined }) ?? true
       return answer === true || typeof answer === 'string' ? answer : 'it is not available now'
     },
     assemble(caller, nameOf) {
       if (!def.assemble) return base
       const draft = def.assemble(
-        { config, caller, nameOf },
+        { config, caller, services, nameOf },
         { description: def.description, input: def.input ?? emptyInput },
       )
       if (!draft) return null

@@ -1,5 +1,6 @@
 import type { OwnerInfo } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
+import type { Services } from '../core/context.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { nearest } from '../core/names.ts'
@@ -27,6 +28,7 @@ export interface InstanceOptions {
   readonly vars: TemplateVars
   readonly log: Log
   readonly clock: Clock
+  readonly services?: Services
   readonly startTimeoutMs: number
   readonly changed: () => void
 }
@@ -40,7 +42,8 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
   const { clock, log, startTimeoutMs } = options
   const config = parseConfig(owner, options)
   const running = createRunning(clock)
-  const binding = { module: id, config, log, track: running.track }
+  const { services } = options
+  const binding = { module: id, config, log, track: running.track, ...(services && { services }) }
   const renamed = Object.entries(module?.renamed ?? {})
   const tools = module
     ? moduleTools(module).map((source) =>

@@ -97,6 +97,7 @@ export function createLoader(options: LoaderOptions): Loader {
           vars,
           log,
           clock,
+          ...(options.services && { services: options.services }),
           startTimeoutMs: options.startTimeoutMs ?? 30_000,
           changed: () => catalog.touch(),
         })

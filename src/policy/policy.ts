@@ -55,6 +55,7 @@ const ALLOWED: Decision = { allow: true }
 
 export function createPolicy(settings: PolicySettings = {}): Policy {
   const denied = matcher((settings.deny ?? []).map(lower))
+  const denies = (settings.deny ?? []).length > 0
   const disabled = new Set(settings.disabled ?? [])
   const max = RANK[settings.maxEffect ?? 'destructive']
   const rules = new Map(
@@ -89,7 +90,8 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
             return { allow: false, kind: 'denied', reason: `not in modules.${tool.module}.constraints.allowed_actions` }
         }
       }
-      if (spellings(tool).some(denied)) return { allow: false, kind: 'denied', reason: 'matched by policy.deny' }
+      if (denies && spellings(tool).some(denied))
+        return { allow: false, kind: 'denied', reason: 'matched by policy.deny' }
       if (RANK[tool.effect] > max)
         return {
           allow: false,
@@ -102,7 +104,12 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     },
     unknownActions(tools) {
       const known = new Map<string, string[]>()
-      for (const tool of tools) known.set(tool.module, [...(known.get(tool.module) ?? []), ...spellings(tool)])
+      for (const tool of tools) {
+        if (!rules.has(tool.module)) continue
+        const names = known.get(tool.module)
+        if (names) names.push(...spellings(tool))
+        else known.set(tool.module, spellings(tool))
+      }
       return Object.entries(settings.constraints ?? {}).flatMap(([owner, rule]) => {
         const names = known.get(owner)
         if (!names) return []

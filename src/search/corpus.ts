@@ -34,7 +34,7 @@ export interface Corpus {
   usable(): boolean
   /**
    * Follows a catalogue, one tool a step: first the words of all, then the vectors. May be left half-way for a newer one.
-   * A source that is the same object as before is not read again.
+   * A source that is the same object as before, or has the same stamp, is not read again.
    */
   follow(sources: readonly SearchSource[]): Generator<void>
   /** Keeps the index in the store, when it changed since it was last kept and nothing is missing. Answers whether it did. */
@@ -42,7 +42,7 @@ export interface Corpus {
 }
 
 /** Counts up with anything that changes what a tool's text is, or the layout below. */
-const VERSION = 1
+const VERSION = 2
 const NAME = 'search-index'
 /** "PGSI" on little-endian machines. */
 const MAGIC = 0x49534750
@@ -141,12 +141,12 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
     let indexed = 0
     for (const source of sources) {
       const known = slots.get(source.id)
-      if (known !== undefined && seen[known] === source) {
+      if (known !== undefined && (seen[known] === source || hashes[known] === source.stamp)) {
         if (table && !vectors.has(known)) bare.push({ slot: known, source })
         continue
       }
       const document = read(source)
-      const hash = contentHash(document)
+      const hash = source.stamp ?? contentHash(document)
       const slot = known ?? free.pop() ?? ids.length
       if (known === undefined || hashes[slot] !== hash) {
         lexical.set(slot, document)
@@ -157,7 +157,7 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
         dirty = true
         indexed++
       }
-      seen[slot] = source
+      if (source.stamp === undefined) seen[slot] = source
       if (table && !vectors.has(slot)) bare.push({ slot, source, document })
       yield
     }

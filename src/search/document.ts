@@ -13,9 +13,11 @@ export interface SearchSource {
   readonly inputJson: Record<string, unknown>
   readonly origin: 'module' | 'upstream'
   /** What the module or server says of itself. */
-  readonly moduleDescription?: string
+  readonly moduleDescription?: string | undefined
   /** The module's own groups of words that mean the same. */
-  readonly synonyms?: readonly (readonly string[])[]
+  readonly synonyms?: readonly (readonly string[])[] | undefined
+  /** A number that changes with anything above: known without reading it. Absent where reading costs nothing. */
+  readonly stamp?: number
 }
 
 /** One weighted stretch of text. `weight` scales the term count before the (single) saturation. */

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../core/clock.ts'
+import { piecesOf } from './pieces.ts'
 
 /** Comments are sent this often, so that nobody between us and the client takes a quiet stream for a dead one. */
 export const KEEP_ALIVE_MS = 15_000
@@ -24,13 +25,15 @@ export function openEvents(res: ServerResponse, headers: Readonly<Record<string,
     ...headers,
   })
   res.flushHeaders()
-  const write = (text: string): void => {
+  const write = (...pieces: readonly (string | Buffer)[]): void => {
     if (res.writableEnded || res.destroyed) return
-    res.write(text)
+    res.cork()
+    for (const piece of pieces) res.write(piece)
+    res.uncork()
     if (res.writableLength > MAX_WAITING_BYTES) res.destroy()
   }
   return {
-    send: (message) => write(`event: message\ndata: ${JSON.stringify(message)}\n\n`),
+    send: (message) => write('event: message\ndata: ', ...piecesOf(message), '\n\n'),
     event: (name, data) => write(`event: ${name}\ndata: ${data}\n\n`),
     comment: () => write(': keepalive\n\n'),
     end: () => void res.end(),

@@ -1,5 +1,6 @@
 import type { Caller } from '../core/context.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { rawBytes } from '../core/raw.ts'
 import type { McpResult } from '../core/result.ts'
 import type { Relay } from '../core/tool.ts'
 import { cancelled } from '../exec/call.ts'
@@ -135,7 +136,8 @@ export function createLane(options: LaneOptions): Lane {
           if (!running.delete(id)) return
           if (
             result.resultType === 'input_required' ||
-            ('structuredContent' in result && !isRecord(result.structuredContent))
+            // Bytes have been looked at: their structured content is an object.
+            (!rawBytes(result) && 'structuredContent' in result && !isRecord(result.structuredContent))
           )
             options.handOver(message, result)
           // Clients drop progress that arrives in one piece with the result, so the result leaves a write later.

@@ -6,6 +6,7 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import type { Caller } from '../core/context.ts'
+import { rawBytes } from '../core/raw.ts'
 import type { McpResult } from '../core/result.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
 import { callTool, progressTo } from './answer.ts'
@@ -62,7 +63,9 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
 
   // 2025-era clients take only objects as structured content; newer upstreams may send anything.
   const project = (result: McpResult): McpResult =>
-    'structuredContent' in result ? (server.projectCallToolResult(result as never, undefined) as McpResult) : result
+    !rawBytes(result) && 'structuredContent' in result
+      ? (server.projectCallToolResult(result as never, undefined) as McpResult)
+      : result
 
   const callerNow = (ctx?: ServerContext): Caller => {
     const envelope = envelopeOf(ctx)

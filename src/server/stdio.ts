@@ -10,6 +10,7 @@ import type { ServerHost } from './host.ts'
 import { createLane } from './lane.ts'
 import { readMessage } from './message.ts'
 import { createNotifier } from './notify.ts'
+import { piecesOf } from './pieces.ts'
 import type { McpInstance } from './server.ts'
 
 /** Longest line a client may send. */
@@ -18,7 +19,7 @@ const MAX_UNREAD_BYTES = 16 * 1024 * 1024
 
 /** Where lines go. Any writable stream is one. */
 export interface LineOutput {
-  write(text: string): boolean
+  write(data: string | Buffer): boolean
   once(event: 'error' | 'drain', listener: () => void): unknown
   /** Bytes that nobody has read yet. */
   readonly writableLength: number
@@ -59,14 +60,26 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   })
 
   // Answers that become ready in one turn of the loop leave in one write: the tick comes after all that is pending.
-  let pending: string[] = []
+  let pending: (string | Buffer)[] = []
+  let text = ''
   const send = (message: object): void => {
-    if (pending.push(`${JSON.stringify(message)}\n`) === 1) process.nextTick(flush)
+    if (pending.length === 0 && text === '') process.nextTick(flush)
+    for (const piece of piecesOf(message)) {
+      if (typeof piece === 'string') text += piece
+      else {
+        pending.push(text, piece)
+        text = ''
+      }
+    }
+    text += '\n'
   }
   const flush = (): void => {
-    const text = pending.length === 1 ? (pending[0] ?? '') : pending.join('')
+    let taken = true
+    for (const piece of pending) taken = output.write(piece)
+    if (text) taken = output.write(text)
     pending = []
-    if (!text || output.write(text) || output.writableLength < MAX_UNREAD_BYTES) return
+    text = ''
+    if (taken || output.writableLength < MAX_UNREAD_BYTES) return
     // A client that does not read is not read either, or its answers would fill the memory.
     options.input.pause()
     output.once('drain', () => options.input.resume())
@@ -147,10 +160,10 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       host.log.warn('a message was refused', { reason: read.message })
       send({ jsonrpc: '2.0', id: read.id, error: { code: read.code, message: read.message } })
     },
-    tooLong: (max) =>
+    tooLong: (max, id) =>
       send({
         jsonrpc: '2.0',
-        id: null,
+        id,
         error: { code: -32600, message: `Invalid request: message exceeds ${max} bytes` },
       }),
     malformed: () =>

@@ -3,6 +3,7 @@ import type { JSONRPCMessage, Transport, TransportSendOptions } from '@modelcont
 import type { Message } from '../core/jsonrpc.ts'
 import { refusal, refuse } from './door.ts'
 import { type Events, openEvents, type Pulse } from './events.ts'
+import { piecesOf } from './pieces.ts'
 
 /**
  * One 2025-era session on Streamable HTTP, as the SDK sees it. A POST is answered with plain JSON when its answers are
@@ -53,7 +54,8 @@ export function createSessionTransport(sessionId: string, pulse: Pulse): Session
     else {
       exchange.res.setHeader('content-type', 'application/json')
       exchange.res.setHeader('mcp-session-id', sessionId)
-      exchange.res.end(JSON.stringify(exchange.batch ? exchange.answers : exchange.answers[0]))
+      if (exchange.batch) exchange.res.end(JSON.stringify(exchange.answers))
+      else writeAnswer(exchange.res, exchange.answers[0] as object)
     }
   }
 
@@ -149,6 +151,18 @@ export function createSessionTransport(sessionId: string, pulse: Pulse): Session
     },
   }
   return transport
+}
+
+function writeAnswer(res: ServerResponse, message: object): void {
+  const pieces = piecesOf(message)
+  const [only] = pieces
+  if (pieces.length === 1) return void res.end(only)
+  res.setHeader(
+    'content-length',
+    pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0),
+  )
+  for (const piece of pieces) res.write(piece)
+  res.end()
 }
 
 const isRequest = (message: Message): message is Message & { readonly id: Id } =>

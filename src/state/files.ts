@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, readSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -14,6 +14,8 @@ export interface BytesStore {
   /** Undefined when absent or unreadable. */
   get(key: string): Uint8Array | undefined
   set(key: string, bytes: Uint8Array): void
+  /** The first line with its end; all there is where there is none. */
+  line(key: string): Uint8Array | undefined
   /** The same without holding up the process. */
   load(key: string): Promise<Uint8Array | undefined>
   save(key: string, bytes: Uint8Array): Promise<void>
@@ -48,6 +50,25 @@ function discard(temporary: string): void {
   try {
     rmSync(temporary, { force: true })
   } catch {}
+}
+
+const LINE_STEP_BYTES = 32 * 1024
+const NEWLINE = 0x0a
+
+function readLine(file: string): Uint8Array {
+  const parts: Buffer[] = []
+  const descriptor = openSync(file, 'r')
+  try {
+    for (;;) {
+      const part = Buffer.allocUnsafe(LINE_STEP_BYTES)
+      const read = part.subarray(0, readSync(descriptor, part, 0, LINE_STEP_BYTES, null))
+      const end = read.indexOf(NEWLINE)
+      parts.push(end === -1 ? read : read.subarray(0, end + 1))
+      if (end !== -1 || read.length === 0) return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)
+    }
+  } finally {
+    closeSync(descriptor)
+  }
 }
 
 const isAbsent = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
@@ -99,6 +120,14 @@ export function createBytesStore(dir: string, onError: (error: unknown) => void 
         replace(dir, file, bytes)
       } catch (error) {
         onError(error)
+      }
+    },
+    line(key) {
+      const file = fileIn(dir, key, '.bin')
+      try {
+        return readLine(file)
+      } catch (error) {
+        return readError(error)
       }
     },
     async load(key) {

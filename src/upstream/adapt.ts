@@ -1,13 +1,12 @@
 import type { Prompt } from '../catalog/catalog.ts'
 import { exposedName, overrideAliases, overrideOf } from '../catalog/naming.ts'
+import type { ToolOverride } from '../catalog/options.ts'
 import type { CallContext } from '../core/context.ts'
-import { plain } from '../core/plain.ts'
 import type { ToolResult } from '../core/result.ts'
-import type { JsonSchema, Schema } from '../core/schema.ts'
-import type { Draft, Example, Relay, Tool } from '../core/tool.ts'
-import type { ToolRecord } from './definition.ts'
-import { isRecord } from './envelope.ts'
-import { exampleOf, guessEffect, verbAliases, wordsOf } from './hints.ts'
+import { type Schema, unchecked } from '../core/schema.ts'
+import type { Capacity, Example, Relay, Tool } from '../core/tool.ts'
+import { type Definition, parseDefinition, type ToolRecord } from './definition.ts'
+import { exampleOf, verbAliases } from './hints.ts'
 import type { ServerSettings } from './settings.ts'
 
 /** What a tool needs of its server. */
@@ -16,6 +15,8 @@ export interface ToolHost {
   /** `mcp_<id>`: category and catalogue owner. */
   readonly module: string
   readonly settings: ServerSettings
+  /** The same object for all its tools. */
+  readonly capacity?: Capacity
   available(): true | string
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
@@ -31,113 +32,110 @@ export function createNames(): (name: string) => string {
   }
 }
 
-/** A catalogue entry for a server's tool. Its definition is parsed the first time someone asks for a schema. */
-export function adaptTool(record: ToolRecord, host: ToolHost, action: string): Tool {
+/** A tool of a server in the catalogue, and what is kept with it. */
+interface Adapted extends Tool {
+  readonly record: ToolRecord
+  whole?: Definition
+  schema?: Schema
+  sample?: readonly Example[]
+}
+
+/**
+ * Makes catalogue entries of a server's tools. What all of them share is on their prototype, and what a definition says is
+ * read from it when someone asks: there may be ten thousand, and most are never looked at.
+ */
+export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, string>): (record: ToolRecord) => Tool {
   const { settings } = host
-  const override = overrideOf(settings, record.name)
-  let whole: Definition | undefined
-  const definition = (): Definition => {
-    whole ??= readText(record.text)
-    return whole
+  const definitionOf = (tool: Adapted): Definition => {
+    tool.whole ??= parseDefinition(tool.record)
+    return tool.whole
   }
-  const title = plain(record.title ?? '') || annotatedTitle(record) || titleOf(override?.rename ?? record.name)
-  const description =
-    override?.describe ?? (plain(record.description) || `${title}, a tool of the MCP server ${host.id}.`)
-  const input: Schema = {
-    get json() {
-      return definition().input
+  const believed = (tool: Adapted, hint: string): unknown =>
+    settings.trustHints ? definitionOf(tool).annotations?.[hint] : undefined
+  const shared: Omit<Tool, 'id' | 'name' | 'effect'> & ThisType<Adapted> = {
+    module: host.module,
+    origin: 'upstream',
+    sideEffects: [`calls the MCP server ${host.id}`],
+    tags: ['mcp', host.id],
+    ...timeoutOf(host.id, settings, undefined),
+    ...(host.capacity === undefined ? {} : { capacity: host.capacity }),
+    get title() {
+      return definitionOf(this).title
+    },
+    get description() {
+      const { title, description } = definitionOf(this)
+      return description || `${title}, a tool of the MCP server ${host.id}.`
+    },
+    get input() {
+      this.schema ??= unchecked(definitionOf(this).input)
+      return this.schema
+    },
+    get output() {
+      return definitionOf(this).output
+    },
+    get idempotent() {
+      return this.effect === 'read' || believed(this, 'idempotentHint') === true
+    },
+    get openWorld() {
+      return believed(this, 'openWorldHint') !== false
+    },
+    get aliases() {
+      const { name } = this.record
+      return [...overrideAliases(name, settings), ...verbAliases(name)]
+    },
+    get examples() {
+      this.sample ??= [exampleOf(definitionOf(this).input)]
+      return this.sample
+    },
+    get extra() {
+      return definitionOf(this).extra
+    },
+    get listed() {
+      return this.record.listed
+    },
+    get stamp() {
+      return this.record.stamp
+    },
+    available: () => host.available(),
+    assemble() {
+      return this
     },
     // The server checks its own arguments, by the schema it has now.
     parse: (value) => ({ ok: true, value }),
+    run(value, ctx, relay) {
+      return host.call(this.record, value, ctx, relay)
+    },
   }
-  const draft: Draft = { description, input }
-  let examples: readonly Example[] | undefined
-  let aliases: readonly string[] | undefined
-  const effect = guessEffect(record.name, record.annotations, settings.trustHints)
-  const tool: Tool = {
-    id: `${host.module}.${action}`,
-    name: exposedName(settings, override?.rename ?? record.name),
-    module: host.module,
-    origin: 'upstream',
-    title,
-    description,
-    input,
-    effect,
-    idempotent: effect === 'read' || (settings.trustHints && record.annotations?.['idempotentHint'] === true),
-    openWorld: !(settings.trustHints && record.annotations?.['openWorldHint'] === false),
-    sideEffects: [`calls the MCP server ${host.id}`],
-    tags: ['mcp', host.id],
-    ...(settings.timeoutMs === undefined ? {} : { timeoutMs: settings.timeoutMs }),
-    ...(override?.replaces === undefined ? {} : { replaces: override.replaces }),
-    get aliases() {
-      aliases ??= [...new Set([...overrideAliases(record.name, settings), ...verbAliases(record.name)])]
-      return aliases
-    },
-    get examples() {
-      examples ??= [exampleOf(definition().input)]
-      return examples
-    },
-    get extra() {
-      return definition().extra
-    },
-    available: () => host.available(),
-    assemble: () => draft,
-    parse: input.parse,
-    run: (value, ctx, relay) => host.call(record, value, ctx, relay),
+  return (record) => {
+    const tool = Object.create(shared)
+    tool.record = record
+    const override = overrideOf(settings, record.name)
+    tool.id = `${host.module}.${actions.get(record.name) ?? record.name}`
+    tool.name = exposedName(settings, override?.rename ?? record.name)
+    tool.effect = settings.trustHints ? record.claimed : record.effect
+    return override ? overridden(tool, override, timeoutOf(host.id, settings, record.name)) : tool
   }
-  if (record.text.includes('"outputSchema"'))
-    Object.defineProperty(tool, 'output', { get: () => definition().output, enumerable: true })
+}
+
+/** What the operator says of it stands before what its server says. */
+function overridden(tool: Adapted, { describe, replaces }: ToolOverride, timeout: object): Tool {
+  Object.assign(tool, timeout, replaces === undefined ? {} : { replaces })
+  // Its length is no longer that of the server's text.
+  if (describe !== undefined)
+    Object.defineProperties(tool, { description: { value: describe }, listed: { value: undefined } })
   return tool
 }
 
-interface Definition {
-  readonly input: JsonSchema
-  readonly output: JsonSchema | undefined
-  readonly extra: Readonly<Record<string, unknown>>
-}
-
-function readText(text: string): Definition {
-  const {
-    name: _n,
-    title: _t,
-    description: _d,
-    inputSchema,
-    outputSchema,
-    ...extra
-  } = JSON.parse(text) as Record<string, unknown>
-  const { annotations } = extra
-  return {
-    input: isRecord(inputSchema) ? (portable(inputSchema) ?? inputSchema) : { type: 'object', properties: {} },
-    output: isRecord(outputSchema) ? portable(outputSchema) : undefined,
-    extra:
-      isRecord(annotations) && typeof annotations['title'] === 'string'
-        ? { ...extra, annotations: { ...annotations, title: plain(annotations['title']) } }
-        : extra,
-  }
-}
-
-// Keywords that mean something else, or nothing, in 2020-12.
-const OLD_KEYWORDS =
-  /"(definitions|dependencies|additionalItems|\$recursiveRef|\$recursiveAnchor)"\s*:|"items"\s*:\s*\[/
-
-/**
- * Most servers mark their schemas as draft-07, and clients of the newer SDK refuse that mark. Nearly all would read
- * the same as 2020-12: those lose the mark. `undefined` for one that would not.
- */
-function portable(schema: JsonSchema): JsonSchema | undefined {
-  const dialect = schema['$schema']
-  if (typeof dialect !== 'string' || dialect.includes('2020-12')) return schema
-  if (OLD_KEYWORDS.test(JSON.stringify(schema))) return undefined
-  const { $schema: _old, ...rest } = schema
-  return rest
-}
-
-const annotatedTitle = ({ annotations }: ToolRecord): string =>
-  typeof annotations?.['title'] === 'string' ? plain(annotations['title']).slice(0, 256) : ''
-
-function titleOf(name: string): string {
-  const words = wordsOf(name).join(' ')
-  return words ? words.charAt(0).toUpperCase() + words.slice(1) : name
+/** How long a call of a tool may take, and who decides: its own setting, its server's, or else the gateway's. */
+export function timeoutOf(
+  id: string,
+  settings: ServerSettings,
+  name: string | undefined,
+): { readonly timeoutMs?: number; readonly timeoutSetting?: string } {
+  const own = name !== undefined && Object.hasOwn(settings.tools, name) ? settings.tools[name]?.timeoutMs : undefined
+  if (own !== undefined) return { timeoutMs: own, timeoutSetting: `mcpServers.${id}.tools.${name}.timeoutMs` }
+  const { timeoutMs } = settings
+  return timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: `mcpServers.${id}.timeoutMs` }
 }
 
 /** A prompt as clients see it: everything as the server wrote it but its name. */

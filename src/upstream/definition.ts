@@ -1,17 +1,44 @@
+import { createHash } from 'node:crypto'
+import { plain } from '../core/plain.ts'
+import type { JsonSchema } from '../core/schema.ts'
+import { charactersOf } from '../core/tokens.ts'
+import type { Effect } from '../core/tool.ts'
 import { isRecord } from './envelope.ts'
+import { guessEffect, wordsOf } from './hints.ts'
+import { stampOf } from './manifest.ts'
 
-/** A tool as its server defined it, with what is needed at every look taken out of the text. Plain JSON. */
+type Json = Readonly<Record<string, unknown>>
+
+/** A tool as its server defined it, with what every start needs taken out of the definition. */
 export interface ToolRecord {
   /** The server's own name for it. */
   readonly name: string
-  readonly title?: string
-  /** Capped at 4 KiB. */
-  readonly description: string
-  readonly annotations?: Readonly<Record<string, unknown>>
+  /** The worst it may do, by its name and its annotations. */
+  readonly effect: Effect
+  /** The same for who trusts its annotations. */
+  readonly claimed: Effect
+  /** Characters that listing it takes beside its name, as `charactersOf` counts; undefined where its server alone does not decide. */
+  readonly listed: number | undefined
+  /** It mirrors arguments into HTTP headers (`x-mcp-header`). */
+  readonly mirrors: boolean
   /** The whole definition as JSON: parsed when a schema is asked for, which for most tools is never. */
   readonly text: string
-  /** It mirrors arguments into HTTP headers (`x-mcp-header`). */
-  readonly mirrors?: true
+  /** SHA-256 in hex of name, title, description, schemas and annotations, whatever their order. */
+  readonly hash: string
+  /** 48 bits of `hash`. */
+  readonly stamp: number
+}
+
+/** What a definition says, fit to show. */
+export interface Definition {
+  readonly title: string
+  /** Capped at 4 KiB; empty where there is none. */
+  readonly description: string
+  readonly input: JsonSchema
+  readonly output: JsonSchema | undefined
+  readonly annotations: Json | undefined
+  /** Annotations, icons, `_meta` and whatever else: relayed when the tool is listed. */
+  readonly extra: Json
 }
 
 const MAX_NAME = 256
@@ -31,17 +58,89 @@ export function readDefinition(raw: unknown): ToolRecord | string {
     const fault = schema === undefined ? undefined : schemaFault(schema)
     if (fault) return `${shown}: ${fault}`
   }
-  const mirrors = inputSchema !== undefined && JSON.stringify(inputSchema).includes('"x-mcp-header"')
   const text = JSON.stringify(raw)
   if (text.length > MAX_DEFINITION) return `${shown}: its definition has ${text.length} bytes`
+  const notes = isRecord(annotations) ? annotations : undefined
+  const digest = createHash('sha256')
+    .update(canonical({ name, title, description, inputSchema, outputSchema, annotations }))
+    .digest()
   return {
     name,
-    description: cut(typeof description === 'string' ? description : ''),
+    effect: guessEffect(name, notes, false),
+    claimed: guessEffect(name, notes, true),
+    listed: listedCharacters(parseDefinition({ name, text })),
+    mirrors: inputSchema !== undefined && JSON.stringify(inputSchema).includes('"x-mcp-header"'),
     text,
-    ...(typeof title === 'string' && title !== '' ? { title: title.slice(0, MAX_NAME) } : {}),
-    ...(isRecord(annotations) ? { annotations } : {}),
-    ...(mirrors ? { mirrors: true } : {}),
+    hash: digest.toString('hex'),
+    stamp: stampOf(digest),
   }
+}
+
+/** JSON with the keys of every object in order. */
+const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_key, inner: unknown) =>
+    isRecord(inner) ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1))) : inner,
+  )
+
+function listedCharacters({ title, description, input, output, extra }: Definition): number | undefined {
+  // We write one then, and it names the server.
+  if (description === '') return undefined
+  const shown = {
+    name: '',
+    title,
+    description,
+    inputSchema: input,
+    ...(output ? { outputSchema: output } : {}),
+    ...extra,
+  }
+  return charactersOf(JSON.stringify(shown))
+}
+
+/** Reads the text of a record; damaged text reads as a tool of which only the name is known. */
+export function parseDefinition({ name, text }: Pick<ToolRecord, 'name' | 'text'>): Definition {
+  const { name: _own, title, description, inputSchema, outputSchema, ...extra } = readText(text)
+  const annotations = isRecord(extra['annotations']) ? extra['annotations'] : undefined
+  const annotated = typeof annotations?.['title'] === 'string' ? plain(annotations['title']) : undefined
+  const own = typeof title === 'string' ? plain(title.slice(0, MAX_NAME)) : ''
+  return {
+    title: own || annotated?.slice(0, MAX_NAME) || titleOf(name),
+    description: plain(cut(typeof description === 'string' ? description : '')),
+    input: isRecord(inputSchema) ? (portable(inputSchema) ?? inputSchema) : { type: 'object', properties: {} },
+    output: isRecord(outputSchema) ? portable(outputSchema) : undefined,
+    annotations,
+    extra: annotated === undefined ? extra : { ...extra, annotations: { ...annotations, title: annotated } },
+  }
+}
+
+function readText(text: string): Record<string, unknown> {
+  try {
+    const raw: unknown = JSON.parse(text)
+    return isRecord(raw) ? raw : {}
+  } catch {
+    // It was whole when it was kept. One tool less must not end a list.
+    return {}
+  }
+}
+
+function titleOf(name: string): string {
+  const words = wordsOf(name).join(' ')
+  return words ? words.charAt(0).toUpperCase() + words.slice(1) : name
+}
+
+// Keywords that mean something else, or nothing, in 2020-12.
+const OLD_KEYWORDS =
+  /"(definitions|dependencies|additionalItems|\$recursiveRef|\$recursiveAnchor)"\s*:|"items"\s*:\s*\[/
+
+/**
+ * Most servers mark their schemas as draft-07, and clients of the newer SDK refuse that mark. Nearly all would read
+ * the same as 2020-12: those lose the mark. `undefined` for one that would not.
+ */
+function portable(schema: JsonSchema): JsonSchema | undefined {
+  const dialect = schema['$schema']
+  if (typeof dialect !== 'string' || dialect.includes('2020-12')) return schema
+  if (OLD_KEYWORDS.test(JSON.stringify(schema))) return undefined
+  const { $schema: _old, ...rest } = schema
+  return rest
 }
 
 const cut = (text: string): string => (text.length > MAX_DESCRIPTION ? `${text.slice(0, MAX_DESCRIPTION - 1)}…` : text)

@@ -227,6 +227,11 @@ function sendFailure(name: string, error: unknown, hasSession: boolean): unknown
       cause: error,
       retryable: false,
     })
+  const code = (error as { code?: unknown }).code
+  if (status === undefined && (code === 'CLIENT_HTTP_UNEXPECTED_CONTENT' || error instanceof SyntaxError))
+    return new PegboardError('E_UPSTREAM_PROTOCOL', `${name} answered with something that is not MCP.`, {
+      cause: error,
+    })
   const reason = status === undefined ? networkReason(error) : `HTTP ${status}`
   return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} cannot be reached: ${reason}.`, { cause: error })
 }

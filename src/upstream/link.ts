@@ -25,7 +25,11 @@ export interface Link {
   readonly live: Connection | undefined
   /** Failures in a row; 0 while all is well. */
   readonly attempt: number
+  /** Milliseconds until it is tried again by itself; undefined when nothing is planned. */
+  readonly nextAttemptMs: number | undefined
   verdict: EraVerdict | undefined
+  /** How long the last connection took, in milliseconds. */
+  readonly startMs: number | undefined
   /** Connects after this long, unless someone needs it sooner. */
   later(waitMs: number): void
   /** A live connection, waiting for one that is on its way. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CANCELLED */
@@ -46,9 +50,11 @@ export function createLink(options: LinkOptions): Link {
   let live: Connection | undefined
   let connecting: Promise<Connection> | undefined
   let verdict: EraVerdict | undefined
+  let startMs: number | undefined
   let failing = false
   let reason: string | undefined
   let cancelTimer = (): void => undefined
+  let dueAt: number | undefined
 
   const unavailable = (why: string, retryAfterMs?: number): PegboardError =>
     new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} ${why}.`, retryAfterMs === undefined ? {} : { retryAfterMs })
@@ -61,6 +67,7 @@ export function createLink(options: LinkOptions): Link {
 
   function connectNow(): Promise<Connection> {
     cancelTimer()
+    dueAt = undefined
     connecting ??= attempt().finally(() => {
       connecting = undefined
     })
@@ -70,6 +77,7 @@ export function createLink(options: LinkOptions): Link {
   async function attempt(): Promise<Connection> {
     if (!failing) become(false, reason)
     backoff.begin()
+    const began = clock.now()
     let connection: Connection | undefined
     try {
       connection = await connect({
@@ -85,6 +93,7 @@ export function createLink(options: LinkOptions): Link {
         },
       })
       verdict = { era: connection.era, transport: connection.transport, at: clock.now() }
+      startMs = clock.now() - began
       await options.opened(connection)
       if (ending.signal.aborted) throw unavailable('is stopped')
       live = connection
@@ -126,6 +135,7 @@ export function createLink(options: LinkOptions): Link {
 
   function later(waitMs: number): void {
     cancelTimer()
+    dueAt = clock.now() + waitMs
     // The attempt reports its own failure.
     cancelTimer = clock.after(waitMs, () => void connectNow().catch(() => undefined))
   }
@@ -161,6 +171,12 @@ export function createLink(options: LinkOptions): Link {
     },
     get attempt() {
       return backoff.attempt
+    },
+    get nextAttemptMs() {
+      return dueAt === undefined ? undefined : Math.max(0, Math.round(dueAt - clock.now()))
+    },
+    get startMs() {
+      return startMs
     },
     get verdict() {
       return verdict

@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto'
+import type { Effect } from '../core/tool.ts'
 import type { ToolRecord } from './definition.ts'
+import { isRecord } from './envelope.ts'
 import type { ServerSettings } from './settings.ts'
+
+type Json = Readonly<Record<string, unknown>>
 
 /** Which protocol a server spoke when last asked. */
 export interface EraVerdict {
@@ -12,20 +16,23 @@ export interface EraVerdict {
 
 /** What a server offered when it was last connected; enough to list its tools without starting it. */
 export interface Manifest {
-  readonly format: 1
   readonly verdict: EraVerdict
-  readonly capabilities: Readonly<Record<string, unknown>>
+  readonly capabilities: Json
   readonly server?: { readonly name: string; readonly version: string }
+  /** How long the last start took, in milliseconds. */
+  readonly startMs?: number
   readonly tools: readonly ToolRecord[]
-  readonly resources: readonly Readonly<Record<string, unknown>>[]
-  readonly templates: readonly Readonly<Record<string, unknown>>[]
-  readonly prompts: readonly Readonly<Record<string, unknown>>[]
+  readonly resources: readonly Json[]
+  readonly templates: readonly Json[]
+  readonly prompts: readonly Json[]
 }
 
-/** Where manifests are kept. Plain JSON both ways. `get` is read once at start, so it should not be slow. */
+/** Where manifests are kept, by `manifestKey`. `line` is asked for at start, so it should not be slow. */
 export interface ManifestStore {
-  get(hash: string): Manifest | undefined
-  set(hash: string, manifest: Manifest): void
+  /** The first line, which is all that a start needs. */
+  line(key: string): Uint8Array | undefined
+  get(key: string): Uint8Array | undefined
+  set(key: string, bytes: Uint8Array): void
 }
 
 /** Names a manifest: the same for the same way to reach a server, whatever it is called or however it is filtered. */
@@ -33,14 +40,142 @@ export function manifestKey({ target }: ServerSettings): string {
   return createHash('sha256').update(JSON.stringify(target)).digest('hex').slice(0, 32)
 }
 
-/** Read back from disk, so anything may be in it. */
-export function isManifest(value: unknown): value is Manifest {
-  const manifest = value as Partial<Manifest> | null | undefined
-  return (
-    typeof manifest === 'object' &&
-    manifest !== null &&
-    manifest.format === 1 &&
-    [manifest.tools, manifest.resources, manifest.templates, manifest.prompts].every(Array.isArray) &&
-    typeof manifest.verdict?.era === 'string'
-  )
+/** Counts up with the layout below and with anything that changes what is worked out from a definition. */
+const FORMAT = 2
+const NEWLINE = 0x0a
+const HASH_BYTES = 32
+const EFFECTS: Readonly<Record<string, Effect>> = { r: 'read', w: 'write', d: 'destructive' }
+
+/** The first line. Tools are columns, because ten thousand of them are read at every start; definitions follow, one a line. */
+interface Head extends Omit<Manifest, 'tools'> {
+  readonly format: number
+  readonly tools: {
+    readonly names: readonly string[]
+    readonly listed: readonly number[]
+    /** A letter a tool: by its name and annotations, and by its annotations alone. */
+    readonly effects: string
+    readonly claimed: string
+    /** SHA-256 of each, one after the other, in base64. */
+    readonly hashes: string
+    /** Which ones mirror arguments into headers. */
+    readonly mirrors: readonly number[]
+  }
 }
+
+/** A manifest as it is kept: a line of JSON for what every start needs, then a line for each tool's definition. */
+export function encodeManifest({ tools, ...rest }: Manifest): Uint8Array {
+  const head: Head = {
+    format: FORMAT,
+    ...rest,
+    tools: {
+      names: tools.map(({ name }) => name),
+      listed: tools.map(({ listed }) => listed ?? -1),
+      effects: tools.map(({ effect }) => effect[0]).join(''),
+      claimed: tools.map(({ claimed }) => claimed[0]).join(''),
+      hashes: Buffer.concat(tools.map(({ hash }) => Buffer.from(hash, 'hex'))).toString('base64'),
+      mirrors: tools.flatMap(({ mirrors }, at) => (mirrors ? [at] : [])),
+    },
+  }
+  return Buffer.from([JSON.stringify(head), ...tools.map(({ text }) => text), ''].join('\n'))
+}
+
+/**
+ * Reads what every start needs.
+ * @param line the first line, or more
+ * @param read gives the whole again when someone asks for a definition
+ * @returns undefined for another version's manifest, which is learnt again
+ * @throws Error for a damaged one
+ */
+export function decodeManifest(
+  line: Uint8Array,
+  read: () => Uint8Array | undefined = () => line,
+): Manifest | undefined {
+  const head = headOf(asBuffer(line)) as Partial<Head> | null
+  if (!isRecord(head) || head['format'] !== FORMAT) return undefined
+  const { format: _format, tools, ...rest } = head as unknown as Head
+  if (![rest.resources, rest.templates, rest.prompts].every(Array.isArray) || !isRecord(rest.verdict))
+    throw new Error('its parts are not what they should be')
+  return { ...rest, tools: readRecords(tools, createDefinitions(read)) }
+}
+
+function headOf(bytes: Buffer): unknown {
+  const end = bytes.indexOf(NEWLINE)
+  if (end === -1) throw new Error('it is cut short')
+  return JSON.parse(bytes.toString('utf8', 0, end))
+}
+
+const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+
+type Definitions = (name: string) => string
+
+/** The definitions of a server, read when the first one is asked for. By name: the manifest may be a newer one by then. */
+function createDefinitions(read: () => Uint8Array | undefined): Definitions {
+  let bytes: Buffer = Buffer.alloc(0)
+  let places: Map<string, readonly [from: number, to: number]> | undefined
+  const find = (): typeof places => {
+    const given = read()
+    if (!given) return new Map()
+    bytes = asBuffer(given)
+    let from = bytes.indexOf(NEWLINE) + 1
+    return new Map(
+      (headOf(bytes) as Head).tools.names.map((name) => {
+        const to = bytes.indexOf(NEWLINE, from)
+        const place = [from, to === -1 ? bytes.length : to] as const
+        from = place[1] + 1
+        return [name, place]
+      }),
+    )
+  }
+  return (name) => {
+    places ??= find()
+    const place = places?.get(name)
+    return place ? bytes.toString('utf8', ...place) : ''
+  }
+}
+
+interface Kept extends ToolRecord {
+  readonly definitions: Definitions
+  readonly hashes: Buffer
+  /** Where its hash starts. */
+  readonly at: number
+}
+
+// What a record does not have until it is asked for. On a prototype: ten thousand records share it.
+const asked: Pick<ToolRecord, 'text' | 'hash' | 'stamp'> & ThisType<Kept> = {
+  get text(): string {
+    return this.definitions(this.name)
+  },
+  get hash(): string {
+    return this.hashes.toString('hex', this.at, this.at + HASH_BYTES)
+  },
+  get stamp(): number {
+    return stampOf(this.hashes, this.at)
+  },
+}
+
+function readRecords(
+  { names, effects, claimed, listed, ...more }: Head['tools'],
+  definitions: Definitions,
+): ToolRecord[] {
+  const hashes = Buffer.from(more.hashes, 'base64')
+  if (
+    [listed, effects, claimed].some(({ length }) => length !== names.length) ||
+    hashes.length !== names.length * HASH_BYTES
+  )
+    throw new Error('its columns differ in length')
+  const shared: object = Object.assign(Object.create(asked), { definitions, hashes })
+  const mirrors = new Set(more.mirrors)
+  return names.map((name, n) => {
+    const record = Object.create(shared)
+    record.name = name
+    record.effect = EFFECTS[effects[n] as string]
+    record.claimed = EFFECTS[claimed[n] as string]
+    record.listed = listed[n] === -1 ? undefined : listed[n]
+    record.mirrors = mirrors.has(n)
+    record.at = n * HASH_BYTES
+    return record
+  })
+}
+
+/** The first 48 bits of a hash: enough to see that something changed. */
+export const stampOf = (hash: Buffer, at = 0): number => hash.readUIntBE(at, 6)

@@ -3,7 +3,8 @@ import { actionNames, createFilter, mayStillCome, namingProblems } from '../cata
 import type { Log } from '../core/log.ts'
 import { plain } from '../core/plain.ts'
 import type { Tool } from '../core/tool.ts'
-import { adaptPrompt, adaptTool, createNames, type ToolHost } from './adapt.ts'
+import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.ts'
+import type { ToolRecord } from './definition.ts'
 import type { Listing } from './listing.ts'
 
 export interface PublisherOptions extends ToolHost {
@@ -25,14 +26,18 @@ export interface Publisher {
 
 export function createPublisher(options: PublisherOptions): Publisher {
   const { id, module, catalog, log } = options
-  let published: string | undefined
-  let tools = new Map<string, Tool>()
+  let published: Listing | undefined
+  /** The naming that was published. */
+  let said = ''
+  /** By the server's names for them. */
+  let tools = new Map<string, { readonly tool: Tool; readonly record: ToolRecord }>()
   let prompts = new Map<string, string>()
-  /** By the server's own name, those that are not let through included. */
+  /** By the server's own name, those that are not let through included; only kept where there are settings of tools. */
   let listed: ReadonlyMap<string, Tool | undefined> = new Map()
   const told = new Set<string>()
 
-  function toolsOf(listing: Listing): Map<string, Tool> {
+  /** @param renamed what is said of tools has changed, so they all are other ones */
+  function toolsOf(listing: Listing, renamed: boolean): typeof tools {
     const { settings } = options
     const passes = createFilter(settings)
     const passing = listing.tools.filter(({ name }) => passes(name))
@@ -40,19 +45,19 @@ export function createPublisher(options: PublisherOptions): Publisher {
       passing.map(({ name }) => name),
       settings,
     )
-    const next = new Map<string, Tool>()
-    const own = new Map<string, Tool | undefined>(listing.tools.map(({ name }) => [name, undefined]))
+    const adapt = createAdapter(options, actions)
+    const next: typeof tools = new Map()
     for (const record of passing) {
-      // What an operator says of a tool is part of it, so that a change of it makes another object.
-      const key = `${record.text}\n${JSON.stringify(settings.tools[record.name])}`
-      const made = adaptTool(record, options, actions.get(record.name) ?? record.name)
+      const tool = adapt(record)
       // The same object while nothing changed: whoever keeps something about a tool need not make it again.
-      const before = tools.get(key)
-      const tool = before && before.id === made.id && before.name === made.name ? before : made
-      next.set(key, tool)
-      own.set(record.name, tool)
+      const before = tools.size > 0 && !renamed ? tools.get(record.name) : undefined
+      const same = before?.tool.id === tool.id && before.tool.name === tool.name && before.record.text === record.text
+      next.set(record.name, same ? before : { tool, record })
     }
-    listed = own
+    listed =
+      Object.keys(settings.tools).length > 0
+        ? new Map(listing.tools.map(({ name }) => [name, next.get(name)?.tool]))
+        : new Map()
     return next
   }
 
@@ -71,17 +76,16 @@ export function createPublisher(options: PublisherOptions): Publisher {
       return tools.size
     },
     publish(listing, now) {
+      const { resources, templates, prompts: offered } = listing
       const { settings } = options
-      const { tools: records, resources, templates, prompts: offered } = listing
-      const said = [settings.prefix, settings.allow, settings.deny, settings.tools, settings.summary]
-      const text = JSON.stringify([records.map((record) => record.text), resources, templates, offered, said])
-      if (text === published) return false
+      const saying = JSON.stringify([settings.prefix, settings.allow, settings.deny, settings.tools, settings.summary])
+      if (published && said === saying && isSame(published, listing)) return false
       const wire = createNames()
       const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
         adaptPrompt(entry, settings, wire),
         String(entry['name']),
       ])
-      tools = toolsOf(listing)
+      tools = toolsOf(listing, said !== saying)
       prompts = new Map(named.map(([prompt, own]) => [prompt.name, own]))
       catalog.set(
         {
@@ -92,18 +96,28 @@ export function createPublisher(options: PublisherOptions): Publisher {
           ...now,
         },
         {
-          tools: [...tools.values()],
+          tools: Array.from(tools.values(), ({ tool }) => tool),
           resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
           templates: templates.map((entry) => ({ uriTemplate: String(entry['uriTemplate']), entry })),
           prompts: named.map(([prompt]) => prompt),
           endpoints: options.endpoints,
         },
       )
-      published = text
+      published = listing
+      said = saying
       tell()
       return true
     },
     promptNamed: (exposed) => prompts.get(exposed) ?? exposed,
     problems,
   }
+}
+
+function isSame(before: Listing, now: Listing): boolean {
+  const others = ({ resources, templates, prompts }: Listing): string => JSON.stringify([resources, templates, prompts])
+  return (
+    before.tools.length === now.tools.length &&
+    before.tools.every(({ text }, at) => text === now.tools[at]?.text) &&
+    others(before) === others(now)
+  )
 }

@@ -5,6 +5,8 @@ import type { Readable, Writable } from 'node:stream'
 import { PegboardError } from '../core/errors.ts'
 import { createFrames } from '../core/frames.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { rawResult } from '../core/raw.ts'
+import { scanAnswer } from '../core/scan.ts'
 import { isRecord } from './envelope.ts'
 import type { StdioTarget } from './settings.ts'
 import { childEnvironment, type Environment, killTree, parseEnvFile, spawnPlan } from './spawn.ts'
@@ -15,13 +17,13 @@ export interface StdioOptions {
   /** Our own environment, of which the child gets little. */
   readonly environment: Environment
   readonly platform: string
-  /** Longest line read; default 64 MiB. A longer one fails the call it answers, nothing else. */
+  /** Longest line read; default 16 MiB. A longer one fails the call it answers, nothing else. */
   readonly maxFrameBytes?: number | undefined
   /** Holds a function for every child alive: for the last moment of this process. */
   readonly reapers: Set<() => void>
 }
 
-const MAX_FRAME = 64 * 1024 * 1024
+const MAX_FRAME = 16 * 1024 * 1024
 const MAX_UNREAD = 64 * 1024 * 1024
 const TAIL = 8 * 1024
 // A server may print a banner; one that prints nothing else is not an MCP server.
@@ -152,14 +154,32 @@ export function createStdioWire(options: StdioOptions): Wire {
   }
 }
 
+// From about here on a look at the bytes costs less than parsing them and writing them again.
+const LARGE = 8 * 1024
+/** Sixteen digits may be an integer that parsing would round. */
+const LONG_NUMBER = /\d{16}/
+
 /** The values of a line, more than one for a batch; `undefined` stands for banners, colour codes and other noise. */
 function parse(line: Buffer): readonly unknown[] {
   const first = line[0]
+  const whole = first === 0x7b && (line.length >= LARGE || LONG_NUMBER.test(line.toString('latin1'))) && unparsed(line)
+  if (whole) return [whole]
   if (first !== 0x7b && first !== 0x5b) {
     const text = line.toString('utf8').trim()
     return text === '' ? [] : text.startsWith('{') ? parseText(text) : [undefined]
   }
   return parseText(line.toString('utf8'))
+}
+
+/**
+ * The answer to a call whose result stays bytes. What is not clean is parsed instead: every reader behind us then gets
+ * one meaning of a key that came twice, well-formed text, and a value that somebody may have looked at.
+ */
+function unparsed(line: Buffer): Message | undefined {
+  const answer = scanAnswer(line)
+  if (typeof answer === 'string' || !answer.id.startsWith('p:')) return undefined
+  const result = rawResult(line, answer)
+  return result && { jsonrpc: '2.0', id: answer.id, result }
 }
 
 function parseText(text: string): readonly unknown[] {

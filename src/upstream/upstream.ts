@@ -3,13 +3,14 @@ import type { CallContext } from '../core/context.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Relay } from '../core/tool.ts'
+import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints } from './endpoints.ts'
 import { SESSION_LOST } from './lane.ts'
 import { createLink } from './link.ts'
 import { emptyListing, type Listing, type ListKind, readListing } from './listing.ts'
-import { type EraVerdict, isManifest, manifestKey } from './manifest.ts'
+import { decodeManifest, type EraVerdict, encodeManifest, type Manifest, manifestKey } from './manifest.ts'
 import { mirroredArguments, mirrorHeaders } from './mirror.ts'
 import { createPublisher } from './publish.ts'
 import type { ServerSettings } from './settings.ts'
@@ -26,6 +27,10 @@ export interface UpstreamStatus {
   readonly tools: number
   readonly transport: 'stdio' | 'http' | 'sse'
   readonly era?: 'legacy' | 'modern'
+  /** What the server said its version is, now or when last seen. */
+  readonly version?: string
+  /** Until it is tried again by itself. */
+  readonly nextAttemptMs?: number
 }
 
 /** One MCP server as an owner in the catalogue. Connects by itself and never gives up. */
@@ -58,6 +63,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
 
   let state: OwnerState = 'configured'
   let reason: string | undefined
+  let version: string | undefined
   let listing: Listing = emptyListing
   const dirty = new Set<ListKind>()
   let refreshing = false
@@ -94,6 +100,11 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     catalog,
     endpoints,
     log,
+    capacity: {
+      maxConcurrent: settings.maxConcurrent,
+      maxQueued: settings.maxQueued,
+      setting: `mcpServers.${id}.maxQueued`,
+    },
     available,
     call,
   })
@@ -117,14 +128,29 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     const changed = state !== 'ready' || reason !== undefined
     state = 'ready'
     reason = undefined
+    version = connection.server?.version
     if (!publisher.publish(next, { state }) && changed) catalog.describe(module, { state })
-    manifests?.set(key, {
-      format: 1,
-      verdict: link.verdict as EraVerdict,
-      capabilities: connection.capabilities,
-      ...(connection.server ? { server: connection.server } : {}),
-      ...next,
-    })
+    manifests?.set(
+      key,
+      encodeManifest({
+        verdict: link.verdict as EraVerdict,
+        capabilities: connection.capabilities,
+        ...(connection.server ? { server: connection.server } : {}),
+        ...(link.startMs === undefined ? {} : { startMs: link.startMs }),
+        ...next,
+      }),
+    )
+  }
+
+  /** What was learnt the last time. */
+  function recall(): Manifest | undefined {
+    const line = manifests?.line(key)
+    try {
+      return line && decodeManifest(line, () => manifests?.get(key))
+    } catch (error) {
+      log.warn(`what is kept about it cannot be used and is learnt again: ${messageOf(error)}`)
+      return undefined
+    }
   }
 
   function onNotification(method: string, params: Json, attributed: boolean): void {
@@ -184,7 +210,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
       'tools/call',
       { name: record.name, arguments: input, ...retryOf(relay) },
       {
-        timeoutMs,
+        timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs,
         signal: ctx.signal,
         relay,
         // A server told that nobody listens need not count.
@@ -196,15 +222,17 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     if (type === 'input_required') return { kind: 'input_required', result }
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
+    if (result['content'] !== undefined && !Array.isArray(result['content']))
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that is not a list.`)
     return { kind: 'mcp', result }
   }
 
   return {
     start(delayMs) {
-      const manifest = manifests?.get(key)
-      const known = isManifest(manifest) ? manifest : undefined
+      const known = recall()
       link.verdict = known?.verdict
       listing = known ?? emptyListing
+      version = known?.server?.version
       state = known ? 'known' : 'configured'
       publisher.publish(listing, { state })
       link.later(known ? delayMs.known : delayMs.cold)
@@ -225,6 +253,8 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
       transport: link.live?.transport ?? settings.target.kind,
       ...(reason === undefined ? {} : { reason }),
       ...(link.verdict ? { era: link.verdict.era } : {}),
+      ...(version === undefined ? {} : { version }),
+      ...(state === 'failing' && link.nextAttemptMs !== undefined ? { nextAttemptMs: link.nextAttemptMs } : {}),
     }),
     problems: () => publisher.problems(),
     async stop(graceMs) {
@@ -249,7 +279,7 @@ function report({ progress, total, message }: Json, ctx: CallContext): void {
   )
 }
 
-function headersFor({ text }: ToolRecord, input: unknown): Record<string, string> | undefined {
+function headersFor({ text }: Pick<ToolRecord, 'text'>, input: unknown): Record<string, string> | undefined {
   const mirrored = mirroredArguments((JSON.parse(text) as Json)['inputSchema'])
   return typeof mirrored === 'string' ? undefined : mirrorHeaders(mirrored, input)
 }

@@ -30,7 +30,7 @@ export interface UpstreamsOptions {
    * (default 1,000), so that the first list is out before children take the processor. A call does not wait for it.
    */
   readonly delayMs?: { readonly cold?: number; readonly known?: number }
-  /** Longest message of a stdio server; default 64 MiB. */
+  /** Longest message of a stdio server; default 16 MiB. */
   readonly maxFrameBytes?: number
   readonly platform?: string
 }

@@ -54,6 +54,9 @@ export function listCompact(entry: ViewTool): ListedTool {
 
 /** Estimated tokens of what a client would be sent. */
 export function tokensOf(entry: ViewTool): number {
+  const { tool } = entry
+  // Not for one whose description or schema a caller sees otherwise, which only modules' tools can be.
+  if (tool.listed !== undefined) return Math.ceil((tool.listed + tool.name.length) / 4)
   return estimateTokens(JSON.stringify(listTool(entry)))
 }
 

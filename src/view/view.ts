@@ -122,7 +122,7 @@ function build(
     try {
       const draft = tool.assemble(caller, nameOf)
       if (draft) {
-        const entry = { tool, schema, ...draft }
+        const entry = draft === tool ? asItIs(tool, schema) : { tool, schema, ...draft }
         tools.push(entry)
         byId.set(id, entry)
       } else hidden.set(id, { kind: 'unavailable', reason: 'nothing it needs is configured for this caller' })
@@ -167,6 +167,19 @@ function standAside(tools: ViewTool[], byId: Map<string, ViewTool>, hidden: Map<
     hidden.set(id, { kind: 'unavailable', reason: `replaced by ${by}` })
   }
 }
+
+// Read through, not copied: a definition may be bytes until someone asks for it.
+const through: Omit<ViewTool, 'tool' | 'schema'> & ThisType<ViewTool> = {
+  get description() {
+    return this.tool.description
+  },
+  get input() {
+    return this.tool.input
+  },
+}
+
+/** A tool that every caller sees alike. */
+const asItIs = (tool: Tool, schema: SchemaStyle): ViewTool => Object.assign(Object.create(through), { tool, schema })
 
 /** Every tool of it is denied, so its resources and prompts are too. */
 const isDenied = (owner: Owner, hidden: ReadonlyMap<string, Hidden>): boolean =>

@@ -1,12 +1,16 @@
 /**
- * Runs the official conformance suite against a served endpoint, once for each revision we promise.
+ * Runs the official conformance suite, once for each revision we promise: its server scenarios against a served
+ * endpoint, and its client scenarios through Pegboard to the suite's own servers (client.mjs).
  *
- *   node test/conformance/run.mjs [--url http://localhost:4000/mcp [--token T]] [--requirements REVISION]
+ *   node test/conformance/run.mjs [--mode server|client] [--url http://localhost:4000/mcp [--token T]]
+ *                                 [--requirements REVISION] [--scenario NAME]
  *
- * Without --url it starts Pegboard itself, over HTTP, in front of the fixture server.
+ * Without --mode both; without --url it starts Pegboard itself, over HTTP, in front of the fixture server. --scenario
+ * runs one client scenario and shows all the suite says.
  *
- * Exits 0 when every scored scenario of every revision passes. The suite's own report goes to a temporary folder,
- * which is kept, and named, only when something failed.
+ * Exits 0 when every scored server scenario passes, and every client scenario but those expected-failures.json names;
+ * one it names that passes is a failure too, so that the list stays true. The suite's own report goes to a temporary
+ * folder, which is kept, and named, only when something failed.
  */
 
 import { spawn } from 'node:child_process'
@@ -24,6 +28,8 @@ export const REVISIONS = ['2025-11-25', '2026-07-28']
 const SUITE = fileURLToPath(import.meta.resolve('@modelcontextprotocol/conformance/dist/index.js'))
 const NODE20_HOOK = new URL('./node20-hook.mjs', import.meta.url).href
 const BEARER_HOOK = new URL('./bearer-hook.mjs', import.meta.url).href
+const CLIENT = fileURLToPath(new URL('./client.mjs', import.meta.url))
+const EXPECTED_FAILURES = new URL('./expected-failures.json', import.meta.url)
 const DEFAULT_TIMEOUT_MS = 180_000
 
 /**
@@ -41,7 +47,8 @@ const DEFAULT_TIMEOUT_MS = 180_000
  */
 export async function runSuite({ url, requirements, token, timeoutMs = DEFAULT_TIMEOUT_MS }) {
   const folder = await mkdtemp(join(tmpdir(), 'pegboard-conformance-'))
-  const { output, exitCode } = await runCommand({ url, requirements, token, timeoutMs, folder })
+  const args = ['server', '--url', url, '--requirements', requirements, '-o', folder]
+  const { output, exitCode } = await runCommand(args, { url, token, timeoutMs, folder })
   const ran = summaryOf(output)
   const unscored = unscoredOf(output)
   const marks = await marksOf(folder, unscored)
@@ -66,12 +73,61 @@ export async function runSuite({ url, requirements, token, timeoutMs = DEFAULT_T
   return result
 }
 
-function runCommand({ url, requirements, token, timeoutMs, folder }) {
+/**
+ * Runs the client scenarios of one revision, scored or not, and prints one summary line.
+ *
+ * @param {{requirements: string, timeoutMs?: number}} options
+ * @returns {Promise<{revision: string, passed: string[], expected: string[], failed: string[], stale: string[],
+ *   exitCode: number, ok: boolean}>} names of scenarios: `expected` failed and are known to, `stale` passed all the same
+ */
+export async function runClientSuite({ requirements, timeoutMs = DEFAULT_TIMEOUT_MS }) {
+  const folder = await mkdtemp(join(tmpdir(), 'pegboard-conformance-'))
+  const args = ['client', '--command', `node ${CLIENT}`, '--requirements', requirements, '-o', folder]
+  const { output, exitCode } = await runCommand(args, { timeoutMs, folder })
+  const known = new Set(JSON.parse(await readFile(EXPECTED_FAILURES, 'utf8')).client)
+  const ran = summaryOf(output)
+  const names = (wanted) => ran.filter(({ passing, name }) => wanted(passing, known.has(name))).map(({ name }) => name)
+  const result = {
+    revision: requirements,
+    passed: names((passing, listed) => passing && !listed),
+    expected: names((passing, listed) => !passing && listed),
+    failed: names((passing, listed) => !passing && !listed),
+    stale: names((passing, listed) => passing && listed),
+    exitCode,
+  }
+  const ok = ran.length > 0 && result.failed.length === 0 && result.stale.length === 0
+  print(
+    `conformance ${requirements}, client: ${ok ? 'ok' : 'FAILED'}, scenarios ${result.passed.length}/${ran.length}, ` +
+      `${result.expected.length} known not to pass`,
+  )
+  for (const name of result.failed) print(`  ${name} failed`)
+  for (const name of result.stale) print(`  ${name} passes: take it out of expected-failures.json`)
+  if (ok) await rm(folder, { recursive: true, force: true })
+  else {
+    await writeFile(join(folder, 'output.txt'), output)
+    print(`  full report: ${folder}`)
+  }
+  return { ...result, ok }
+}
+
+/** Runs one client scenario, with everything the suite has to say about it. Answers its exit code. */
+async function runScenario(scenario, revision) {
+  const version = revision === undefined ? [] : ['--spec-version', revision]
+  const args = ['--import', NODE20_HOOK, SUITE, 'client', '--command', `node ${CLIENT}`, '--scenario', scenario]
+  const child = spawn(process.execPath, [...args, '--verbose', ...version], { stdio: 'inherit' })
+  const [code] = await once(child, 'exit')
+  return code ?? 1
+}
+
+function runCommand(args, { url, token, timeoutMs, folder }) {
   const preloads = ['--import', NODE20_HOOK, ...(token ? ['--import', BEARER_HOOK] : [])]
-  const args = [...preloads, SUITE, 'server', '--url', url, '--requirements', requirements, '-o', folder]
   const env = { ...process.env, ...(token && { CONFORMANCE_URL: url, CONFORMANCE_TOKEN: token }) }
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(process.execPath, [...preloads, SUITE, ...args], {
+      cwd: folder,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
     let output = ''
     const append = (chunk) => {
@@ -89,10 +145,15 @@ function runCommand({ url, requirements, token, timeoutMs, folder }) {
 
 const total = (ran, field) => ran.reduce((sum, scenario) => sum + scenario[field], 0)
 
-/** The lines `✓ tools-list: 3 passed, 0 failed`, as `{name, passed, failed}`. */
+/** The lines `✓ tools-list: 3 passed, 0 failed`, as `{name, passing, passed, failed}`. */
 function summaryOf(output) {
-  const lines = output.matchAll(/^[✓✗] (\S+): (\d+) passed, (\d+) failed$/gm)
-  return [...lines].map(([, name, passed, failed]) => ({ name, passed: Number(passed), failed: Number(failed) }))
+  const lines = output.matchAll(/^([✓✗]) (\S+): (\d+) passed, (\d+) failed.*$/gm)
+  return [...lines].map(([, mark, name, passed, failed]) => ({
+    name,
+    passing: mark === '✓',
+    passed: Number(passed),
+    failed: Number(failed),
+  }))
 }
 
 /** The names in the list that follows `Not scored for <revision>`. */
@@ -152,15 +213,30 @@ function print(line) {
 
 async function main() {
   const { values } = parseArgs({
-    options: { url: { type: 'string' }, token: { type: 'string' }, requirements: { type: 'string', multiple: true } },
+    options: {
+      mode: { type: 'string' },
+      url: { type: 'string' },
+      token: { type: 'string' },
+      requirements: { type: 'string', multiple: true },
+      scenario: { type: 'string' },
+    },
   })
+  if (values.scenario !== undefined) return await runScenario(values.scenario, values.requirements?.[0])
+  const revisions = values.requirements ?? REVISIONS
+  const results = []
+  if (values.mode !== 'client') results.push(...(await serverResults(values, revisions)))
+  if (values.mode !== 'server' && values.url === undefined)
+    for (const requirements of revisions) results.push(await runClientSuite({ requirements }))
+  return results.every(({ ok }) => ok) ? 0 : 1
+}
+
+async function serverResults(values, revisions) {
   const served = values.url === undefined ? await servePegboard() : undefined
   try {
     const { url, token } = served ?? values
     const results = []
-    for (const requirements of values.requirements ?? REVISIONS)
-      results.push(await runSuite({ url, requirements, token }))
-    return results.every(({ ok }) => ok) ? 0 : 1
+    for (const requirements of revisions) results.push(await runSuite({ url, requirements, token }))
+    return results
   } finally {
     await served?.stop()
   }

@@ -38,6 +38,7 @@ export function upstreamContract(name: string, contract: UpstreamContract): void
             tools: names.length,
             transport: contract.transport,
             era: contract.era,
+            version: expect.any(String),
           },
         ])
       }))

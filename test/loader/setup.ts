@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type Catalog, createCatalog } from '../../src/catalog/catalog.ts'
-import { type CallContext, localCaller, noOrigin } from '../../src/core/context.ts'
+import { type CallContext, localCaller, noOrigin, noServices } from '../../src/core/context.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
 import { createLoader, type Loader, type LoaderOptions } from '../../src/loader/load.ts'
@@ -75,6 +75,7 @@ export function testContext(ctx: Partial<CallContext> = {}): CallContext {
     caller: localCaller,
     callId: 'test',
     origin: noOrigin,
+    services: noServices,
     signal: new AbortController().signal,
     log: silentLog,
     shared: {},

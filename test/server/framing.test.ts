@@ -6,7 +6,7 @@ function framed(maxBytes: number, chunks: readonly (string | Buffer)[]): string[
   const seen: string[] = []
   const feed = createFraming(maxBytes, {
     line: (text) => seen.push(text),
-    tooLong: (max) => seen.push(`too long (${max})`),
+    tooLong: (max, id) => seen.push(`too long (${max})${id === null ? '' : ` ${JSON.stringify(id)}`}`),
     malformed: () => seen.push('malformed'),
   })
   for (const chunk of chunks) feed(Buffer.from(chunk))
@@ -25,6 +25,19 @@ describe('lines on a pipe', () => {
       'ok',
     ])
     expect(framed(10, [`${'x'.repeat(30)}\nok\n`])).toEqual(['too long (10)', 'ok'])
+  })
+
+  it('that are too long keep their id where nothing else can be it', () => {
+    const long = 'x'.repeat(5_000)
+    expect(framed(1_000, [`{"jsonrpc":"2.0","id":7,"method":"m","params":{"x":"${long}"}}\n`])).toEqual([
+      'too long (1000) 7',
+    ])
+    expect(framed(1_000, [`{"method":"m","params":{"x":"${long}"},"jsonrpc":"2.0","id":"a-1"}\n`])).toEqual([
+      'too long (1000) "a-1"',
+    ])
+    expect(framed(1_000, [`{"method":"m","params":{"x":"${long}","id":5}}\n`])).toEqual(['too long (1000)'])
+    expect(framed(1_000, [`{"params":{"id":5,"x":"${long}"},"method":"m"}\n`])).toEqual(['too long (1000)'])
+    expect(framed(1_000, [`{"method":"m","params":{"x":"${long},\\"id\\":5}"}}\n`])).toEqual(['too long (1000)'])
   })
 
   it('that are not UTF-8 are refused', () => {

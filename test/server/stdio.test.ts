@@ -99,7 +99,7 @@ describe('a client of the 2025 era', () => {
     client.write(`{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":"${'y'.repeat(20 * 1024 * 1024)}"}}\n`)
     client.send({ id: 6, method: 'ping' })
     expect((await client.answer(6)).result).toEqual({})
-    expect((await client.answer(null)).error).toEqual({
+    expect((await client.answer(5)).error).toEqual({
       code: -32600,
       message: 'Invalid request: message exceeds 4194304 bytes',
     })

@@ -91,7 +91,7 @@ describe('hostile definitions', () => {
 
   it('may refer to their own parts', () => {
     const inputSchema = { type: 'object', properties: { a: { $ref: '#/$defs/a' } }, $defs: { a: { type: 'string' } } }
-    expect(readDefinition({ name: 'fine', inputSchema })).toMatchObject({ name: 'fine', description: '' })
+    expect(readDefinition({ name: 'fine', inputSchema })).toMatchObject({ name: 'fine', listed: undefined })
   })
 })
 
@@ -118,7 +118,7 @@ describe('a tool of a server', () => {
       })
       expect(one.output).toEqual({ type: 'object', properties: { n: { type: 'number' } }, required: ['n'] })
       expect(tool('mcp_s.echo').examples).toEqual([{ input: { text: '<text>' } }])
-      expect(tool('mcp_s.echo')).not.toHaveProperty('output')
+      expect(tool('mcp_s.echo').output).toBeUndefined()
     }))
 
   it('is left out by the globs of its entry', () =>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
-import type { Manifest } from '../../src/upstream/manifest.ts'
+import { decodeManifest, encodeManifest, type Manifest } from '../../src/upstream/manifest.ts'
 import { modern, real, scripted, settingsOf, until, withHttpServer, withServers } from './host.ts'
 
 describe('servers that do not come up', () => {
@@ -108,19 +108,21 @@ describe('a server that goes away', () => {
 
 describe('what was learnt before', () => {
   const keeping = () => {
-    const kept = new Map<string, Manifest>()
-    // Through JSON, as a store on disk would.
+    const kept = new Map<string, Uint8Array>()
     return {
       kept,
-      get: (hash: string) => kept.get(hash),
-      set: (hash: string, manifest: Manifest) => void kept.set(hash, JSON.parse(JSON.stringify(manifest)) as Manifest),
+      line: (key: string) => kept.get(key),
+      get: (key: string) => kept.get(key),
+      set: (key: string, bytes: Uint8Array) => void kept.set(key, bytes),
     }
   }
 
   it('is in the catalogue before any child runs, and a call does not wait for the delay', async () => {
     const manifests = keeping()
     await withServers({ s: scripted() }, async () => undefined, { manifests })
-    expect([...manifests.kept.values()]).toMatchObject([{ format: 1, verdict: { era: 'legacy', transport: 'stdio' } }])
+    expect([...manifests.kept.values()].map((bytes) => decodeManifest(bytes))).toMatchObject([
+      { verdict: { era: 'legacy', transport: 'stdio' }, server: { name: 'scripted' }, startMs: expect.any(Number) },
+    ])
     const catalog = createCatalog()
     await withServers(
       { s: scripted() },
@@ -139,11 +141,10 @@ describe('what was learnt before', () => {
   it('that turns out wrong is put right', async () => {
     const manifests = keeping()
     await withServers({ s: modern('--only') }, async () => undefined, { manifests })
-    const [key, manifest] = [...manifests.kept][0] ?? []
-    manifests.kept.set(key ?? '', {
-      ...(manifest as Manifest),
-      verdict: { era: 'legacy', transport: 'stdio', at: Date.now() },
-    })
+    for (const [key, bytes] of manifests.kept) {
+      const verdict = { era: 'legacy', transport: 'stdio', at: Date.now() } as const
+      manifests.kept.set(key, encodeManifest({ ...(decodeManifest(bytes) as Manifest), verdict }))
+    }
     await withServers(
       { s: modern('--only') },
       async ({ text, upstreams }) => {
@@ -154,14 +155,19 @@ describe('what was learnt before', () => {
     )
   })
 
-  it('may be nonsense', () =>
+  it.each([
+    ['nonsense', '{"format":2,"tools":[]', 1],
+    ['of another version', '{"format":1,"tools":[]}\n', 0],
+  ])('may be %s, and is learnt again', (_what, bytes, warnings) =>
     withServers(
       { s: scripted() },
-      async ({ text }) => expect(await text('mcp_s.echo', { text: 'fine' })).toBe('fine'),
-      {
-        manifests: { get: () => ({ format: 9, tools: 'no' }) as never, set: () => undefined },
+      async ({ text, logged }) => {
+        expect(await text('mcp_s.echo', { text: 'fine' })).toBe('fine')
+        expect(logged.filter(({ message }) => String(message).includes('learnt again'))).toHaveLength(warnings)
       },
-    ))
+      { manifests: { line: () => Buffer.from(bytes), get: () => undefined, set: () => undefined } },
+    ),
+  )
 })
 
 describe('changes while running', () => {

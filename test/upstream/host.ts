@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { type Catalog, createCatalog } from '../../src/catalog/catalog.ts'
-import { type CallContext, localCaller, noOrigin } from '../../src/core/context.ts'
+import { type CallContext, localCaller, noOrigin, noServices } from '../../src/core/context.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
 import type { McpResult, ToolResult } from '../../src/core/result.ts'
 import { noRelay, type Relay, type Tool } from '../../src/core/tool.ts'
@@ -105,6 +105,7 @@ const contextWith = (
   caller: localCaller,
   callId: 'test',
   origin: noOrigin,
+  services: noServices,
   signal,
   log: silentLog,
   shared: {},

@@ -3,8 +3,8 @@ import type { SearchSource } from '../document.ts'
 /** What the corpus text reads of a tool; its module's own words where it has some. */
 export type CorpusSource = SearchSource & {
   /** Groups of words that mean the same to this module. */
-  readonly synonyms?: readonly (readonly string[])[]
-  readonly moduleDescription?: string
+  readonly synonyms?: readonly (readonly string[])[] | undefined
+  readonly moduleDescription?: string | undefined
 }
 
 /** Characters; models read a few hundred words at most, and a long description must not push the rest out. */

@@ -1,0 +1,400 @@
+import { isUtf8 } from 'node:buffer'
+
+/** Where something is in the scanned bytes: from the first byte to the one after the last. */
+export interface Span {
+  readonly start: number
+  readonly end: number
+}
+
+/** An answer that may be passed on as the bytes it is. */
+export interface CleanAnswer {
+  readonly id: string
+  readonly result: Span
+  /** The members of the result, in their order. */
+  readonly members: ReadonlyMap<string, Span>
+}
+
+/** Why bytes are not passed on as they are. Only `invalid` says that they are no JSON: the others stop at the first find. */
+export type Fault =
+  | 'invalid'
+  /** A request, a notification, an error, or an id that is no string. */
+  | 'not a result'
+  /** More than 64 arrays and objects in each other. */
+  | 'deep'
+  /** Two readers may disagree on which one counts. Also a key that is written with escapes. */
+  | 'duplicate key'
+  | 'forbidden key'
+  | 'credential'
+  /** Characters nobody sees: Unicode tags, controls of direction, control characters, half a surrogate pair. */
+  | 'hidden'
+  /** A carriage return between tokens: some readers of lines end a line there. */
+  | 'return'
+
+export const MAX_DEPTH = 64
+
+/** Keys whose values look like credentials; written without `_` and `-`, in lower case. */
+export const CREDENTIAL_NAMES: readonly string[] = [
+  'accesskey',
+  'accesstoken',
+  'apikey',
+  'apitoken',
+  'authorization',
+  'authtoken',
+  'bearertoken',
+  'clientsecret',
+  'credentials',
+  'idtoken',
+  'passwd',
+  'password',
+  'privatekey',
+  'refreshtoken',
+  'secret',
+  'secretaccesskey',
+  'secretkey',
+  'sessiontoken',
+]
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const SEED = 0x811c9dc5
+const PRIME = 0x01000193
+
+// What a byte means inside a string. Bytes from 0x80 on are known to be UTF-8 by then; only those that begin a hidden
+// character are looked at.
+const [PLAIN, SPECIAL] = [0, 1]
+const KIND = new Uint8Array(256).fill(PLAIN)
+KIND.fill(SPECIAL, 0, 0x20)
+for (const byte of [QUOTE, BACKSLASH, 0x7f, 0xc2, 0xd8, 0xe2, 0xf3]) KIND[byte] = SPECIAL
+
+// What may follow a backslash and needs no look: the quote, both slashes, line, return and tab.
+const SHORT = new Uint8Array(256)
+for (const letter of '"\\/nrt') SHORT[letter.charCodeAt(0)] = 1
+
+const isDigit = (byte: number | undefined): boolean => byte !== undefined && byte >= 0x30 && byte <= 0x39
+
+/** One walk over one message. Every method answers with the place after what it read, or -1 with `fault` set. */
+interface Walk {
+  readonly bytes: Buffer
+  readonly end: number
+  /** The same memory, four bytes at a time; undefined where it does not pay. */
+  readonly words: Int32Array | undefined
+  fault: Fault
+  /** Hashes of the keys of all open objects, innermost last. */
+  readonly keys: number[]
+}
+
+const stop = (walk: Walk, fault: Fault): -1 => {
+  walk.fault = fault
+  return -1
+}
+
+function space(walk: Walk, from: number): number {
+  let at = from
+  for (;;) {
+    const byte = walk.bytes[at]
+    if (byte === 0x20 || byte === 0x09) at++
+    else if (byte === 0x0d || byte === 0x0a) return stop(walk, 'return')
+    else return at
+  }
+}
+
+// Each answers with a mask whose bits are set where a byte of the word is what the name says, and perhaps above one.
+const zeroIn = (word: number): number => (word - 0x01010101) & ~word
+const specialIn = (word: number): number =>
+  (word |
+    ((word - 0x20202020) & ~word) |
+    zeroIn(word ^ 0x22222222) |
+    zeroIn(word ^ 0x5c5c5c5c) |
+    zeroIn(word ^ 0x7f7f7f7f)) &
+  -0x7f7f7f80
+
+/** Passes over bytes that need no look; they are most of any long text. */
+function plainRun(walk: Walk, from: number): number {
+  const { bytes, end, words } = walk
+  let at = from
+  if (words) {
+    const head = Math.min(end, at + 64)
+    while (at < head && KIND[bytes[at] as number] === PLAIN) at++
+    if (at === head) {
+      while (at < end && ((bytes.byteOffset + at) & 3) !== 0 && KIND[bytes[at] as number] === PLAIN) at++
+      if (((bytes.byteOffset + at) & 3) === 0) {
+        let word = (bytes.byteOffset + at) >> 2
+        const last = (bytes.byteOffset + end) >> 2
+        const first = word
+        while (word < last && specialIn(words[word] as number) === 0) word++
+        at += (word - first) * 4
+      }
+    }
+  }
+  while (at < end && KIND[bytes[at] as number] === PLAIN) at++
+  return at
+}
+
+/** @param from after the opening quote */
+function text(walk: Walk, from: number): number {
+  const { bytes, end } = walk
+  let at = from
+  while (at < end) {
+    at = plainRun(walk, at)
+    const byte = bytes[at]
+    if (byte === QUOTE && at < end) return at + 1
+    if (byte === BACKSLASH && SHORT[bytes[at + 1] as number] === 1) at += 2
+    else at = byte === BACKSLASH ? escaped(walk, at + 1) : seen(walk, at)
+    if (at === -1) return -1
+  }
+  return stop(walk, 'invalid')
+}
+
+/** A byte that may be, or begin, a character nobody sees. */
+function seen(walk: Walk, at: number): number {
+  const { bytes } = walk
+  const [first, second = 0, third = 0] = [bytes[at] as number, bytes[at + 1], bytes[at + 2]]
+  if (at >= walk.end || first < 0x20) return stop(walk, 'invalid')
+  const hidden =
+    first === 0x7f ||
+    (first === 0xc2 && second < 0xa0) ||
+    (first === 0xd8 && second === 0x9c) ||
+    (first === 0xe2 && second === 0x80 && (third === 0x8e || third === 0x8f || (third >= 0xaa && third <= 0xae))) ||
+    (first === 0xe2 && second === 0x81 && third >= 0xa6 && third <= 0xa9) ||
+    (first === 0xf3 && second === 0xa0 && (third === 0x80 || third === 0x81))
+  return hidden ? stop(walk, 'hidden') : at + 1
+}
+
+/** `\\u` and the two controls with letters of their own. @param at after the backslash */
+function escaped(walk: Walk, at: number): number {
+  const letter = walk.bytes[at]
+  if (letter === 0x75) return unit(walk, at + 1)
+  return stop(walk, letter === 0x62 || letter === 0x66 ? 'hidden' : 'invalid')
+}
+
+/** Four hexadecimal digits, and the second half of a pair. */
+function unit(walk: Walk, at: number): number {
+  const code = hex(walk.bytes, at)
+  if (code === -1) return stop(walk, 'invalid')
+  if (code >= 0xd800 && code <= 0xdfff) {
+    const { bytes } = walk
+    const low = bytes[at + 4] === BACKSLASH && bytes[at + 5] === 0x75 ? hex(bytes, at + 6) : 0
+    if (low === -1) return stop(walk, 'invalid')
+    const pair = code < 0xdc00 && low >= 0xdc00 && low <= 0xdfff
+    return pair && !(code === 0xdb40 && low <= 0xdc7f) ? at + 10 : stop(walk, 'hidden')
+  }
+  const control = code < 0x20 && code !== 0x09 && code !== 0x0a && code !== 0x0d
+  const direction =
+    code === 0x61c ||
+    (code >= 0x200e && code <= 0x200f) ||
+    (code >= 0x202a && code <= 0x202e) ||
+    (code >= 0x2066 && code <= 0x2069)
+  return control || (code >= 0x7f && code < 0xa0) || direction ? stop(walk, 'hidden') : at + 4
+}
+
+function hex(bytes: Buffer, at: number): number {
+  let code = 0
+  for (let i = at; i < at + 4; i++) {
+    const byte = bytes[i] ?? 0
+    const lower = byte | 0x20
+    if (isDigit(byte)) code = code * 16 + byte - 0x30
+    else if (lower >= 0x61 && lower <= 0x66) code = code * 16 + lower - 0x57
+    else return -1
+  }
+  return code
+}
+
+function digits(bytes: Buffer, from: number): number {
+  let at = from
+  while (isDigit(bytes[at])) at++
+  return at
+}
+
+function number(walk: Walk, from: number): number {
+  const { bytes } = walk
+  let at = bytes[from] === 0x2d ? from + 1 : from
+  const whole = bytes[at] === 0x30 ? at + 1 : digits(bytes, at)
+  if (whole === at) return stop(walk, 'invalid')
+  at = whole
+  if (bytes[at] === 0x2e) {
+    const fraction = digits(bytes, at + 1)
+    if (fraction === at + 1) return stop(walk, 'invalid')
+    at = fraction
+  }
+  if (((bytes[at] ?? 0) | 0x20) === 0x65) {
+    const sign = bytes[at + 1]
+    const exponent = sign === 0x2b || sign === 0x2d ? at + 2 : at + 1
+    at = digits(bytes, exponent)
+    if (at === exponent) return stop(walk, 'invalid')
+  }
+  return at
+}
+
+const WORDS: ReadonlyMap<number, Buffer> = new Map(
+  ['true', 'false', 'null'].map((word) => [word.charCodeAt(0), Buffer.from(word)]),
+)
+
+function word(walk: Walk, at: number): number {
+  const wanted = WORDS.get(walk.bytes[at] ?? 0)
+  if (!wanted || at + wanted.length > walk.end) return stop(walk, 'invalid')
+  for (let i = 0; i < wanted.length; i++) if (walk.bytes[at + i] !== wanted[i]) return stop(walk, 'invalid')
+  return at + wanted.length
+}
+
+function value(walk: Walk, at: number, depth: number): number {
+  const byte = walk.bytes[at]
+  if (byte === QUOTE) return text(walk, at + 1)
+  if (byte === 0x7b) return object(walk, at + 1, depth)
+  if (byte === 0x5b) return array(walk, at + 1, depth)
+  if (byte === 0x2d || isDigit(byte)) return number(walk, at)
+  return word(walk, at)
+}
+
+function array(walk: Walk, from: number, depth: number): number {
+  if (depth === MAX_DEPTH) return stop(walk, 'deep')
+  let at = space(walk, from)
+  if (at === -1) return -1
+  if (walk.bytes[at] === 0x5d) return at + 1
+  for (;;) {
+    at = value(walk, at, depth + 1)
+    if (at !== -1) at = space(walk, at)
+    if (at === -1) return -1
+    const byte = walk.bytes[at]
+    if (byte === 0x5d) return at + 1
+    if (byte !== 0x2c) return stop(walk, 'invalid')
+    at = space(walk, at + 1)
+    if (at === -1) return -1
+  }
+}
+
+/** @param member hears of every member: where its key is, without quotes, and where its value begins and ends */
+function object(walk: Walk, from: number, depth: number, member?: Member): number {
+  if (depth === MAX_DEPTH) return stop(walk, 'deep')
+  const base = walk.keys.length
+  let wide: Set<number> | undefined
+  let at = space(walk, from)
+  if (at === -1) return -1
+  if (walk.bytes[at] === 0x7d) return at + 1
+  for (;;) {
+    if (walk.bytes[at] !== QUOTE) return stop(walk, 'invalid')
+    const keyAt = at + 1
+    at = key(walk, keyAt)
+    if (at === -1) return -1
+    const keyEnd = at - 1
+    const hash = walk.keys.at(-1) as number
+    if (walk.keys.length - base > WIDE) wide ??= new Set(walk.keys.slice(base, -1))
+    if (wide ? wide.has(hash) : before(walk.keys, base, hash)) return stop(walk, 'duplicate key')
+    wide?.add(hash)
+    at = space(walk, at)
+    if (at !== -1 && walk.bytes[at] !== 0x3a) return stop(walk, 'invalid')
+    if (at !== -1) at = space(walk, at + 1)
+    if (at === -1) return -1
+    const valueAt = at
+    at = member ? member(keyAt, keyEnd, valueAt) : value(walk, at, depth + 1)
+    if (at !== -1) at = space(walk, at)
+    if (at === -1) return -1
+    const byte = walk.bytes[at]
+    if (byte === 0x7d) {
+      walk.keys.length = base
+      return at + 1
+    }
+    if (byte !== 0x2c) return stop(walk, 'invalid')
+    at = space(walk, at + 1)
+    if (at === -1) return -1
+  }
+}
+
+type Member = (keyAt: number, keyEnd: number, valueAt: number) => number
+
+// From so many keys on, a set is faster than looking through them.
+const WIDE = 16
+
+function before(keys: readonly number[], base: number, hash: number): boolean {
+  for (let i = base; i < keys.length - 1; i++) if (keys[i] === hash) return true
+  return false
+}
+
+// Equal hashes are taken for equal keys: a mistake costs a parse, and nothing else.
+function key(walk: Walk, from: number): number {
+  const { bytes } = walk
+  let exact = SEED
+  let loose = SEED
+  let at = from
+  for (;;) {
+    const byte = bytes[at] as number
+    if (KIND[byte] !== PLAIN) break
+    exact = Math.imul(exact ^ byte, PRIME)
+    if (byte >= 0x41 && byte <= 0x5a) loose = Math.imul(loose ^ (byte | 0x20), PRIME)
+    else if (byte !== 0x5f && byte !== 0x2d) loose = Math.imul(loose ^ byte, PRIME)
+    at++
+  }
+  if (bytes[at] !== QUOTE || at >= walk.end) {
+    const end = text(walk, from)
+    return end === -1 ? -1 : stop(walk, 'duplicate key')
+  }
+  if (exact === PROTO) return stop(walk, 'forbidden key')
+  if (CREDENTIALS.has(loose)) return stop(walk, 'credential')
+  walk.keys.push(exact)
+  return at + 1
+}
+
+const hashOf = (name: string): number => {
+  let hash = SEED
+  for (const byte of Buffer.from(name)) hash = Math.imul(hash ^ byte, PRIME)
+  return hash
+}
+const PROTO = hashOf('__proto__')
+const CREDENTIALS: ReadonlySet<number> = new Set(CREDENTIAL_NAMES.map(hashOf))
+
+const walkOf = (bytes: Buffer): Walk => ({
+  bytes,
+  end: bytes.length,
+  words: bytes.length >= 1_024 ? new Int32Array(bytes.buffer, 0, bytes.buffer.byteLength >> 2) : undefined,
+  fault: 'invalid',
+  keys: [],
+})
+
+/** Walks over any JSON value, once. Answers with the first reason not to pass it on, or `undefined`. */
+export function scanValue(bytes: Buffer): Fault | undefined {
+  if (!isUtf8(bytes)) return 'invalid'
+  const walk = walkOf(bytes)
+  let at = space(walk, 0)
+  if (at !== -1) at = value(walk, at, 0)
+  if (at !== -1) at = space(walk, at)
+  if (at === -1) return walk.fault
+  return at === walk.end ? undefined : 'invalid'
+}
+
+/**
+ * Walks once over a line that may be the answer to a request. Clean is valid JSON in UTF-8, at most 64 deep, without
+ * keys that come twice, are `__proto__` or look like a credential's, and without characters nobody sees. What is clean
+ * is the same for every reader and may be passed on as it is: numbers keep all their digits, and nothing is parsed.
+ */
+export function scanAnswer(line: Buffer): CleanAnswer | Fault {
+  if (!isUtf8(line)) return 'invalid'
+  const walk = walkOf(line)
+  const members = new Map<string, Span>()
+  let id: string | undefined
+  let result: Span | undefined
+
+  const inResult: Member = (keyAt, keyEnd, valueAt) => {
+    const end = value(walk, valueAt, 2)
+    if (end !== -1) members.set(line.toString('utf8', keyAt, keyEnd), { start: valueAt, end })
+    return end
+  }
+  const onTop: Member = (keyAt, keyEnd, valueAt) => {
+    const name = line.toString('latin1', keyAt, keyEnd)
+    if (name === 'result' && line[valueAt] === 0x7b) {
+      const end = object(walk, valueAt + 1, 1, inResult)
+      result = { start: valueAt, end }
+      return end
+    }
+    if ((name !== 'id' && name !== 'jsonrpc') || line[valueAt] !== QUOTE) return stop(walk, 'not a result')
+    const end = text(walk, valueAt + 1)
+    if (name === 'id' && end !== -1) id = line.toString('utf8', valueAt + 1, end - 1)
+    return end
+  }
+
+  if (line[0] !== 0x7b) return 'not a result'
+  const end = object(walk, 1, 0, onTop)
+  if (end === -1) return walk.fault
+  const rest = space(walk, end)
+  // A carriage return at the end belongs to the line, not to the answer.
+  if (rest === -1 ? line.length !== end + 1 : rest !== line.length) return 'invalid'
+  return id === undefined || id.includes('\\') || result === undefined ? 'not a result' : { id, result, members }
+}

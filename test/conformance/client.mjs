@@ -1,0 +1,120 @@
+/**
+ * The client under test of the suite's client scenarios: `node client.mjs <server-url>`.
+ *
+ * It starts Pegboard over stdio with the given address as its one upstream server (direct mode, no prefix) and drives
+ * it with a plain MCP client, so that what the suite looks at happens through Pegboard. The scenario, the revision and
+ * what the scenario tells a client beforehand come in MCP_CONFORMANCE_SCENARIO, _PROTOCOL_VERSION and _CONTEXT.
+ */
+
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { Client } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { authOf } from './login.mjs'
+
+const MODERN = '2026-07-28'
+const READY_MS = 15_000
+const MAX_FAILURES = 2
+
+const url = process.argv[2]
+const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? ''
+const version = process.env.MCP_CONFORMANCE_PROTOCOL_VERSION ?? '2025-11-25'
+const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}')
+
+const cli = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+const browser = fileURLToPath(new URL('./browser.mjs', import.meta.url))
+
+/** Calls `drive` with a client of a Pegboard in front of the server. */
+async function through(drive) {
+  const folder = await mkdtemp(join(tmpdir(), 'pegboard-conformance-'))
+  const config = join(folder, 'mcp.config.json')
+  const auth = scenario.startsWith('auth/') ? authOf(scenario, context) : undefined
+  const server = { url, prefix: '', start: 'eager', trust: 'always', ...(auth && { auth }) }
+  await writeFile(
+    config,
+    JSON.stringify({ exposure: { mode: 'direct' }, dirs: { state: 'state' }, mcpServers: { x: server } }),
+  )
+  await chmod(browser, 0o755)
+  const client = new Client(
+    { name: 'conformance', version: '1.0.0' },
+    {
+      capabilities: { elicitation: { form: { applyDefaults: true } }, sampling: {}, roots: {} },
+      versionNegotiation: { mode: version === MODERN ? { pin: MODERN } : 'legacy' },
+    },
+  )
+  client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: {} }))
+  try {
+    const transport = new StdioClientTransport({
+      command: process.execPath,
+      args: [cli, 'serve', '--stdio', '--config', config],
+      // A login opens the address it is given; the suite's server sends the browser straight back.
+      env: { PATH: process.env.PATH, HOME: folder, BROWSER: browser },
+      stderr: 'pipe',
+    })
+    const ready = untilReady(transport.stderr)
+    await Promise.all([client.connect(transport), ready])
+    await drive(client)
+  } finally {
+    await client.close()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Pegboard answers before its upstream servers do; its log says when they are there, or cannot be had. */
+function untilReady(stderr) {
+  return new Promise((resolve, reject) => {
+    let failures = 0
+    const timer = setTimeout(() => reject(new Error('the server did not become ready')), READY_MS)
+    const settle = (then) => {
+      clearTimeout(timer)
+      then()
+    }
+    createInterface({ input: stderr }).on('line', (line) => {
+      process.stderr.write(`${line}\n`)
+      if (!line.startsWith('{')) return
+      const { scope, message, retryInMs } = JSON.parse(line)
+      if (scope !== 'mcp_x') return
+      if (message === 'connected') settle(resolve)
+      if (retryInMs !== undefined && ++failures === MAX_FAILURES) settle(() => reject(new Error(message)))
+    })
+  })
+}
+
+const tools = async (client) => (await client.listTools(undefined, { cacheMode: 'bypass' })).tools
+
+/** Calls every tool there is without arguments. */
+async function callAll(client) {
+  for (const { name } of await tools(client)) await client.callTool({ name, arguments: {} })
+}
+
+const drivers = {
+  async tools_call(client) {
+    await client.callTool({ name: 'add_numbers', arguments: { a: 5, b: 3 } })
+  },
+  async 'http-standard-headers'(client) {
+    await callAll(client)
+    const { resources } = await client.listResources()
+    for (const { uri } of resources) if (uri !== 'server://status') await client.readResource({ uri })
+    const { prompts } = await client.listPrompts()
+    for (const { name } of prompts) await client.getPrompt({ name })
+  },
+  async 'http-custom-headers'(client) {
+    await tools(client)
+    for (const call of context.toolCalls) await client.callTool(call)
+  },
+  async 'http-invalid-tool-headers'(client) {
+    for (const { name, inputSchema } of await tools(client)) {
+      const args = Object.fromEntries(Object.keys(inputSchema.properties ?? {}).map((key) => [key, 'x']))
+      await client.callTool({ name, arguments: args })
+    }
+  },
+  async 'json-schema-2020-12-preservation'(client) {
+    const { inputSchema } = (await tools(client)).find(({ name }) => name === 'json_schema_2020_12_tool')
+    await client.callTool({ name: 'json_schema_echo', arguments: { schema: inputSchema } })
+  },
+}
+
+await through(drivers[scenario] ?? callAll)

@@ -1,0 +1,18 @@
+/**
+ * The `auth` setting of a server for what an auth scenario tells its client beforehand.
+ *
+ * @param {string} scenario
+ * @param {Record<string, string>} context of the scenario: `client_id`, `client_secret`, `private_key_pem`, …
+ */
+export function authOf(scenario, context) {
+  return {
+    type: scenario.startsWith('auth/client-credentials') ? 'client-credentials' : 'oauth',
+    ...(context.client_id && { clientId: context.client_id }),
+    ...(context.client_secret && { clientSecret: context.client_secret }),
+    ...(context.private_key_pem && { privateKey: context.private_key_pem }),
+    ...(context.signing_algorithm && { signingAlgorithm: context.signing_algorithm }),
+    ...(scenario === 'auth/basic-cimd' && {
+      clientMetadataUrl: 'https://conformance-test.local/client-metadata.json',
+    }),
+  }
+}

@@ -1,0 +1,140 @@
+import { describe, expect, it } from 'vitest'
+import { createAdapter } from '../../src/upstream/adapt.ts'
+import { parseDefinition, readDefinition, type ToolRecord } from '../../src/upstream/definition.ts'
+import { decodeManifest, encodeManifest, type Manifest } from '../../src/upstream/manifest.ts'
+import { parseServer } from '../../src/upstream/settings.ts'
+import { listTool, tokensOf } from '../../src/view/listing.ts'
+import type { ViewTool } from '../../src/view/view.ts'
+
+const SEARCH = {
+  name: 'search_issues',
+  title: 'Search issues',
+  description: 'Finds issues — 日本語 too.',
+  inputSchema: {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    type: 'object',
+    properties: { q: { type: 'string' } },
+  },
+  outputSchema: { type: 'object', properties: { hits: { type: 'array' } } },
+  annotations: { readOnlyHint: true },
+  _meta: { 'example.com/icon': 'star' },
+}
+const DELETE = {
+  name: 'delete_issue',
+  inputSchema: { type: 'object', properties: { id: { type: 'string', 'x-mcp-header': 'Id' } } },
+  annotations: { readOnlyHint: true, title: 'Remove' },
+}
+
+const record = (raw: unknown): ToolRecord => {
+  const read = readDefinition(raw)
+  if (typeof read === 'string') throw new Error(read)
+  return read
+}
+
+const manifest = (...raw: unknown[]): Manifest => ({
+  verdict: { era: 'legacy', transport: 'stdio', at: 1 },
+  capabilities: { tools: {} },
+  server: { name: 'issues', version: '1.2.3' },
+  startMs: 340,
+  tools: raw.map(record),
+  resources: [{ uri: 'file:///a', name: 'a' }],
+  templates: [],
+  prompts: [{ name: 'greet' }],
+})
+
+const plainly = ({ name, effect, claimed, listed, mirrors, text, hash, stamp }: ToolRecord) => ({
+  name,
+  effect,
+  claimed,
+  listed,
+  mirrors,
+  text,
+  hash,
+  stamp,
+})
+
+const adapted = (one: ToolRecord): ViewTool => {
+  const host = {
+    id: 'issues',
+    module: 'mcp_issues',
+    settings: parseServer('issues', { command: 'x' }).settings,
+    available: () => true as const,
+    call: () => Promise.reject(new Error('not called')),
+  }
+  const tool = createAdapter(host, new Map())(one)
+  return { tool, description: tool.description, input: tool.input }
+}
+
+describe('a manifest', () => {
+  it('comes back as it was kept, definitions and all', () => {
+    const before = manifest(SEARCH, DELETE)
+    const { tools, ...rest } = decodeManifest(encodeManifest(before)) as Manifest
+    expect({ ...rest, tools: tools.map(plainly) }).toEqual({ ...before, tools: before.tools.map(plainly) })
+    expect(tools.map(({ effect, claimed, mirrors }) => [effect, claimed, mirrors])).toEqual([
+      ['read', 'read', false],
+      ['destructive', 'read', true],
+    ])
+  })
+
+  it('of a server without tools is one, too', () => {
+    expect(decodeManifest(encodeManifest(manifest()))?.tools).toEqual([])
+  })
+
+  it('of another version is none', () => {
+    expect(decodeManifest(Buffer.from('{"format":1,"tools":[]}\n'))).toBeUndefined()
+    expect(decodeManifest(Buffer.from('null\n'))).toBeUndefined()
+  })
+
+  it('whose first line is cut short is refused', () => {
+    const bytes = Buffer.from(encodeManifest(manifest(SEARCH, DELETE)))
+    for (let length = 0; length <= bytes.indexOf('\n'); length += 7)
+      expect(() => decodeManifest(bytes.subarray(0, length)), `${length} bytes`).toThrow()
+  })
+
+  it('gives a definition from the whole, be it a newer one by then', () => {
+    const bytes = Buffer.from(encodeManifest(manifest(SEARCH, DELETE)))
+    const newer = encodeManifest(manifest(DELETE, { name: 'other' }, { ...SEARCH, description: 'New.' }))
+    const textsFrom = (whole: Uint8Array | undefined) =>
+      decodeManifest(bytes.subarray(0, bytes.indexOf('\n') + 1), () => whole)?.tools.map(({ text }) => text)
+    expect(textsFrom(bytes)).toEqual([JSON.stringify(SEARCH), JSON.stringify(DELETE)])
+    expect(textsFrom(newer)).toEqual([JSON.stringify({ ...SEARCH, description: 'New.' }), JSON.stringify(DELETE)])
+    expect(textsFrom(undefined)).toEqual(['', ''])
+  })
+
+  it('with a damaged definition still lists the tool by its name', () => {
+    const bytes = Buffer.from(encodeManifest(manifest(SEARCH)))
+    bytes.fill('x', bytes.length - 20, bytes.length - 1)
+    const [tool] = decodeManifest(bytes)?.tools ?? []
+    expect(parseDefinition(tool as ToolRecord)).toMatchObject({ title: 'Search issues', description: '', extra: {} })
+  })
+})
+
+describe('what a manifest knows of a tool', () => {
+  it('has a hash that depends on what the definition says and not on its order', () => {
+    const { _meta, annotations, inputSchema, ...rest } = SEARCH
+    const turned = record({
+      annotations,
+      inputSchema: Object.fromEntries(Object.entries(inputSchema).reverse()),
+      ...rest,
+    })
+    expect(turned.hash).toBe(record(SEARCH).hash)
+    expect(record(SEARCH).hash).toMatch(/^[0-9a-f]{64}$/)
+    for (const change of [{ title: 'Other' }, { description: 'Other.' }, { annotations: {} }, { outputSchema: {} }])
+      expect(record({ ...SEARCH, ...change }).hash).not.toBe(record(SEARCH).hash)
+  })
+
+  it('has the tokens of its listing without reading the definition', () => {
+    for (const raw of [SEARCH, { ...DELETE, description: 'Deletes.' }]) {
+      const entry = adapted(record(raw))
+      const listed = JSON.stringify(listTool(entry))
+      const wide = [...listed].filter((character) => character.charCodeAt(0) > 0x2e7f).length
+      expect(tokensOf(entry)).toBe(Math.ceil((listed.length + 3 * wide) / 4))
+    }
+  })
+
+  it('leaves the tokens open where the server did not describe the tool', () => {
+    const entry = adapted(record(DELETE))
+    expect(record(DELETE).listed).toBeUndefined()
+    expect(tokensOf(entry)).toBe(Math.ceil(JSON.stringify(listTool(entry)).length / 4))
+  })
+})
