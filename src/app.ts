@@ -255,8 +255,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
       upstreams.start()
-      apis.start()
+      const known = apis.start()
       await loader.loadAll()
+      await known
       for (const { owner, action } of rules.unknownActions(catalog.snapshot().tools))
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },

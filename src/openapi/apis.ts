@@ -1,10 +1,10 @@
-import { type Api, type ApiShared, type ApiStatus, createApi } from './api.ts'
+import type { Api, ApiShared, ApiStatus } from './api.ts'
 import type { ApiSettings } from './options.ts'
 
 /** All configured APIs. None waits for another. */
 export interface Apis {
-  /** Returns at once: what is known from before is in the catalogue; documents are looked at afterwards. */
-  start(): void
+  /** Resolves when what is known from before is in the catalogue; documents are looked at afterwards. Never rejects. */
+  start(): Promise<void>
   /** Makes the APIs these: new and changed ones start, those gone stop, the rest look at their document again. */
   configure(apis: Readonly<Record<string, ApiSettings>>): void
   status(): readonly ApiStatus[]
@@ -25,14 +25,18 @@ export function createApis(options: ApisOptions): Apis {
   let configured = options.apis
   let running = new Map<string, { readonly api: Api; readonly text: string }>()
   let started = false
+  let queue: Promise<void> = Promise.resolve()
 
   const retire = (api: Api): Promise<void> =>
     api.stop().catch((error: unknown) => log.error('an API could not be stopped', { error }))
 
-  function run(): void {
+  async function run(): Promise<void> {
+    const wanted = Object.entries(configured).filter(([, { enabled }]) => enabled)
+    if (!started || (wanted.length === 0 && running.size === 0)) return
+    // Most configurations name no API.
+    const { createApi } = await import('./api.ts')
     const next: typeof running = new Map()
-    for (const [id, settings] of Object.entries(configured)) {
-      if (!settings.enabled) continue
+    for (const [id, settings] of wanted) {
       const text = JSON.stringify(settings)
       const before = running.get(id)
       next.set(id, before?.text === text ? before : { api: createApi(id, moduleOf(id), settings, options), text })
@@ -49,20 +53,32 @@ export function createApis(options: ApisOptions): Apis {
     for (const [, { api }] of added) api.start(delayMs)
   }
 
+  /** One after the other, so that none works with what another is about to change. */
+  function runNext(): Promise<void> {
+    queue = queue.then(run).catch((error: unknown) => log.error('APIs could not be configured', { error }))
+    return queue
+  }
+
   return {
-    start() {
+    async start() {
       if (started) return
       started = true
-      run()
+      await runNext()
     },
     configure(apis) {
       configured = apis
-      if (started) run()
+      if (started) void runNext()
     },
-    status: () => [...running.values()].map(({ api }) => api.status()),
+    status: () =>
+      Object.entries(configured).flatMap(([id, { enabled }]) =>
+        enabled
+          ? [running.get(id)?.api.status() ?? { id, module: moduleOf(id), state: 'connecting' as const, tools: 0 }]
+          : [],
+      ),
     problems: () => [...running.values()].flatMap(({ api }) => api.problems()),
     async stop() {
       started = false
+      await queue
       const all = [...running.values()].map(({ api }) => retire(api))
       running = new Map()
       await Promise.all(all)

@@ -294,7 +294,6 @@ function outline(document: Json, schema: unknown): JsonSchema | undefined {
     properties: {
       items: { description: 'What the API answered.', ...(fields.length > 0 && { items: { properties } }) },
     },
-    required: ['items'],
   }
 }
 

@@ -52,7 +52,7 @@ export async function withApis(
     }
   }
   try {
-    apis.start()
+    await apis.start()
     if (options.wait !== false) await until('ready')
     await test({
       apis,
