@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Catalog, clashSentence, createCatalog, type Snapshot } from './catalog/catalog.ts'
+import { shownState } from './catalog/state.ts'
 import { type Config, policySettings } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { type Clock, systemClock } from './core/clock.ts'
@@ -23,7 +24,9 @@ import { createToolSearch, type SearchStatus } from './search/index.ts'
 import { sourcesOf } from './search/sources.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import type { ServerHost } from './server/host.ts'
+import { createResumes } from './server/resume.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
+import { readSecret } from './state/secret.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
@@ -75,6 +78,8 @@ export interface App extends Host {
   settled(timeoutMs: number): Promise<void>
   /** Takes over what can change live. Answers which keys did and which wait for a restart. */
   reload(config: Config): Promise<{ readonly live: readonly string[]; readonly restart: readonly string[] }>
+  /** Refuses new calls and waits for those that run, `graceMs` at most. */
+  drain(graceMs: number): Promise<void>
   stop(): Promise<void>
 }
 
@@ -88,6 +93,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   let rules = createPolicy(policySettings(config))
   const policy: Policy = {
     decide: (tool) => rules.decide(tool),
+    allowsAll: (owner) => rules.allowsAll(owner),
     unknownActions: (tools) => rules.unknownActions(tools),
   }
   const catalog = createCatalog(new Set(META_NAMES))
@@ -122,7 +128,21 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   })
   const services: Services = {
     // The folder of a server in the catalogue is nobody's business.
-    servers: { list: () => upstreams.status().map(({ module: _module, ...status }) => status) },
+    servers: {
+      list: () =>
+        upstreams.status().map(({ id, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
+          id,
+          state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
+          tools,
+          transport,
+          ...(era === undefined ? {} : { era }),
+          ...(version === undefined ? {} : { version }),
+          ...(reason === undefined ? {} : { reason }),
+          ...(nextAttemptAt === undefined
+            ? {}
+            : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
+        })),
+    },
   }
   const calls: Calls = createCalls({
     services,
@@ -131,6 +151,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     settings: config.execution,
     log,
     shared: () => loader.shared,
+    missing: (name) => upstreams.missed(name),
   })
 
   const loader = createLoader({
@@ -165,6 +186,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       log.warn('a manifest could not be kept or read', { error: messageOf(error) }),
     ),
     environment: options.env ?? {},
+    tokens: async () => {
+      const { openTokenStore } = await import('./upstream/oauth/open.ts')
+      return await openTokenStore(config.dirs.state, options.env ?? {}, (message) => log.warn(message))
+    },
     clientInfo: { name: 'pegboard', version: own.version },
     callTimeoutMs: config.execution.timeoutMs,
     // A line also holds what is around the result, and lists may be longer than any result.
@@ -213,9 +238,22 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       return search.query(query, { ...how, limit, visible: (id) => view.byId.has(id), usage: calls.usage })
     },
     call: (request: CallRequest) => calls.call(request),
+    now: () => clock.now(),
   }
   const surface = createSurface(host, { pinned: () => current.exposure.pinned })
 
+  // Asked for one after the other: where there are no constraints, no tool is looked at.
+  function* allTools() {
+    yield* catalog.snapshot().tools
+  }
+
+  const resumes = createResumes({
+    clock,
+    key: () =>
+      readSecret(join(config.dirs.state, 'state.key'), (error) =>
+        log.warn('the key that signs states could not be kept', { error: messageOf(error) }),
+      ),
+  })
   const server: ServerHost = {
     name: config.server.name,
     version: own.version,
@@ -225,6 +263,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     log,
     view: host.view,
     exposure: host.exposure,
+    resumes,
     failed: () => loader.status().failed,
     searchStatus: () => search.status,
     onUpstream(listener) {
@@ -251,14 +290,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     failed: server.failed,
     searchStatus: server.searchStatus,
     nameProblems: () => [...catalog.snapshot().clashes.map(clashSentence), ...upstreams.problems(), ...apis.problems()],
-    unknownActions: () => rules.unknownActions(catalog.snapshot().tools),
+    unknownActions: () => rules.unknownActions(allTools()),
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
       upstreams.start()
       const known = apis.start()
       await loader.loadAll()
       await known
-      for (const { owner, action } of rules.unknownActions(catalog.snapshot().tools))
+      for (const { owner, action } of rules.unknownActions(allTools()))
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },
     warm() {
@@ -272,7 +311,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     settled(timeoutMs) {
       const settledNow = (): boolean =>
-        [...upstreams.status(), ...apis.status()].every(({ state }) => !UNDECIDED.has(state))
+        upstreams.status().every(({ pending }) => !pending) &&
+        apis.status().every(({ state }) => state !== 'connecting' && state !== 'known')
       return new Promise((resolve) => {
         const done = (): void => {
           cancel()
@@ -303,8 +343,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await loader.configure(current.modules)
       return plan
     },
+    drain: (graceMs) => calls.drain(graceMs),
     async stop() {
       calls.stop()
+      resumes.close()
       stopWarming?.()
       stopWatchingNames?.()
       warming?.()
@@ -345,8 +387,6 @@ const STOP_MS = 3_500
 
 /** A burst of changes, such as ten servers connecting, is indexed once. */
 const WARM_DELAY_MS = 200
-
-const UNDECIDED: ReadonlySet<string> = new Set(['configured', 'known', 'connecting'])
 
 function sameFolder(a: string, b: string): boolean {
   try {

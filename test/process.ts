@@ -33,8 +33,8 @@ export interface Served {
 }
 
 /** Serves over HTTP in a process of its own, ended with the test. */
-export async function serveHttp({ config, env }: Place): Promise<Served> {
-  const child = spawn(process.execPath, [cli, 'serve', '--http', '--port', '0', '--json', '--config', config], {
+export async function serveHttp({ config, env }: Place, port = '0'): Promise<Served> {
+  const child = spawn(process.execPath, [cli, 'serve', '--http', '--port', port, '--json', '--config', config], {
     env,
     stdio: ['ignore', 'pipe', 'ignore'],
   })

@@ -1,5 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import { distinctName, isModuleId } from '../core/names.ts'
+import { once } from '../core/once.ts'
 import { createSignal } from '../core/signal.ts'
 import type { Tool } from '../core/tool.ts'
 
@@ -18,6 +19,10 @@ export interface OwnerInfo {
   readonly state: OwnerState
   /** Why it is not ready, in words for people. */
   readonly reason?: string
+  /** When it is tried again, in milliseconds since the epoch; only while that is planned. */
+  readonly nextAttemptAt?: number
+  /** What a call waits for it to start, from experience; only while it is not started. */
+  readonly startsInMs?: number
 }
 
 /** A resource, template or prompt as its owner published it; `entry` is relayed unchanged but for a prompt's name. */
@@ -37,6 +42,8 @@ export interface Prompt {
 
 /** The requests an owner of resources and prompts answers. Names and URIs are as listed; results pass through unaltered. */
 export interface Endpoints {
+  /** Whether it handed out this URI in a result lately: servers link to resources they never list. */
+  handedOut?(uri: string): boolean
   request(
     method: string,
     params: Readonly<Record<string, unknown>>,
@@ -45,8 +52,22 @@ export interface Endpoints {
   ): Promise<Readonly<Record<string, unknown>>>
 }
 
+/** What is known of an owner's tools before they are made. */
+export interface Outline {
+  readonly count: number
+  /** Estimated tokens of listing them all. */
+  readonly tokens: number
+  /** Whether all of them can be used now, or why none can. */
+  available(): true | string
+}
+
+/** Tools that are made when someone looks at them. Legal and distinct names are their owner's business. */
+export interface LaterTools extends Outline {
+  make(): readonly Tool[]
+}
+
 export interface OwnerContents {
-  readonly tools: readonly Tool[]
+  readonly tools: readonly Tool[] | LaterTools
   readonly resources?: readonly Resource[]
   readonly templates?: readonly ResourceTemplate[]
   readonly prompts?: readonly Prompt[]
@@ -55,6 +76,8 @@ export interface OwnerContents {
 
 export interface Owner extends OwnerInfo {
   readonly tools: readonly Tool[]
+  /** Where all its tools are alike for every caller. */
+  readonly outline?: Outline
   readonly resources: readonly Resource[]
   readonly templates: readonly ResourceTemplate[]
   readonly prompts: readonly Prompt[]
@@ -86,6 +109,9 @@ export const clashSentence = ({ name, ids }: Clash): string =>
     ? `${ids.slice(0, -1).join(', ')} and ${ids.at(-1)} both want the name "${name}"; each got a name of its own. Rename one, or set a prefix.`
     : `${ids[0]} wants the name "${name}", which is a built-in tool's; it got another. Rename it, or set a prefix.`
 
+/** What changes about an owner while its tools stay; what is said of its state is replaced as a whole. */
+export type OwnerChange = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs' | 'summary'>
+
 export interface Catalog {
   /**
    * Replaces all an owner has, at once.
@@ -93,7 +119,7 @@ export interface Catalog {
    */
   set(info: OwnerInfo, contents: OwnerContents): void
   /** Changes what is said about an owner, not its tools. Unknown owners are ignored. */
-  describe(id: string, change: Partial<Pick<OwnerInfo, 'state' | 'reason' | 'summary'>>): void
+  describe(id: string, change: Partial<OwnerChange>): void
   delete(id: string): void
   /** "My availability changed": a new version with the same tools. */
   touch(): void
@@ -124,15 +150,25 @@ export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalo
   return {
     set(info, contents) {
       if (!isModuleId(info.id)) throw new PegboardError('E_NAME_INVALID', `"${info.id}" is not a legal module name.`)
-      checkNames(info.id, contents.tools, reserved)
-      const owner: Owner = Object.freeze({ resources: [], templates: [], prompts: [], ...contents, ...info })
+      const { tools, ...rest } = contents
+      const later = 'make' in tools ? tools : undefined
+      if (!later) checkNames(info.id, tools as readonly Tool[], reserved)
+      const owner = ownerOf({
+        resources: [],
+        templates: [],
+        prompts: [],
+        ...rest,
+        ...info,
+        ...(later ? { outline: later } : {}),
+        make: later ? once(() => later.make()) : () => tools as readonly Tool[],
+      })
       follow(new Map(current.owners).set(info.id, owner))
     },
     describe(id, change) {
       const owner = current.owners.get(id)
       if (!owner) return
-      const { reason: _old, ...rest } = owner
-      again(new Map(current.owners).set(id, Object.freeze({ ...rest, ...change })))
+      const { reason: _why, nextAttemptAt: _when, startsInMs: _wait, ...rest } = owner as MadeOwner
+      again(new Map(current.owners).set(id, ownerOf({ ...rest, ...change })))
     },
     delete(id) {
       if (!current.owners.has(id)) return
@@ -145,6 +181,19 @@ export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalo
     onChange: (fn) => changed.listen(fn),
   }
 }
+
+interface MadeOwner extends Owner {
+  readonly make: () => readonly Tool[]
+}
+
+const through: Pick<Owner, 'tools'> & ThisType<MadeOwner> = {
+  get tools() {
+    return this.make()
+  },
+}
+
+const ownerOf = (fields: Omit<MadeOwner, 'tools'>): Owner =>
+  Object.freeze(Object.assign(Object.create(through), fields) as Owner)
 
 function checkNames(owner: string, tools: readonly Tool[], reserved: ReadonlySet<string>): void {
   const ids = new Set<string>()
@@ -159,11 +208,7 @@ function checkNames(owner: string, tools: readonly Tool[], reserved: ReadonlySet
 
 /** Tools are put in order when someone looks: fifty servers that come one after the other need not be sorted fifty times. */
 function snapshotOf(version: number, owners: ReadonlyMap<string, Owner>, reserved: ReadonlySet<string>): Snapshot {
-  let made: Index | undefined
-  const indexed = (): Index => {
-    made ??= indexOf(owners, reserved)
-    return made
-  }
+  const indexed = once((): Index => indexOf(owners, reserved))
   return {
     version,
     owners,

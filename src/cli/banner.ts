@@ -25,7 +25,7 @@ export function factsOf(app: App, http?: { readonly url: string; readonly token:
     ...(http?.token === undefined ? {} : { token: http.token }),
     mode,
     why,
-    tools: view.tools.length,
+    tools: view.size,
     categories: view.owners.filter((owner) => view.count(owner.id) > 0).length,
     tokens,
     listedTokens: app.listedTokens(localCaller, mode),

@@ -137,6 +137,23 @@ export const commands: readonly Command[] = [
     load: () => import('./eval.ts'),
   },
   {
+    name: 'auth',
+    summary: 'Log in to a remote server, or show where you are logged in.',
+    operands: '[server]',
+    maxOperands: 1,
+    options: {
+      principal: {
+        type: 'string',
+        value: 'NAME',
+        about: 'Whose login, where every principal has its own; default local.',
+      },
+      logout: { type: 'boolean', about: 'Forget the login.' },
+      'no-browser': { type: 'boolean', about: 'Open nothing; the address after the login is pasted here.' },
+      timeout: { type: 'string', value: 'SECONDS', about: 'How long the login may take; default 300.' },
+    },
+    load: () => import('./auth.ts'),
+  },
+  {
     name: 'docs',
     summary: 'Rewrite the generated parts of README.md and mcp.config.schema.json (for developers of Pegboard).',
     operands: '',

@@ -1,3 +1,4 @@
+import { shownState } from '../catalog/state.ts'
 import { localCaller } from '../core/context.ts'
 import { riskOf, type Tool } from '../core/tool.ts'
 import { firstSentence } from '../view/listing.ts'
@@ -31,7 +32,7 @@ interface Listing {
 const LISTINGS: Readonly<Record<string, Listing>> = {
   tools: { columns: ['name', 'risk_level', 'description', 'hidden'], rows: tools },
   modules: { columns: ['id', 'state', 'tools', 'summary', 'reason'], rows: modules },
-  servers: { columns: ['id', 'state', 'tools', 'summary', 'reason'], rows: servers },
+  servers: { columns: ['id', 'state', 'tools', 'transport', 'era', 'next_attempt', 'reason'], rows: servers },
 }
 
 function tools({ app }: Session, hidden: boolean, short: boolean): Row[] {
@@ -53,34 +54,58 @@ function tools({ app }: Session, hidden: boolean, short: boolean): Row[] {
   return rows
 }
 
-function owners({ app }: Session, origin: 'module' | 'upstream'): Row[] {
+function modules({ app }: Session): Row[] {
   const view = app.view(localCaller)
-  return [...app.catalog.snapshot().owners.values()]
-    .filter((owner) => owner.origin === origin)
-    .map((owner) => ({
-      id: owner.id,
-      state: owner.state,
-      tools: view.count(owner.id),
-      summary: owner.summary,
-      ...(owner.reason ? { reason: owner.reason } : {}),
-    }))
-}
-
-function modules(session: Session): Row[] {
-  const failed = session.app
+  const loaded = [...app.catalog.snapshot().owners.values()]
+    .filter((owner) => owner.origin === 'module')
+    .map(({ id, state, summary, reason }) => ({ id, state, tools: view.count(id), summary, ...(reason && { reason }) }))
+  const failed = app
     .failed()
     .map(({ file, error }) => ({ id: file, state: 'failed', tools: 0, summary: '', reason: error }))
-  return [...owners(session, 'module'), ...failed]
+  return [...loaded, ...failed]
 }
 
-function servers(session: Session): Row[] {
-  const { servers: configured, skipped } = session.config
-  const off = Object.entries(configured).flatMap(([id, { enabled }]) =>
-    enabled ? [] : [{ id: `mcp_${id}`, state: 'disabled', tools: 0, summary: '' }],
-  )
-  const idle = Object.entries(session.config.openapi).flatMap(([id, { enabled }]) =>
+/** Every server of the configuration, in the order of the file. */
+function servers({ app, config }: Session): Row[] {
+  const view = app.view(localCaller)
+  const { owners } = app.catalog.snapshot()
+  const now = Date.now()
+  const rows = app.upstreams
+    .status()
+    .map(({ module, state, reason, transport, era, start, startMs, nextAttemptAt }) => {
+      const owner = owners.get(module)
+      if (!owner)
+        return { id: module, state: reason === 'disabled' ? reason : state, tools: 0, summary: '', transport, start }
+      const inMs = nextAttemptAt === undefined ? undefined : Math.max(0, nextAttemptAt - now)
+      return {
+        id: module,
+        state: shownState(owner, owner.tools.length),
+        tools: view.count(module),
+        summary: owner.summary,
+        ...(reason === undefined ? {} : { reason }),
+        ...(inMs === undefined ? {} : { next_attempt: `in ${Math.ceil(inMs / 1_000)} s`, next_attempt_in_ms: inMs }),
+        transport,
+        ...(era === undefined ? {} : { era }),
+        start,
+        ...(startMs === undefined ? {} : { start_ms: startMs }),
+      }
+    })
+  const broken = config.skipped.map(({ id, reason }) => ({
+    id: `mcp_${id}`,
+    state: 'skipped',
+    tools: 0,
+    summary: '',
+    reason,
+  }))
+  const apis = app.apis.status().map(({ id, module, state, reason }) => ({
+    id: module,
+    state,
+    tools: view.count(module),
+    summary: owners.get(module)?.summary ?? `API ${id}`,
+    ...(reason === undefined ? {} : { reason }),
+  }))
+  const idle = Object.entries(config.openapi).flatMap(([id, { enabled }]) =>
     enabled ? [] : [{ id: `api_${id}`, state: 'disabled', tools: 0, summary: '' }],
   )
-  const broken = skipped.map(({ id, reason }) => ({ id: `mcp_${id}`, state: 'skipped', tools: 0, summary: '', reason }))
-  return [...owners(session, 'upstream'), ...off, ...idle, ...broken]
+  return [...rows, ...broken, ...apis, ...idle]
 }

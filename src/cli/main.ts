@@ -70,9 +70,16 @@ const io: Io = {
   self: { node: process.execPath, script: realpathSync(process.argv[1] ?? '') },
 }
 
-// Waiting for a timer that does not hold the process must not end it.
-setInterval(() => undefined, 60_000)
-const exitCode = await run(process.argv.slice(2), io)
-// Output to a pipe may still be on its way, and may never arrive.
-setTimeout(() => process.exit(exitCode), FLUSH_MS)
-writeOut('', () => process.exit(exitCode))
+/** The longest a timer takes, 25 days. */
+const NEVER_MS = 0x7fff_ffff
+
+async function main(): Promise<void> {
+  // Waiting for a timer that does not hold the process must not end it.
+  setInterval(() => undefined, NEVER_MS)
+  const exitCode = await run(process.argv.slice(2), io)
+  // Output to a pipe may still be on its way, and may never arrive.
+  setTimeout(() => process.exit(exitCode), FLUSH_MS)
+  writeOut('', () => process.exit(exitCode))
+}
+
+void main()

@@ -98,6 +98,8 @@ async function serveStdio(app: App, config: Config, args: Args, io: Io, follow: 
   })
   await Promise.race([connection.closed, stopped(io)])
   cancel()
+  // A client that has gone wants no answers; one that is still there gets those under way.
+  if (io.stop.aborted) await Promise.race([connection.closed, app.drain(GRACE_MS)])
   connection.close()
   if (!spoke && args.values.stdio !== true && !io.stop.aborted)
     io.stderr(
@@ -122,6 +124,7 @@ async function serveHttp(app: App, config: Config, args: Args, io: Io, follow: F
   else io.stdout(bannerText(facts, { ...io.self, config: config.file, http }))
   await follow()
   await stopped(io)
+  await app.drain(GRACE_MS)
   await server.close(GRACE_MS)
 }
 

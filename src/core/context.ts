@@ -46,9 +46,9 @@ export type Answer =
 /** How one configured MCP server is doing. */
 export interface ServerStatus {
   readonly id: string
-  /** `configured`: never seen; `known`: its tools are kept, it is not running; `ready`: connected. */
-  readonly state: 'configured' | 'known' | 'connecting' | 'ready' | 'failing' | 'degraded' | 'stopped'
-  /** Why it is not ready, in words for people. */
+  /** `configured`: never seen; `known`: its tools are kept, it is not running. */
+  readonly state: 'configured' | 'known' | 'started' | 'failing' | 'degraded' | 'stopped'
+  /** Why it is not well, in words for people. */
   readonly reason?: string
   readonly tools: number
   readonly transport: 'stdio' | 'http' | 'sse'

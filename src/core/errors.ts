@@ -93,6 +93,12 @@ export const errorCatalogue = {
     meaning: 'The server behind this tool is not connected.',
     next: 'Try again shortly; pegboard list shows its state.',
   },
+  E_CIRCUIT_OPEN: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'The server behind this tool failed five times in a row, so calls are refused until it is back.',
+    next: 'Use another tool, or try again after retryAfterMs; pegboard list servers shows why.',
+  },
   E_UPSTREAM_PROTOCOL: {
     audience: 'model',
     retryable: false,
@@ -105,11 +111,23 @@ export const errorCatalogue = {
     meaning: 'The service behind this tool cannot be reached.',
     next: 'Try again shortly; pegboard list servers shows its state.',
   },
+  E_AUTH_REQUIRED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The server behind this tool wants a login, or one with more rights.',
+    next: 'Tell the person who runs Pegboard; only they can log in, with `pegboard auth <server>`.',
+  },
   E_SSRF_BLOCKED: {
     audience: 'model',
     retryable: false,
     meaning: 'An address is not one that may be reached from here.',
     next: 'Use a public https address; the named setting decides.',
+  },
+  E_REDIRECT_BLOCKED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The address redirects elsewhere, which is not followed.',
+    next: 'Name the address where it really is.',
   },
   E_PATH_OUTSIDE_ROOT: {
     audience: 'model',
@@ -182,6 +200,12 @@ export const errorCatalogue = {
     retryable: false,
     meaning: 'The description of an API cannot be read, or is not OpenAPI 3.x.',
     next: 'Correct the document or openapi.<id>.document; it is read again on the next reload.',
+  },
+  E_AUTH_FAILED: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'A login at a remote server did not succeed.',
+    next: 'Read the reason; run pegboard auth <server> again.',
   },
   E_NAME_TAKEN: {
     audience: 'operator',

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 export const WIRE_NAME_MAX = 46
 
 const MODULE_ID = /^[a-z][a-z0-9_-]*$/
+const LEGAL_WIRE = /^[A-Za-z0-9_-]+$/
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,64}$/
 
 export const isModuleId = (id: string): boolean => id.length <= 64 && MODULE_ID.test(id)
@@ -14,6 +15,7 @@ export const isToolName = (name: string): boolean => TOOL_NAME.test(name)
  * eight characters of its hash, so the same id always gets the same name. Matches `^[A-Za-z0-9_-]{1,46}$`.
  */
 export function wireName(id: string, max: number = WIRE_NAME_MAX): string {
+  if (id.length <= max && LEGAL_WIRE.test(id)) return id
   const legal = id.replaceAll('.', '__').replaceAll(/[^A-Za-z0-9_-]/g, '_')
   if (legal.length <= max && legal.length > 0) return legal
   const hash = createHash('sha256').update(id).digest('hex').slice(0, 8)

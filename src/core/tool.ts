@@ -87,6 +87,8 @@ export interface Relay {
   readonly requestState?: unknown
   /** Capabilities the client declared, as it sent them. */
   readonly clientCapabilities: Readonly<Record<string, unknown>>
+  /** The same for all calls of one connection: who is asked when a server does not say which call its question is of. */
+  readonly connection?: object
   /** Sends a request (elicitation, sampling, roots) to the client; absent where the era has no such channel. */
   readonly request?: (method: string, params: unknown, signal?: AbortSignal) => Promise<unknown>
   /** Sends a notification tied to this call (log messages of the upstream). */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { CallContext, Caller, SentFile, Services } from '../core/context.ts'
 import { noOrigin, noServices } from '../core/context.ts'
+import { createCountdown } from '../core/countdown.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure } from '../core/failure.ts'
 import { checkArguments } from '../core/guard.ts'
@@ -40,6 +41,8 @@ export interface Calls {
   call(request: CallRequest): Promise<ToolResult>
   /** How often each tool ran successfully; ranking uses it. */
   usage(id: string): number
+  /** Refuses new calls and waits for those that run, `graceMs` at most. */
+  drain(graceMs: number): Promise<void>
   /** Refuses new calls, aborts what runs. */
   stop(): void
 }
@@ -51,6 +54,8 @@ export interface CallsOptions {
   readonly settings: ExecutionSettings
   readonly log: Log
   readonly shared?: () => Readonly<Record<string, unknown>>
+  /** Told of a name that is no tool; `true` when it may be one by now. */
+  readonly missing?: (name: string) => Promise<boolean>
   /** What modules may use of the host; default nothing. */
   readonly services?: Services
 }
@@ -58,6 +63,7 @@ export interface CallsOptions {
 const MAX_DEPTH = 3
 /** Nothing runs longer, whatever a tool says of itself. */
 const MAX_CALL_MS = 600_000
+const MISSED: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_UPSTREAM_UNAVAILABLE'])
 
 /** The one way to run a tool: resolve, decide, check, run, normalise, record. */
 export function createCalls(options: CallsOptions): Calls {
@@ -68,13 +74,16 @@ export function createCalls(options: CallsOptions): Calls {
   const counts = new Map<string, number>()
   const running = new Set<AbortController>()
   let stopped = false
+  let drained: (() => void) | undefined
 
   async function call(request: CallRequest): Promise<ToolResult> {
     if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
     const depth = request.depth ?? 0
     if (depth > MAX_DEPTH)
       throw new PegboardError('E_LOOP_DETECTED', `Tools called each other more than ${MAX_DEPTH} deep.`)
-    let wanted = ready(request)
+    const first = found(request)
+    // Without a wait, so that calls take their places in the order they came.
+    let wanted = first instanceof Promise ? await first : first
     const callId = randomUUID()
     const startedAt = performance.now()
     const abort = request.abort ?? new AbortController()
@@ -82,9 +91,18 @@ export function createCalls(options: CallsOptions): Calls {
     if (request.signal?.aborted) cancel()
     else request.signal?.addEventListener('abort', cancel, { once: true })
     const timeoutMs = Math.min(wanted.entry.tool.timeoutMs ?? settings.timeoutMs, MAX_CALL_MS)
-    const timer = setTimeout(() => abort.abort(timedOut(wanted.entry.tool, timeoutMs)), timeoutMs)
+    const limit = createCountdown(timeoutMs, () => abort.abort(timedOut(wanted.entry.tool, timeoutMs)))
     running.add(abort)
     const held: Slots[] = []
+    // The time of a person is not the time of the tool: whoever waits for one holds no slot, and no clock runs.
+    const aside = (): (() => void) => {
+      const resume = limit.pause()
+      for (const slots of held) slots.release()
+      return () => {
+        resume()
+        for (const slots of held) slots.retake()
+      }
+    }
     try {
       let waited = false
       for (const slots of slotsFor(wanted.entry.tool, depth)) {
@@ -100,7 +118,7 @@ export function createCalls(options: CallsOptions): Calls {
       }
       if (abort.signal.aborted) throw abort.signal.reason
       const { entry, input } = wanted
-      const result = await run(entry.tool, input, request, callId, abort.signal, depth)
+      const result = await run(entry.tool, input, asking(request, aside), callId, abort.signal, depth)
       counts.set(entry.tool.id, (counts.get(entry.tool.id) ?? 0) + 1)
       log.debug('call', {
         callId,
@@ -122,8 +140,9 @@ export function createCalls(options: CallsOptions): Calls {
       })
       throw failure
     } finally {
-      clearTimeout(timer)
+      limit.stop()
       running.delete(abort)
+      if (running.size === 0) drained?.()
       request.signal?.removeEventListener('abort', cancel)
       for (const slots of held) slots.release()
     }
@@ -141,6 +160,20 @@ export function createCalls(options: CallsOptions): Calls {
       places.set(capacity, own)
     }
     return depth === 0 ? [own, everywhere] : [own]
+  }
+
+  /** The same as `ready`, with a second look at a name nobody knows: its server may have got it since. */
+  function found(request: CallRequest): ReturnType<typeof ready> | Promise<ReturnType<typeof ready>> {
+    try {
+      return ready(request)
+    } catch (error) {
+      if (!options.missing || !isPegboardError(error) || !MISSED.has(error.code) || request.origin === 'setup')
+        throw error
+      return options.missing(request.name).then((again) => {
+        if (!again) throw error
+        return ready(request)
+      })
+    }
   }
 
   /** Which tool is meant, and its arguments checked. */
@@ -249,9 +282,36 @@ export function createCalls(options: CallsOptions): Calls {
   return {
     call,
     usage: (id) => counts.get(id) ?? 0,
+    async drain(graceMs) {
+      stopped = true
+      if (running.size === 0) return
+      let timer: NodeJS.Timeout | undefined
+      await new Promise<void>((resolve) => {
+        drained = resolve
+        timer = setTimeout(resolve, graceMs)
+      })
+      clearTimeout(timer)
+      // What ended last is answered a turn later.
+      await new Promise((resolve) => setImmediate(resolve))
+    },
     stop() {
       stopped = true
       for (const abort of running) abort.abort(new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.'))
+    },
+  }
+}
+
+/** The request, with questions to the client put `aside` of what bounds the call. */
+function asking(request: CallRequest, aside: () => () => void): CallRequest {
+  const { relay } = request
+  const send = relay?.request
+  if (!send) return request
+  return {
+    ...request,
+    relay: {
+      ...relay,
+      connection: relay.connection ?? send,
+      request: (method, params, signal) => send(method, params, signal).finally(aside()),
     },
   }
 }

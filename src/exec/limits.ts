@@ -8,6 +8,8 @@ export interface Slots {
    */
   take(signal: AbortSignal): Promise<void> | undefined
   release(): void
+  /** Goes on with a slot given up for a while, over the bound if need be: what has begun is not put in line again. */
+  retake(): void
 }
 
 /**
@@ -43,8 +45,10 @@ export function createSlots({ maxConcurrent, maxQueued, setting }: Capacity): Sl
         waiting.add(enter)
       })
     },
+    retake: () => void running++,
     release() {
-      const next: (() => void) | undefined = waiting.values().next().value
+      // What was retaken over the bound makes way first.
+      const next: (() => void) | undefined = running > maxConcurrent ? undefined : waiting.values().next().value
       if (next) {
         waiting.delete(next)
         next()

@@ -75,7 +75,7 @@ export function createFiles(options: FilesOptions): Files {
     // Bundled files are ours: no hook, no second copy, and a bundler or a test runner may serve them its own way.
     const work: Promise<Namespace> = entry.bundled
       ? import(/* @vite-ignore */ pathToFileURL(entry.file).href)
-      : options.importer.import(entry.file)
+      : options.importer.load(entry.file)
     const { importTimeoutMs } = options
     const late = (): Error => {
       stuck.add(entry.file)

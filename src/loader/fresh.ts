@@ -9,7 +9,7 @@ export type Namespace = Readonly<Record<string, unknown>>
 /** Imports drop-in files, from any folder, `.ts` too, and again when they have changed. */
 export interface Importer {
   /** Files imported until the next `renew` share one instance of their relative helpers. */
-  import(file: string): Promise<Namespace>
+  load(file: string): Promise<Namespace>
   /** What is imported from now on is read anew, relative helpers included. */
   renew(): void
 }
@@ -34,12 +34,12 @@ export function createImporter(root: string, hosts: Readonly<Record<string, stri
     // Run from source (tests, development) there is no built package to resolve to.
     const fromSource = home.endsWith('.ts')
     const own = fromSource ? { pegboard: new URL('../index.ts', home).href } : {}
-    const strip = new URL(fromSource ? '../../dist/loader/strip.js' : '../loader/strip.js', home).href
+    const strip = new URL(fromSource ? '../../dist/loader/strip.js' : './loader/strip.js', home).href
     register(hookUrl({ tag, root: `${pathToFileURL(root).href}/`, home, strip, hosts: { ...own, ...hosts } }))
   }
 
   return {
-    async import(file) {
+    async load(file) {
       hook()
       const native = (await import(/* @vite-ignore */ NATIVE)) as { default(url: string): Promise<Namespace> }
       return await native.default(`${pathToFileURL(file).href}?v=${tag}.${generation}`)

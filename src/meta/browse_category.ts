@@ -5,6 +5,7 @@ import { riskOf } from '../core/tool.ts'
 import { firstSentence } from '../view/listing.ts'
 import type { Host, MetaTool } from './host.ts'
 import { onlyKeys, text, whole } from './input.ts'
+import { standing } from './standing.ts'
 
 export const browseCategory = (host: Host): MetaTool => ({
   name: 'browse_category',
@@ -48,7 +49,7 @@ export const browseCategory = (host: Host): MetaTool => ({
     return valueResult({
       category: owner.id,
       summary: owner.summary,
-      ...(owner.state === 'ready' ? {} : { state: owner.state, ...(owner.reason ? { reason: owner.reason } : {}) }),
+      ...standing(owner, host.now()),
       tools,
       page,
       page_size: pageSize,

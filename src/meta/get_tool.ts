@@ -5,6 +5,7 @@ import { portableSchema } from '../view/portable.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import type { Host, MetaTool } from './host.ts'
 import { onlyKeys, text } from './input.ts'
+import { waitFor } from './standing.ts'
 
 export const getTool = (host: Host): MetaTool => ({
   name: 'get_tool',
@@ -20,7 +21,8 @@ export const getTool = (host: Host): MetaTool => ({
       'get_tool',
       200,
     )
-    const entry = lookUp(host.view(request.caller), name)
+    const view = host.view(request.caller)
+    const entry = lookUp(view, name)
     const { tool } = entry
     return valueResult({
       name: tool.id,
@@ -35,9 +37,14 @@ export const getTool = (host: Host): MetaTool => ({
       irreversible: tool.effect === 'destructive',
       policy: 'auto',
       aliases: tool.aliases,
+      ...waitFor(view.owners.find(({ id }) => id === tool.module)),
+      ...(isObject(tool.extra['_meta']) && tool.extra['_meta']['ui'] ? { ui: tool.extra['_meta']['ui'] } : {}),
     })
   },
 })
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null
 
 /** A visible tool by any spelling. @throws PegboardError as a call would */
 function lookUp(view: View, name: string): ViewTool {

@@ -19,6 +19,8 @@ export interface Host {
     how?: Pick<ToolQueryOptions, 'lanes' | 'explain'>,
   ): Promise<ToolAnswer>
   call(request: CallRequest): Promise<ToolResult>
+  /** Milliseconds since the epoch. */
+  now(): number
 }
 
 /** A tool about tools: the module contract, given a host and the whole request instead of a module's context. */

@@ -1,6 +1,7 @@
 import { valueResult } from '../core/result.ts'
 import type { Host, MetaTool } from './host.ts'
 import { onlyKeys } from './input.ts'
+import { standing } from './standing.ts'
 
 export const listCategories = (host: Host): MetaTool => ({
   name: 'list_categories',
@@ -17,13 +18,13 @@ export const listCategories = (host: Host): MetaTool => ({
         id: owner.id,
         summary: owner.summary,
         tool_count: view.count(owner.id),
-        ...(owner.state === 'ready' ? {} : { state: owner.state, ...(owner.reason ? { reason: owner.reason } : {}) }),
+        ...standing(owner, host.now()),
       }))
     const { mode, why } = host.exposure(request.caller)
     return valueResult({
       categories,
       total_categories: categories.length,
-      total_tools: view.tools.length,
+      total_tools: view.size,
       tool_injection: mode,
       why,
     })

@@ -1,3 +1,4 @@
+import type { Owner } from '../catalog/catalog.ts'
 import { valueResult } from '../core/result.ts'
 import { signatureOf } from '../core/signature.ts'
 import { riskOf } from '../core/tool.ts'
@@ -5,11 +6,14 @@ import { firstSentence } from '../view/listing.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import type { Host, MetaTool } from './host.ts'
 import { invalid, onlyKeys, text, whole } from './input.ts'
+import { waitFor } from './standing.ts'
 
 /** What one answer may take together, so that five stay under 300 tokens; a long name leaves less for the rest. */
 const ROW_CHARS = 148
 const DESCRIPTION_CHARS = { min: 40, max: 80 }
 const SUMMARY_CHARS = 60
+/** What `starts_in_ms` takes of it, in tokens turned to characters. */
+const WAIT_CHARS = 28
 const SHOWN_CATEGORIES = 4
 const QUERY_CHARS = 500
 const QUERIES = 8
@@ -35,9 +39,10 @@ export const searchTools = (host: Host): MetaTool => ({
     const limit = whole(input, input.max_results === undefined ? 'limit' : 'max_results', 'search_tools', 1, 20, 5)
     const { hits, unanswered } = await host.search(query, request.caller, limit)
     const view = host.view(request.caller)
+    const owners = new Map(view.owners.map((owner) => [owner.id, owner]))
     const tools = hits.flatMap(({ id, score }) => {
       const entry = view.byId.get(id)
-      return entry ? [row(entry, score, input.detail === 'full')] : []
+      return entry ? [row(entry, score, input.detail === 'full', owners.get(entry.tool.module))] : []
     })
     const hint = hintFor(view, tools.length, unanswered)
     return valueResult({ tools, count: tools.length, query, ...hint })
@@ -57,10 +62,12 @@ function readQuery(input: Readonly<Record<string, unknown>>): string {
   return query
 }
 
-function row(entry: ViewTool, relevance: number, full: boolean) {
+function row(entry: ViewTool, relevance: number, full: boolean, owner: Owner | undefined) {
   const { tool } = entry
+  const wait = waitFor(owner)
+  const said = Object.keys(wait).length > 0 ? WAIT_CHARS : 0
   const summary = clip(signatureOf(entry.input.json), SUMMARY_CHARS)
-  const room = ROW_CHARS - tool.id.length - summary.length
+  const room = ROW_CHARS - tool.id.length - summary.length - said
   return {
     name: tool.id,
     description: firstSentence(
@@ -70,6 +77,7 @@ function row(entry: ViewTool, relevance: number, full: boolean) {
     risk_level: riskOf(tool.effect),
     params_summary: summary,
     relevance: Math.round(relevance * 100) / 100,
+    ...wait,
     ...(full ? { tags: tool.tags, parameters: entry.input.json } : {}),
   }
 }
@@ -106,5 +114,5 @@ function behind(view: View): string {
     .slice(0, SHOWN_CATEGORIES)
     .map((owner) => `${owner.id.replace(/^mcp_/, '')} ${view.count(owner.id)}`)
   const more = owners.length > SHOWN_CATEGORIES ? ', …' : ''
-  return `${view.tools.length} tools: ${shown.join(', ')}${more}.`
+  return `${view.size} tools: ${shown.join(', ')}${more}.`
 }

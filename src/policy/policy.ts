@@ -37,8 +37,10 @@ export type Decision =
 export interface Policy {
   /** Asked for every listing, search and call. Pure; a policy that throws denies. */
   decide(tool: Tool): Decision
+  /** Nothing forbids any tool of this owner, whatever it is called and does. */
+  allowsAll(owner: string): boolean
   /** Constraint entries that name no tool of their module: probably typos. */
-  unknownActions(tools: readonly Tool[]): Array<{ readonly owner: string; readonly action: string }>
+  unknownActions(tools: Iterable<Tool>): Array<{ readonly owner: string; readonly action: string }>
 }
 
 export interface PolicySettings {
@@ -102,7 +104,9 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
         return { allow: false, kind: 'disabled', reason: `${tool.id} tool is disabled` }
       return as === undefined ? ALLOWED : { allow: true, as }
     },
+    allowsAll: (owner) => !denies && disabled.size === 0 && max === RANK.destructive && !rules.has(owner),
     unknownActions(tools) {
+      if (rules.size === 0) return []
       const known = new Map<string, string[]>()
       for (const tool of tools) {
         if (!rules.has(tool.module)) continue

@@ -2,8 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { McpResult } from '../core/result.ts'
+import { noRelay } from '../core/tool.ts'
 import type { CallRequest } from '../exec/call.ts'
 import type { ServerHost } from './host.ts'
+import type { LaneOptions } from './lane.ts'
+import type { Turn } from './park.ts'
 import { toErrorResult, toMcpResult } from './wire.ts'
 
 const INVALID_PARAMS = -32602
@@ -14,8 +17,16 @@ const INTERNAL = -32603
  * @throws ProtocolFailure only for what a client itself must act on
  */
 export async function callTool(host: ServerHost, request: CallRequest): Promise<McpResult> {
+  const { relay = noRelay } = request
+  const { principal, era } = request.caller
+  const { signal, onProgress } = request
+  const params = { name: request.name, arguments: request.input ?? {} }
   try {
-    return toMcpResult(await host.surface.call(request))
+    return await host.resumes.run(
+      { principal, era, method: 'tools/call', params, relay, signal, onProgress },
+      async (turn) =>
+        toMcpResult(await host.surface.call(turn.relay === request.relay ? request : { ...request, ...given(turn) })),
+    )
   } catch (error) {
     if (isProtocolFailure(error)) throw toFailure(error)
     if (!isPegboardError(error)) return toErrorResult(unsayable(host, request, error), promised(host, request))
@@ -24,6 +35,12 @@ export async function callTool(host: ServerHost, request: CallRequest): Promise<
     return toErrorResult(error, promised(host, request))
   }
 }
+
+const given = ({ relay, signal, onProgress }: Turn) => ({
+  relay,
+  ...(signal ? { signal } : {}),
+  ...(onProgress ? { onProgress } : {}),
+})
 
 /** Everything else was caught where the tool ran: what is left is a result that JSON cannot carry. */
 function unsayable(host: ServerHost, request: CallRequest, error: unknown): PegboardError {
@@ -63,6 +80,15 @@ export const noResource = (uri: string): ProtocolFailure =>
   new ProtocolFailure(INVALID_PARAMS, `Resource ${uri.slice(0, 200)} not found`, { uri })
 export const noPrompt = (name: string): ProtocolFailure =>
   new ProtocolFailure(INVALID_PARAMS, `Prompt ${name.slice(0, 100)} not found`)
+
+/** `callTool` as a lane makes its calls. */
+export const laneCall =
+  (host: ServerHost): LaneOptions['call'] =>
+  ({ progressToken, sendProgress, ...request }) =>
+    callTool(host, {
+      ...request,
+      ...(progressToken === undefined ? {} : { onProgress: progressTo(progressToken, sendProgress) }),
+    })
 
 /** Strictly increasing, as the protocol demands of a sender, whatever the tool reports. */
 export function progressTo(

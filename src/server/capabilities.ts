@@ -5,4 +5,6 @@ export const serverCapabilities = {
   resources: { listChanged: true, subscribe: true },
   completions: {},
   logging: {},
+  // Pages of servers behind us are relayed: `_meta.ui` of tools, and `ui://` resources.
+  extensions: { 'io.modelcontextprotocol/ui': {} },
 } as const

@@ -1,8 +1,11 @@
 import type { McpServer, Server } from '@modelcontextprotocol/server'
+import type { Lane, LaneOptions } from './lane.ts'
 
 /** One server instance, used by one connection (2025 era) or one request (2026 era) and never shared. */
 export interface Served {
   readonly server: McpServer | Server
+  /** Answers calls of a 2025-era session without the SDK; the other messages are left to `server`. */
+  readonly lane?: (send: LaneOptions['send']) => Lane
   /** Called once, when the connection or the request is over. */
   dispose(): void
 }

@@ -5,6 +5,7 @@ import type { SearchStatus } from '../meta/host.ts'
 import type { Surface } from '../meta/surface.ts'
 import type { Exposure } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
+import type { Resumes } from './resume.ts'
 
 /** What the wire needs of the rest. */
 export interface ServerHost {
@@ -16,6 +17,7 @@ export interface ServerHost {
   readonly log: Log
   view(caller: Caller): View
   exposure(caller: Caller): Exposure
+  readonly resumes: Resumes
   /** Module files that could not be loaded. */
   failed(): readonly { readonly file: string; readonly error: string; readonly code: string }[]
   /** What search can do now. */

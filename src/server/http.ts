@@ -19,6 +19,8 @@ export interface HttpOptions {
   /** Required unless `settings.auth` is `none`. */
   readonly token: string | undefined
   readonly factory: ServerFactory
+  /** A client of the 2026 revision listens to changes of these resources; returns what ends it. */
+  readonly follow?: (principal: string, uris: readonly string[]) => () => void
   readonly log: Log
   readonly clock: Clock
   /** The body of `GET /health`, which anybody may read. */
@@ -65,7 +67,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const tokens = acceptedTokens(options)
   const slots = createSlots(STREAMS_PER_PRINCIPAL)
   const pulse = createPulse(clock)
-  const modern = await createModern({ factory, slots, log })
+  const modern = await createModern({ factory, follow: options.follow, slots, log })
   const sessions = createSessions({
     factory,
     clock,

@@ -9,7 +9,7 @@ const SHOWN = 12
 export function instructionsFor(view: View, exposure: Exposure, extra: string | undefined): string {
   const domains = view.owners.filter((owner) => view.count(owner.id) > 0)
   const named = domains.slice(0, SHOWN).map((owner) => owner.id)
-  const counted = `Pegboard gathers ${view.tools.length} tools in ${domains.length} categories: ${[...named, ...(domains.length > SHOWN ? ['…'] : [])].join(', ')}.`
+  const counted = `Pegboard gathers ${view.size} tools in ${domains.length} categories: ${[...named, ...(domains.length > SHOWN ? ['…'] : [])].join(', ')}.`
   const how = {
     direct: 'They are all listed; call them by name.',
     compact:
@@ -24,7 +24,7 @@ export function instructionsFor(view: View, exposure: Exposure, extra: string | 
   const text = [counted, how, ...(extra ? [extra] : [])].join('\n')
   return text.length <= MAX_CHARS
     ? text
-    : [`Pegboard gathers ${view.tools.length} tools in ${domains.length} categories.`, how, ...(extra ? [extra] : [])]
+    : [`Pegboard gathers ${view.size} tools in ${domains.length} categories.`, how, ...(extra ? [extra] : [])]
         .join('\n')
         .slice(0, MAX_CHARS)
 }

@@ -12,6 +12,8 @@ import { instructionsFor } from './instructions.ts'
 export interface Lane {
   /** Takes the message, or leaves it to the SDK by answering false. */
   take(message: Message): boolean
+  /** Takes part in a session that somebody else opens: tells what the client said of itself in `initialize`. */
+  join(message: Message): void
   /** Everything a full server needs to carry on this session; undefined before `initialize`. */
   opening(): readonly Message[] | undefined
   caller(): Caller
@@ -23,9 +25,12 @@ export interface Lane {
 
 export interface LaneOptions {
   readonly host: ServerHost
+  /** Whose token it came with; default `local`. */
+  readonly principal?: string
   readonly session: string
   readonly capabilities: Readonly<Record<string, unknown>>
-  send(message: object): void
+  /** @param related the request it belongs to, where it answers none itself. May throw for a question nobody hears */
+  send(message: object, related?: string | number): void
   /** Runs a tool call. Loaded with the rest of the call path. */
   call(params: {
     readonly name: string
@@ -48,7 +53,7 @@ const MODERN_CLAIM = 'io.modelcontextprotocol/protocolVersion'
 
 export function createLane(options: LaneOptions): Lane {
   const { host, send } = options
-  const connection = { era: 'legacy', principal: 'local', session: options.session } as const
+  const connection = { era: 'legacy', principal: options.principal ?? 'local', session: options.session } as const
   const running = new Map<string | number, AbortController>()
   const asked = new Map<string, { resolve(value: unknown): void; reject(error: Error): void }>()
   let opening: Message[] | undefined
@@ -56,6 +61,7 @@ export function createLane(options: LaneOptions): Lane {
   let capabilities: Readonly<Record<string, unknown>> = {}
   let logLevel: unknown
   let asks = 0
+  let joined = false
 
   const answer = (id: string | number, result: unknown): void => send({ jsonrpc: '2.0', id, result })
 
@@ -69,9 +75,7 @@ export function createLane(options: LaneOptions): Lane {
       params.capabilities === null
     )
       return false
-    opening = [message]
-    capabilities = params.capabilities as Record<string, unknown>
-    caller = callerOf(connection, params.clientInfo, capabilities)
+    begin(message)
     const instructions = instructionsFor(host.view(caller), host.exposure(caller), host.instructions)
     answer(id, {
       protocolVersion: VERSIONS.includes(wanted) ? wanted : VERSIONS[0],
@@ -82,12 +86,24 @@ export function createLane(options: LaneOptions): Lane {
     return true
   }
 
-  const ask = (method: string, params: unknown, signal?: AbortSignal): Promise<unknown> =>
+  function join(message: Message): void {
+    joined = true
+    begin(message)
+  }
+
+  function begin(message: Message): void {
+    const { clientInfo, capabilities: declared } = message.params ?? {}
+    opening = [message]
+    capabilities = isRecord(declared) ? declared : {}
+    caller = callerOf(connection, clientInfo, capabilities)
+  }
+
+  const ask = (related: string | number, method: string, params: unknown, signal?: AbortSignal): Promise<unknown> =>
     new Promise((resolve, reject) => {
       const id = `pegboard:${++asks}`
       const cancel = (): void => {
         asked.delete(id)
-        send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } })
+        send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } }, related)
         reject(signal?.reason instanceof Error ? signal.reason : new Error('cancelled'))
       }
       if (signal?.aborted) return cancel()
@@ -99,7 +115,12 @@ export function createLane(options: LaneOptions): Lane {
           then(value)
         }
       asked.set(id, { resolve: settle(resolve), reject: settle(reject) })
-      send({ jsonrpc: '2.0', id, method, params })
+      try {
+        send({ jsonrpc: '2.0', id, method, params }, related)
+      } catch (error) {
+        asked.delete(id)
+        settle(reject)(error as Error)
+      }
     })
 
   function callTool(message: Message, id: string | number): boolean {
@@ -121,13 +142,13 @@ export function createLane(options: LaneOptions): Lane {
           meta: logLevel === undefined ? meta : { ...meta, [LOG_LEVEL]: logLevel },
           clientCapabilities: capabilities,
           wantsProgress: token !== undefined,
-          request: ask,
-          notify: (method, notified) => send({ jsonrpc: '2.0', method, params: notified }),
+          request: (method, params, signal) => ask(id, method, params, signal),
+          notify: (method, notified) => send({ jsonrpc: '2.0', method, params: notified }, id),
         },
         ...(token === undefined ? {} : { progressToken: token }),
         sendProgress(progress) {
           progressed = true
-          send({ jsonrpc: '2.0', method: 'notifications/progress', params: progress })
+          send({ jsonrpc: '2.0', method: 'notifications/progress', params: progress }, id)
         },
       })
       .then(
@@ -190,7 +211,7 @@ export function createLane(options: LaneOptions): Lane {
       if (isRecord(message.params?._meta) && MODERN_CLAIM in message.params._meta) return false
       if (opening === undefined) return method === 'initialize' && id !== undefined && initialize(message, id)
       if (id === undefined) {
-        if (method === 'notifications/initialized') {
+        if (method === 'notifications/initialized' && !joined) {
           opening.push(message)
           return true
         }
@@ -206,6 +227,7 @@ export function createLane(options: LaneOptions): Lane {
       } else return false
       return true
     },
+    join,
     opening: () => opening,
     caller: () => caller,
     toolsChanged: () => send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }),

@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { callerOf } from './caller.ts'
+import { follow } from './follow.ts'
 import type { ServerHost } from './host.ts'
 import { type HttpServer, serveHttp } from './http.ts'
 import { createNotifier } from './notify.ts'
@@ -27,6 +28,7 @@ export async function listenHttp({ host, settings, token, clock, forget }: Liste
     clock,
     log: host.log,
     health: () => ({ status: 'ok' }),
+    follow: (principal, uris) => follow(host, callerOf({ era: 'modern', principal }, undefined, undefined), uris),
     factory({ era, principal, sessionId }) {
       const instance = createMcpInstance(host, {
         era,
@@ -38,6 +40,7 @@ export async function listenHttp({ host, settings, token, clock, forget }: Liste
       const stop = notifier.add(instance)
       return {
         server: instance.server,
+        lane: instance.laneTo,
         dispose() {
           stop()
           instance.dispose()

@@ -5,10 +5,13 @@ import type { Log } from '../core/log.ts'
 import { refuse } from './door.ts'
 import type { Slots } from './events.ts'
 import type { ServerFactory } from './factory.ts'
+import { followedBy } from './follow.ts'
 import { tooManyStreams } from './session.ts'
 
 export interface ModernOptions {
   readonly factory: ServerFactory
+  /** A `subscriptions/listen` names these resources; returns what ends it. */
+  readonly follow?: ((principal: string, uris: readonly string[]) => () => void) | undefined
   readonly slots: Slots
   readonly log: Log
 }
@@ -21,7 +24,7 @@ export interface Modern {
   close(): Promise<void>
 }
 
-export async function createModern({ factory, slots, log }: ModernOptions): Promise<Modern> {
+export async function createModern({ factory, follow, slots, log }: ModernOptions): Promise<Modern> {
   const { createMcpHandler } = await import('@modelcontextprotocol/server')
   const disposals = new WeakMap<Request, () => void>()
   const handler = createMcpHandler(
@@ -39,6 +42,8 @@ export async function createModern({ factory, slots, log }: ModernOptions): Prom
         const free = slots.take(principal)
         if (!free) return refuse(res, { ...tooManyStreams, id: message.id ?? null })
         res.once('close', free)
+        const stop = follow?.(principal, followedBy(message))
+        if (stop) res.once('close', stop)
       }
       // Closing the response is how a client of this revision cancels.
       const gone = new AbortController()

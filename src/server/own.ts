@@ -44,7 +44,7 @@ function status(host: ServerHost, caller: Caller) {
     why,
     estimated_tokens: tokens,
     budget_tokens: budgetTokens,
-    total_tools: view.tools.length,
+    total_tools: view.size,
     search: searchState(host),
     categories: view.owners.map((owner) => ({
       id: owner.id,

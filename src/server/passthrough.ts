@@ -33,8 +33,14 @@ export function passThrough(server: Server, host: ServerHost, { era, caller, rel
     ctx: ServerContext,
   ): Promise<never> => {
     try {
-      if (!owner?.endpoints) throw missing
-      return relayed(await owner.endpoints.request(method, params as Entry, relay(ctx), ctx.mcpReq.signal)) as never
+      const endpoints = owner?.endpoints
+      if (!endpoints) throw missing
+      const { principal } = caller(ctx)
+      const { _meta, inputResponses: _answers, requestState: _state, ...own } = params as Entry
+      const asked = { principal, era, method, params: own, relay: relay(ctx), signal: ctx.mcpReq.signal }
+      return (await host.resumes.run(asked, async (turn) =>
+        relayed(await endpoints.request(method, own, turn.relay, turn.signal ?? ctx.mcpReq.signal)),
+      )) as never
     } catch (error) {
       throw asProtocolError(error)
     }

@@ -1,9 +1,13 @@
 import type { Owner } from '../catalog/catalog.ts'
 
-/** Which visible owner answers for a URI: the one that lists it, else the first whose template fits, else the only one with that scheme. */
+/**
+ * Which visible owner answers for a URI: the one that lists it, else one that handed it out, else the first whose
+ * template fits, else the only one with that scheme.
+ */
 export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | undefined {
   return (
     owners.find((owner) => owner.resources.some((resource) => resource.uri === uri)) ??
+    owners.find((owner) => owner.endpoints?.handedOut?.(uri)) ??
     owners.find((owner) => owner.templates.some((template) => fits(template.uriTemplate, uri))) ??
     onlyWithScheme(owners, uri)
   )

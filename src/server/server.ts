@@ -9,11 +9,12 @@ import type { Caller } from '../core/context.ts'
 import { rawBytes } from '../core/raw.ts'
 import type { McpResult } from '../core/result.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
-import { callTool, progressTo } from './answer.ts'
+import { callTool, laneCall, progressTo } from './answer.ts'
 import { type Connection, callerOf } from './caller.ts'
 import { serverCapabilities } from './capabilities.ts'
 import type { ServerHost } from './host.ts'
 import { instructionsFor } from './instructions.ts'
+import { createLane, type Lane, type LaneOptions } from './lane.ts'
 import type { Listener } from './notify.ts'
 import { asProtocolError, passThrough } from './passthrough.ts'
 import { ownerOfResource } from './route.ts'
@@ -23,6 +24,8 @@ export interface McpInstance extends Listener {
   readonly server: Instance
   /** The fast lane hands over a first answer it got, so that the call is not made twice. */
   answered(id: string | number, result: McpResult): void
+  /** What stands before the server in a session: it answers calls and lists, and leaves the rest to `server`. */
+  laneTo(send: LaneOptions['send']): Lane
   dispose(): void
 }
 
@@ -82,6 +85,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     const state = ctx.mcpReq.requestState()
     return {
       wantsProgress: ctx.mcpReq._meta?.progressToken !== undefined,
+      ...(connection.perRequest ? {} : { connection }),
       meta: level === undefined ? meta : { ...meta, [LOG_LEVEL_META_KEY]: level },
       ...(ctx.mcpReq.inputResponses === undefined ? {} : { inputResponses: ctx.mcpReq.inputResponses }),
       ...(state === undefined ? {} : { requestState: state }),
@@ -173,6 +177,19 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     promptsChanged: () => void server.sendPromptListChanged().catch(gone),
     resourcesChanged: () => void server.sendResourceListChanged().catch(gone),
     answered: (id, result) => early.set(id, result),
+    laneTo: (send) =>
+      createLane({
+        host,
+        principal: connection.principal,
+        session: connection.session ?? '',
+        capabilities: serverCapabilities,
+        send,
+        call: laneCall(host),
+        handOver(message, result) {
+          if (message.id !== undefined) early.set(message.id, result)
+          server.transport?.onmessage?.(message as never)
+        },
+      }),
     dispose() {
       stopListening?.()
       // Upstreams count who is subscribed; a client that leaves seldom says so.

@@ -2,10 +2,12 @@ import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Transport } from '@modelcontextprotocol/server'
 import type { Clock } from '../core/clock.ts'
+import type { Message } from '../core/jsonrpc.ts'
 import type { Messages } from './body.ts'
 import { type Refusal, refusal, refuse } from './door.ts'
 import type { Pulse, Slots } from './events.ts'
 import type { Served, ServerFactory } from './factory.ts'
+import type { Lane } from './lane.ts'
 import { createSessionTransport, type SessionTransport } from './streamable.ts'
 
 export interface SessionOptions {
@@ -34,6 +36,7 @@ interface Session {
   readonly id: string
   readonly principal: string
   readonly transport: SessionTransport
+  readonly lane: Lane | undefined
   lastSeenMs: number
 }
 
@@ -79,10 +82,14 @@ export function createSessions(options: SessionOptions): Sessions {
     const id = newSessionId()
     const transport = createSessionTransport(id, options.pulse)
     const served = options.factory({ era: 'legacy', principal, sessionId: id })
-    const session: Session = { id, principal, transport, lastSeenMs: clock.now() }
+    const lane = served.lane?.(transport.deliver)
+    const session: Session = { id, principal, transport, lane, lastSeenMs: clock.now() }
     // At once, so that a burst of them is counted.
     touch(session)
-    await connect(served, transport, () => sessions.delete(id))
+    await connect(served, transport, () => {
+      sessions.delete(id)
+      lane?.close()
+    })
     return session
   }
 
@@ -106,7 +113,11 @@ export function createSessions(options: SessionOptions): Sessions {
       if (answered || 'method' in message) return
       answered = true
       session.transport.send = send
-      if ('error' in message) await session.transport.close()
+      if ('error' in message) return await session.transport.close()
+      const { lane, transport } = session
+      if (!lane) return
+      lane.join(body.messages[0] as Message)
+      transport.take = lane.take
     }
     session.transport.post(res, body.messages, body.batch)
   }

@@ -3,8 +3,9 @@ import type { Readable } from 'node:stream'
 import type { StdioServerHandle } from '@modelcontextprotocol/server/stdio'
 import type { Clock } from '../core/clock.ts'
 import type { Message } from '../core/jsonrpc.ts'
-import { callTool, progressTo } from './answer.ts'
+import { laneCall } from './answer.ts'
 import { serverCapabilities } from './capabilities.ts'
+import { follow, followedBy } from './follow.ts'
 import { createFraming } from './framing.ts'
 import type { ServerHost } from './host.ts'
 import { createLane } from './lane.ts'
@@ -92,11 +93,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     session,
     capabilities: serverCapabilities,
     send,
-    call: ({ progressToken, sendProgress, ...request }) =>
-      callTool(host, {
-        ...request,
-        ...(progressToken === undefined ? {} : { onProgress: progressTo(progressToken, sendProgress) }),
-      }),
+    call: laneCall(host),
     handOver: (message, result) => {
       loadSdk().then(({ deliver, instance }) => {
         if (message.id !== undefined) instance()?.answered(message.id, result)
@@ -136,6 +133,16 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     close()
   }
 
+  const followed = new Map<unknown, () => void>()
+  const listen = (message: Message): void => {
+    const uris = followedBy(message)
+    if (uris.length > 0) followed.set(message.id, follow(host, lane.caller(), uris))
+    if (message.method !== 'notifications/cancelled') return
+    const id = message.params?.['requestId']
+    followed.get(id)?.()
+    followed.delete(id)
+  }
+
   // Once the client spoke the newer protocol, everything is the SDK's.
   let modern = false
   const receive = (message: Message): void => {
@@ -150,6 +157,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       return
     }
     if (!lane.opening()) modern = true
+    if (modern) listen(message)
     loadSdk().then(({ deliver }) => deliver(message), fail)
   }
 
@@ -173,6 +181,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   const close = (): void => {
     options.input.off('data', feed)
     stopNotifying?.()
+    for (const stop of followed.values()) stop()
     notifier.close()
     lane.close()
     flush()

@@ -12,6 +12,10 @@ import { piecesOf } from './pieces.ts'
 export interface SessionTransport extends Transport {
   /** Delivers the messages of a POST; `res` gets the answers to those that are requests. */
   post(res: ServerResponse, messages: readonly Message[], batch: boolean): void
+  /** Asked first about every message; true when it has taken it. */
+  take?: (message: Message) => boolean
+  /** The same as `send`, at once. @throws Error for a question that nobody hears */
+  deliver(message: object, related?: string | number): void
   /** Opens a stream for what belongs to no request. The newest is used; an older one may be a dead connection. */
   listen(res: ServerResponse): Events
   /** True while a request waits for its answer or a stream is open. */
@@ -123,7 +127,7 @@ export function createSessionTransport(sessionId: string, pulse: Pulse): Session
         )
       if (ids.length > 0) open(res, ids, batch)
       for (const message of messages) {
-        transport.onmessage?.(message as unknown as JSONRPCMessage)
+        if (!transport.take?.(message)) transport.onmessage?.(message as unknown as JSONRPCMessage)
         // No answer will come for it, so its POST would stay open for ever.
         if (message.method === 'notifications/cancelled') settle(message.params?.requestId as Id, undefined)
       }
@@ -132,9 +136,10 @@ export function createSessionTransport(sessionId: string, pulse: Pulse): Session
         res.end()
       }
     },
-    async send(message: JSONRPCMessage, options?: TransportSendOptions) {
-      if (!('method' in message)) return settle(message.id as Id, message)
-      const related = options?.relatedRequestId
+    send: async (message: JSONRPCMessage, options?: TransportSendOptions) =>
+      transport.deliver(message, options?.relatedRequestId),
+    deliver(message, related) {
+      if (!('method' in message)) return settle((message as Message).id as Id, message)
       const exchange = related === undefined ? undefined : pending.get(related)
       const events = exchange ? upgrade(exchange) : related === undefined ? streams.at(-1) : undefined
       if (events) events.send(message)

@@ -1,16 +1,11 @@
+import { ASK_METHODS, type Ask, refusedAsk, takesAsk } from '../core/asks.ts'
+import type { Countdown } from '../core/countdown.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import type { Relay } from '../core/tool.ts'
-import type { Ask } from './settings.ts'
 
 type Json = Readonly<Record<string, unknown>>
-
-const METHODS: Readonly<Record<string, Ask>> = {
-  'elicitation/create': 'elicitation',
-  'sampling/createMessage': 'sampling',
-  'roots/list': 'roots',
-}
 
 /**
  * Requests and notifications a 2025-era server sends on its own. They do not say which call they belong to, and a
@@ -20,6 +15,8 @@ const METHODS: Readonly<Record<string, Ask>> = {
 export interface Asks {
   /** A call begins; give the answer to `leave` when it ends. */
   enter(relay: Relay): Relay
+  /** The time a call has, which stands still while its caller is asked. */
+  limit(relay: Relay, limit: Countdown): void
   leave(relay: Relay): void
   /** Answers a request of the server, or says `false` when it is none of these. */
   request(message: Message): boolean
@@ -42,30 +39,34 @@ export function createAsks(
   send: (response: Message) => void,
 ): Asks {
   const open = new Map<Relay, number>()
+  const limits = new Map<Relay, Countdown>()
   const asking = new Map<unknown, AbortController>()
 
-  /** Connections are told apart by their `request`; callers without one, only by their call. */
+  /** Callers who cannot be asked are only told apart by their call. */
+  const connectionOf = (relay: Relay): object => relay.connection ?? relay.request ?? relay
+
   function only(): Relay | undefined {
     let found: Relay | undefined
     for (const relay of open.keys()) {
-      if (found && (!relay.request || relay.request !== found.request)) return undefined
+      if (found && connectionOf(relay) !== connectionOf(found)) return undefined
       found = relay
     }
     return found
   }
 
   async function relayed(method: string, params: Json, signal: AbortSignal): Promise<unknown> {
-    const ask = METHODS[method] as Ask
+    const ask = ASK_METHODS[method] as Ask
     if (!allowed.includes(ask)) throw new ProtocolFailure(-32601, `${ask} is switched off for this server`)
     const relay = only()
-    if (!relay?.request) {
-      if (ask === 'elicitation') return { action: 'cancel' }
-      throw new ProtocolFailure(-32603, `There is no one caller to pass ${method} to`)
-    }
-    return await relay.request(method, attributed(method, params, attribution), signal)
+    if (!relay?.request) return refusedAsk(method, 'there is no one caller to pass it to')
+    if (!takesAsk(relay.clientCapabilities, method, params)) return refusedAsk(method, 'the client does not take it')
+    // The time of a person is not the time of the tool.
+    const resume = limits.get(relay)?.pause()
+    return await relay.request(method, attributed(method, params, attribution), signal).finally(resume)
   }
 
   return {
+    limit: (relay, limit) => limits.set(relay, limit),
     enter(relay) {
       open.set(relay, (open.get(relay) ?? 0) + 1)
       return relay
@@ -73,10 +74,13 @@ export function createAsks(
     leave(relay) {
       const left = (open.get(relay) ?? 1) - 1
       if (left > 0) open.set(relay, left)
-      else open.delete(relay)
+      else {
+        open.delete(relay)
+        limits.delete(relay)
+      }
     },
     request({ id, method, params }) {
-      if (id === undefined || method === undefined || !Object.hasOwn(METHODS, method)) return false
+      if (id === undefined || method === undefined || !Object.hasOwn(ASK_METHODS, method)) return false
       const abort = new AbortController()
       asking.set(id, abort)
       const answer = (body: Pick<Message, 'result'> | Pick<Message, 'error'>): void => {

@@ -1,14 +1,16 @@
 import type { Clock } from '../core/clock.ts'
-import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Relay } from '../core/tool.ts'
+import type { Credentials } from './credentials.ts'
 import { createHttpWire } from './http.ts'
 import type { EraVerdict } from './manifest.ts'
 import { openConnection, type Prior, type Seen } from './open.ts'
-import { networkReason, statusOf } from './reasons.ts'
+import { networkReason, pegboardCause, statusOf } from './reasons.ts'
 import type { ServerSettings } from './settings.ts'
 import type { Environment } from './spawn.ts'
 import { createStdioWire } from './stdio.ts'
+import type { Watchdog } from './watchdog.ts'
 import type { Wire } from './wire.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -56,8 +58,11 @@ export interface ConnectOptions {
   /** Ends an attempt that is under way. */
   readonly signal: AbortSignal
   readonly maxFrameBytes?: number | undefined
+  /** Who we are to a remote server. */
+  readonly credentials?: Credentials | undefined
   /** Every live child leaves a function here that ends it at once. */
   readonly reapers: Set<() => void>
+  readonly watchdog: Watchdog
   /** Any notification but progress. `attributed` when the caller it belongs to has it already. */
   onNotification(method: string, params: Json, attributed: boolean): void
   /** The connection is gone. Not called for a connection that never was, nor after `close`. */
@@ -70,6 +75,22 @@ export interface ConnectOptions {
  * @throws PegboardError E_UPSTREAM_UNAVAILABLE with a reason fit for people
  */
 export async function connect(options: ConnectOptions): Promise<Connection> {
+  try {
+    return await connectAs(options)
+  } catch (error) {
+    // It has learnt the newer era since; whoever waits for it need not hear of that.
+    if (options.verdict?.era !== 'legacy' || !refusesEra(error)) throw error
+    return await connectAs({ ...options, verdict: undefined })
+  }
+}
+
+/** A JSON-RPC error as the answer to the opening. */
+function refusesEra(error: unknown): boolean {
+  const { code } = ((error as Error).cause ?? {}) as { code?: unknown }
+  return typeof code === 'number' && code < 0
+}
+
+async function connectAs(options: ConnectOptions): Promise<Connection> {
   const { target } = options.settings
   const legacy: Prior | undefined = options.verdict?.era === 'legacy' ? { kind: 'legacy' } : undefined
   if (target.kind === 'stdio') {
@@ -91,29 +112,35 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   const kinds: Array<'http' | 'sse'> =
     target.kind === 'sse' || options.verdict?.transport === 'sse' ? ['sse'] : ['http', 'sse']
   let first: unknown
+  let waitMs: number | undefined
   for (const kind of kinds) {
+    const wire = await createHttpWire(options.id, options.settings, target, kind, options.credentials)
     try {
-      return await openConnection(
-        options,
-        await createHttpWire(target, kind),
-        kind === 'http' ? legacy : { kind: 'legacy' },
-        {},
-      )
+      return await openConnection(options, wire, kind === 'http' ? legacy : { kind: 'legacy' }, {})
     } catch (error) {
       first ??= error
+      waitMs ??= wire.retryAfterMs
       // Only an endpoint that does not take POST may be the older kind.
       const status = statusOf(error)
       if (status === undefined || ![400, 404, 405, 406].includes(status)) break
     }
   }
-  throw unavailable(first)
+  throw unavailable(first, waitMs)
 }
 
-const unavailable = (error: unknown): PegboardError =>
-  new PegboardError('E_UPSTREAM_UNAVAILABLE', reasonOf(error), { cause: error })
+const unavailable = (error: unknown, retryAfterMs?: number): PegboardError => {
+  const cause = pegboardCause(error)
+  if (cause !== undefined && REFUSALS.has(cause.code)) return cause
+  return new PegboardError('E_UPSTREAM_UNAVAILABLE', cause?.message ?? reasonOf(error), {
+    cause: error,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  })
+}
+
+/** What a person has to change: their codes are told as they are. */
+export const REFUSALS: ReadonlySet<string> = new Set(['E_AUTH_REQUIRED', 'E_SSRF_BLOCKED', 'E_REDIRECT_BLOCKED'])
 
 function reasonOf(error: unknown): string {
-  if (isPegboardError(error)) return error.message
   const status = statusOf(error)
   if (status === 401 || status === 403) return `it wants authorization (HTTP ${status})`
   if (status !== undefined) return `HTTP ${status}`

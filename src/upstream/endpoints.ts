@@ -1,7 +1,8 @@
 import type { Endpoints } from '../catalog/catalog.ts'
 import { messageOf } from '../core/errors.ts'
-import { ProtocolFailure } from '../core/failure.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Log } from '../core/log.ts'
+import { rawBytes } from '../core/raw.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
 import { isRecord } from './envelope.ts'
@@ -19,8 +20,25 @@ export interface EndpointsHost {
 }
 
 export interface ServerEndpoints extends Endpoints {
+  handedOut(uri: string): boolean
+  /** Remembers the resources a result links to or holds. */
+  remember(result: Json): void
   /** Tells a new connection what the last one had been told: subscriptions and log level. */
   restore(connection: Connection): void
+  /** Somebody waits for updates of a resource. */
+  readonly subscribed: boolean
+}
+
+const MAX_HANDED = 2_000
+const MAX_URI = 2_000
+
+/** Blocks of a tool result, a prompt or a resource that may name a resource. */
+function linked({ content, messages, contents }: Json): readonly Json[] {
+  if (Array.isArray(content)) return content.filter(isRecord)
+  if (Array.isArray(contents)) return contents.filter(isRecord)
+  if (Array.isArray(messages))
+    return messages.map((one) => (isRecord(one) ? one['content'] : undefined)).filter(isRecord)
+  return []
 }
 
 /** Resources, prompts, completion and logging of one server. Many clients share the connection, so subscriptions are counted. */
@@ -48,11 +66,17 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       host.request('prompts/get', { ...params, name: host.promptNamed(String(params['name'])) }, relay, signal),
     async 'completion/complete'(params, relay, signal) {
       const connection = await host.ready(signal)
-      if (!isRecord(connection.capabilities['completions'])) return { completion: { values: [] } }
       const { ref } = params
       const named =
         isRecord(ref) && ref['type'] === 'ref/prompt' ? { ...ref, name: host.promptNamed(String(ref['name'])) } : ref
-      return await host.request('completion/complete', { ...params, ref: named }, relay, signal)
+      try {
+        return await host.request('completion/complete', { ...params, ref: named }, relay, signal)
+      } catch (error) {
+        // The first revision had no word for the capability: only asking tells.
+        if (isRecord(connection.capabilities['completions']) || !isProtocolFailure(error) || error.code !== -32601)
+          throw error
+        return { completion: { values: [] } }
+      }
     },
     async 'resources/subscribe'(params, _relay, signal) {
       const uri = String(params['uri'])
@@ -85,12 +109,33 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     },
   }
 
+  const handed = new Set<string>()
+  const hand = (uri: unknown): void => {
+    if (typeof uri !== 'string' || uri.length > MAX_URI) return
+    // The latest is kept longest.
+    handed.delete(uri)
+    handed.add(uri)
+    if (handed.size > MAX_HANDED) handed.delete(handed.values().next().value as string)
+  }
+  const remember = (result: Json): void => {
+    // A large result is bytes that need not be read where they name nothing.
+    if (rawBytes(result)?.includes('"uri"') === false) return
+    for (const block of linked(result)) hand(block['uri'] ?? (block['resource'] as Json | undefined)?.['uri'])
+  }
+
   return {
+    handedOut: (uri) => handed.has(uri),
+    remember,
     async request(method, params, relay, signal) {
       const answer = Object.hasOwn(answers, method) ? answers[method] : undefined
       if (!answer) throw new ProtocolFailure(-32601, `${method} is not passed on`)
       const { _meta, inputResponses: _answers, requestState: _state, ...own } = params
-      return await answer(own, relay, signal)
+      const result = await answer(own, relay, signal)
+      remember(result)
+      return result
+    },
+    get subscribed() {
+      return subscribed.size > 0
     },
     restore(connection) {
       const failed = (error: unknown): void =>

@@ -19,6 +19,8 @@ export function ownCapabilities(asks: readonly Ask[]): Record<string, Json> {
   if (asks.includes('elicitation')) capabilities['elicitation'] = { form: {}, url: {} }
   if (asks.includes('sampling')) capabilities['sampling'] = {}
   if (asks.includes('roots')) capabilities['roots'] = {}
+  // Servers offer their pages only to who may show them; whether the client does is for the client to say.
+  capabilities['extensions'] = { [UI]: { mimeTypes: ['text/html;profile=mcp-app'] } }
   return capabilities
 }
 

@@ -1,5 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { Readable } from 'node:stream'
+import { PegboardError } from '../core/errors.ts'
+import { assertReachable, createGuardedAgent, type NetRules } from '../policy/net.ts'
 
 export interface HttpClient {
   readonly fetch: (url: string | URL, init?: RequestInit) => Promise<Response>
@@ -8,17 +10,18 @@ export interface HttpClient {
 
 const MAX_BODY = 64 * 1024 * 1024
 const NO_BODY = new Set([101, 204, 205, 304])
+const REDIRECTS = new Set([300, 301, 302, 303, 307, 308])
 
 /**
  * A `fetch` for one server, on keep-alive connections of its own. Node's global one leaks a listener a call on shared
- * abort signals and costs twice the time. Redirects are answered, not followed; answers other than event streams are
- * read whole, up to 64 MiB.
+ * abort signals and costs twice the time. Redirects are refused with E_REDIRECT_BLOCKED, addresses outside the rules
+ * with E_SSRF_BLOCKED; answers other than event streams are read whole, up to 64 MiB.
  * @param maxEventBytes longest event of an event stream; a longer one ends the stream with an error; default 64 MiB
  */
-export async function createHttpClient(maxEventBytes = MAX_BODY): Promise<HttpClient> {
+export async function createHttpClient(rules: NetRules, maxEventBytes = MAX_BODY): Promise<HttpClient> {
   // The default export, because a bundler leaves the named ones of a CommonJS package undefined.
-  const { Agent, request } = (await import('undici')).default
-  const agent = new Agent({
+  const { request } = (await import('undici')).default
+  const agent = await createGuardedAgent(rules, {
     // Longer than Node's own five seconds, so that a pause does not cost a handshake.
     keepAliveTimeout: 30_000,
     connect: { timeout: 10_000 },
@@ -28,15 +31,24 @@ export async function createHttpClient(maxEventBytes = MAX_BODY): Promise<HttpCl
   })
   return {
     async fetch(url, init = {}) {
+      assertReachable(new URL(url), rules)
       // One signal stands for the whole connection, so any number of requests may listen to it.
       if (init.signal) setMaxListeners(0, init.signal)
       const answer = await request(String(url), {
         method: (init.method ?? 'GET') as 'GET',
         headers: { 'accept-encoding': 'identity', ...Object.fromEntries(new Headers(init.headers)) },
-        body: (init.body as string | null | undefined) ?? null,
+        body:
+          init.body == null ? null : init.body instanceof URLSearchParams ? String(init.body) : (init.body as string),
         signal: init.signal ?? null,
         dispatcher: agent,
       })
+      if (REDIRECTS.has(answer.statusCode) && answer.headers['location'] !== undefined) {
+        await answer.body.dump()
+        throw new PegboardError(
+          'E_REDIRECT_BLOCKED',
+          `it redirects to another address (HTTP ${answer.statusCode}), which is not followed`,
+        )
+      }
       const headers = new Headers()
       for (const [name, value] of Object.entries(answer.headers))
         for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) headers.append(name, one)

@@ -1,16 +1,35 @@
 import type { SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import type { Message } from '../core/jsonrpc.ts'
-import { networkReason, sessionLost, statusOf } from './reasons.ts'
-import type { HttpTarget } from './settings.ts'
+import type { Credentials } from './credentials.ts'
+import { serverRules } from './reach.ts'
+import { networkReason, pegboardCause, sessionLost, statusOf } from './reasons.ts'
+import type { HttpTarget, ServerSettings } from './settings.ts'
 import type { Wire, WireEvents } from './wire.ts'
 
 type Transport = StreamableHTTPClientTransport | SSEClientTransport
 
 /** Streamable HTTP or HTTP+SSE, by the SDK's transports. Loads them, and the HTTP library, when called. */
-export async function createHttpWire(target: HttpTarget, kind: 'http' | 'sse'): Promise<Wire> {
+export async function createHttpWire(
+  id: string,
+  settings: ServerSettings,
+  target: HttpTarget,
+  kind: 'http' | 'sse',
+  credentials?: Credentials,
+): Promise<Wire> {
   const [sdk, { createHttpClient }] = await Promise.all([import('@modelcontextprotocol/client'), import('./fetch.ts')])
-  const client = await createHttpClient()
-  const options = { fetch: client.fetch, requestInit: { headers: { ...target.headers } } }
+  const bearer = await credentials?.open()
+  const client = await createHttpClient(serverRules(id, settings))
+  let retryAfterMs: number | undefined
+  const fetch: typeof client.fetch = async (address, init) => {
+    const answer = await client.fetch(address, init)
+    retryAfterMs = BUSY.has(answer.status) ? readRetryAfter(answer.headers.get('retry-after')) : undefined
+    return answer
+  }
+  const options = {
+    fetch: bearer?.watched(fetch) ?? fetch,
+    requestInit: { headers: { ...target.headers } },
+    ...(bearer ? { authProvider: bearer.provider, onInsufficientScope: 'throw' as const } : {}),
+  }
   const url = new URL(target.url)
   const transport: Transport =
     kind === 'sse' ? new sdk.SSEClientTransport(url, options) : new sdk.StreamableHTTPClientTransport(url, options)
@@ -23,6 +42,9 @@ export async function createHttpWire(target: HttpTarget, kind: 'http' | 'sse'): 
     streamPerRequest: kind === 'http',
     get sessionId() {
       return sessionId()
+    },
+    get retryAfterMs() {
+      return retryAfterMs
     },
     async open(events: WireEvents) {
       const lost = (reason: string): void => {
@@ -40,7 +62,13 @@ export async function createHttpWire(target: HttpTarget, kind: 'http' | 'sse'): 
       }
       await transport.start()
     },
-    send: (message, options) => (transport as StreamableHTTPClientTransport).send(message as never, options as never),
+    async send(message, options) {
+      try {
+        await (transport as StreamableHTTPClientTransport).send(message as never, options as never)
+      } catch (error) {
+        throw pegboardCause(error) ?? (await bearer?.explain(error)) ?? error
+      }
+    },
     setProtocolVersion: (version) => transport.setProtocolVersion(version),
     async close(graceMs = 500) {
       const wasOpen = !gone
@@ -57,8 +85,19 @@ export async function createHttpWire(target: HttpTarget, kind: 'http' | 'sse'): 
   }
 }
 
+const BUSY = new Set([429, 503])
+
+/** Seconds, or a date. */
+function readRetryAfter(value: string | null): number | undefined {
+  if (value === null) return undefined
+  const ms = /^\d+$/.test(value.trim()) ? Number(value) * 1_000 : Date.parse(value) - Date.now()
+  return ms > 0 ? ms : undefined
+}
+
 /** Why an error means that the connection is of no more use, if it does. */
 function lossOf(error: Error, kind: 'http' | 'sse', hasSession: boolean): string | undefined {
+  // Refused by us, or without a login: the connection itself is well.
+  if (pegboardCause(error) !== undefined) return undefined
   // Answers come on this stream; the library would open another, to a session that does not know us.
   if (kind === 'sse' && 'event' in error) return 'the event stream ended'
   if (sessionLost(error, hasSession || kind === 'sse')) return 'it forgot the session'

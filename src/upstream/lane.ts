@@ -1,9 +1,10 @@
 import type { Clock } from '../core/clock.ts'
+import { type Countdown, createCountdown } from '../core/countdown.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { isRecord } from './envelope.ts'
-import { networkReason, sessionLost, statusOf } from './reasons.ts'
+import { networkReason, pegboardCause, sessionLost, statusOf } from './reasons.ts'
 import type { SendOptions, Wire } from './wire.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -15,6 +16,8 @@ export interface LaneRequest {
   /** Every progress notification, in the order the server sent them, all before the result. */
   readonly onProgress?: ((params: Json) => void) | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Gets the running time limit, to halt it while somebody else's time passes. */
+  readonly onLimit?: ((limit: Countdown) => void) | undefined
 }
 
 export interface LaneEvents {
@@ -154,14 +157,18 @@ export function createLane(
           stream?.abort()
         }
         const onAbort = (): void => abandon(abortReason(signal as AbortSignal), 'cancelled')
-        const stopTimer = clock.after(options.timeoutMs, () =>
-          abandon(
-            new PegboardError('E_TIMEOUT', `${name} did not answer ${method} within ${options.timeoutMs} ms.`),
-            'timed out',
-          ),
+        const limit = createCountdown(
+          options.timeoutMs,
+          () =>
+            abandon(
+              new PegboardError('E_TIMEOUT', `${name} did not answer ${method} within ${options.timeoutMs} ms.`),
+              'timed out',
+            ),
+          clock,
         )
+        options.onLimit?.(limit)
         const settle = (): void => {
-          stopTimer()
+          limit.stop()
           signal?.removeEventListener('abort', onAbort)
         }
         signal?.addEventListener('abort', onAbort, { once: true })
@@ -178,7 +185,7 @@ export function createLane(
               ...(options.headers ? { headers: options.headers } : {}),
             },
           )
-          sent?.catch((error: unknown) => drop(sendFailure(name, error, wire.sessionId !== undefined)))
+          sent?.catch((error: unknown) => drop(sendFailure(name, error, wire)))
         } catch (error) {
           drop(isPegboardError(error) ? unavailable(error.message) : error)
         }
@@ -213,9 +220,12 @@ function failureOf(error: unknown): ProtocolFailure {
 }
 
 /** A request an HTTP endpoint refused. JSON-RPC errors in the body stay what they are; the rest is unavailability. */
-function sendFailure(name: string, error: unknown, hasSession: boolean): unknown {
-  if (sessionLost(error, hasSession))
+function sendFailure(name: string, error: unknown, wire: Wire): unknown {
+  if (sessionLost(error, wire.sessionId !== undefined))
     return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} forgot the session.`, { cause: SESSION_LOST })
+  const own = pegboardCause(error)
+  if (own !== undefined)
+    return new PegboardError(own.code, `${name}: ${own.message.replace(/\.$/, '')}.`, { hint: own.hint, cause: own })
   const data = (error as { data?: { text?: unknown } }).data
   const status = statusOf(error)
   if (status !== undefined && status < 500 && typeof data?.text === 'string') {
@@ -233,7 +243,11 @@ function sendFailure(name: string, error: unknown, hasSession: boolean): unknown
       cause: error,
     })
   const reason = status === undefined ? networkReason(error) : `HTTP ${status}`
-  return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} cannot be reached: ${reason}.`, { cause: error })
+  const { retryAfterMs } = wire
+  return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} cannot be reached: ${reason}.`, {
+    cause: error,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  })
 }
 
 function parseBody(text: string): unknown {

@@ -1,7 +1,9 @@
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { createBackoff } from './backoff.ts'
-import { type Connection, connect } from './connection.ts'
+import { scrub } from '../core/scrub.ts'
+import { createBackoff, OPEN_AFTER } from './backoff.ts'
+import { type Connection, connect, REFUSALS } from './connection.ts'
+import type { Credentials } from './credentials.ts'
 import type { EraVerdict } from './manifest.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
@@ -13,29 +15,40 @@ export interface LinkOptions {
   readonly settings: ServerSettings
   readonly shared: UpstreamShared
   readonly log: Log
+  readonly credentials?: Credentials
   /** A connection is there. Reads its lists; what it throws counts as a failed attempt. */
-  opened(connection: Connection): Promise<void>
-  /** `connecting`: calls wait for it; `failing`: they do not. */
-  changed(state: 'connecting' | 'failing', reason: string | undefined): void
+  opened(connection: Connection, beganAt: number): Promise<void>
+  /** Whether a connection that breaks is made again although nobody asks. */
+  keeps(): boolean
+  /** `connecting`: calls wait for it; `failing`: they do not; `known`: at rest until someone asks. */
+  changed(state: LinkState, reason: string | undefined): void
   notification(method: string, params: Json, attributed: boolean): void
 }
+
+export type LinkState = 'connecting' | 'failing' | 'known'
 
 /** Keeps one server connected: makes a connection when it is time or someone asks, and makes it again when it breaks. */
 export interface Link {
   readonly live: Connection | undefined
   /** Failures in a row; 0 while all is well. */
   readonly attempt: number
-  /** Milliseconds until it is tried again by itself; undefined when nothing is planned. */
-  readonly nextAttemptMs: number | undefined
+  /** Milliseconds since the epoch, while one is planned. */
+  readonly nextAttemptAt: number | undefined
   verdict: EraVerdict | undefined
-  /** How long the last connection took, in milliseconds. */
-  readonly startMs: number | undefined
   /** Connects after this long, unless someone needs it sooner. */
   later(waitMs: number): void
-  /** A live connection, waiting for one that is on its way. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CANCELLED */
+  /** Makes an attempt now. Its failure is reported and followed up by itself. */
+  connect(): Promise<void>
+  /** A live connection, waiting for one that is on its way. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED */
   ready(signal?: AbortSignal): Promise<Connection>
   /** This connection is of no more use. */
   lost(connection: Connection, reason: string): void
+  /** A request got through. */
+  worked(): void
+  /** A request on a connection that looks alive did not get through; the fifth in a row is the end of the connection. */
+  troubled(connection: Connection, error: PegboardError): void
+  /** Ends the connection because nobody uses it. The next who asks gets another. */
+  rest(graceMs: number): void
   stop(graceMs: number): Promise<void>
 }
 
@@ -47,27 +60,38 @@ export function createLink(options: LinkOptions): Link {
   const { clock } = shared
   const backoff = createBackoff(clock)
   const ending = new AbortController()
+  const tell = tellable(settings)
   let live: Connection | undefined
   let connecting: Promise<Connection> | undefined
+  let leaving: Promise<unknown> | undefined
   let verdict: EraVerdict | undefined
-  let startMs: number | undefined
-  let failing = false
+  let state: LinkState | undefined
   let reason: string | undefined
+  // Only a person can change it, so calls hear it instead of a reason to wait.
+  let locked: PegboardError | undefined
+  let nextAttemptAt: number | undefined
   let cancelTimer = (): void => undefined
-  let dueAt: number | undefined
+  let troubles = 0
 
   const unavailable = (why: string, retryAfterMs?: number): PegboardError =>
     new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} ${why}.`, retryAfterMs === undefined ? {} : { retryAfterMs })
 
-  function become(nowFailing: boolean, why: string | undefined): void {
-    failing = nowFailing
-    reason = why
-    options.changed(failing ? 'failing' : 'connecting', why)
+  const refused = ({ code, message, hint }: PegboardError): PegboardError =>
+    new PegboardError(code, `${id}: ${message.replace(/\.$/, '')}.`, { hint })
+
+  function become(next: LinkState, why: string | undefined): void {
+    state = next
+    reason = why === undefined ? undefined : tell(why)
+    options.changed(next, reason)
+  }
+
+  function unplan(): void {
+    cancelTimer()
+    nextAttemptAt = undefined
   }
 
   function connectNow(): Promise<Connection> {
     cancelTimer()
-    dueAt = undefined
     connecting ??= attempt().finally(() => {
       connecting = undefined
     })
@@ -75,10 +99,13 @@ export function createLink(options: LinkOptions): Link {
   }
 
   async function attempt(): Promise<Connection> {
-    if (!failing) become(false, reason)
+    if (state !== 'failing') become('connecting', reason)
+    // Two processes of one server might fight over its files.
+    await leaving
+    const beganAt = clock.now()
     backoff.begin()
-    const began = clock.now()
     let connection: Connection | undefined
+    let broken: string | undefined
     try {
       connection = await connect({
         ...shared,
@@ -86,19 +113,24 @@ export function createLink(options: LinkOptions): Link {
         settings,
         log,
         signal: ending.signal,
+        credentials: options.credentials,
         verdict: verdict?.era === 'legacy' && clock.now() - verdict.at > WEEK_MS ? undefined : verdict,
         onNotification: options.notification,
         onClosed: (why) => {
+          broken = why
           if (connection) lost(connection, why)
         },
       })
       verdict = { era: connection.era, transport: connection.transport, at: clock.now() }
-      startMs = clock.now() - began
-      await options.opened(connection)
+      await options.opened(connection, beganAt)
       if (ending.signal.aborted) throw unavailable('is stopped')
+      if (broken !== undefined) throw unavailable(`broke off: ${broken}`)
       live = connection
-      failing = false
+      state = undefined
       reason = undefined
+      locked = undefined
+      nextAttemptAt = undefined
+      troubles = 0
       backoff.succeeded()
       return connection
     } catch (error) {
@@ -107,47 +139,74 @@ export function createLink(options: LinkOptions): Link {
       // A server may have been replaced by one that speaks otherwise.
       verdict = undefined
       const why = messageOf(error).replace(/\.$/, '')
-      if (!ending.signal.aborted) failed(why, tail)
-      throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${why}.`, { cause: error })
+      const waitMs = ending.signal.aborted ? undefined : failed(why, tail, askedOf(error))
+      locked = isPegboardError(error) && REFUSALS.has(error.code) ? refused(error) : undefined
+      if (locked) throw locked
+      throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${tell(why)}.`, {
+        cause: error,
+        ...(waitMs === undefined ? {} : { retryAfterMs: waitMs }),
+      })
     }
   }
 
-  function failed(why: string, tail: string | undefined): void {
-    const waitMs = backoff.failed()
+  function failed(why: string, tail: string | undefined, askedMs: number | undefined): number {
+    const waitMs = backoff.failed(askedMs)
     // Once is news; the same every minute is noise.
-    log[failing && why === reason ? 'debug' : 'warn'](why, { retryInMs: waitMs, ...(tail ? { stderr: tail } : {}) })
-    become(true, why)
+    log[state === 'failing' && tell(why) === reason ? 'debug' : 'warn'](why, {
+      retryInMs: waitMs,
+      ...(tail ? { stderr: tail } : {}),
+    })
     later(waitMs)
+    become('failing', why)
+    return waitMs
   }
 
-  function lost(connection: Connection, why: string): void {
+  function lost(connection: Connection, why: string, failures = 1, askedMs?: number): void {
     if (live !== connection) return
     live = undefined
     const tail = connection.tail().trim()
     void connection.close(0)
     if (ending.signal.aborted) return
-    const waitMs = backoff.lost()
+    const waitMs = backoff.lost(askedMs, failures)
+    // A server that nobody uses is left alone until somebody does, unless it keeps dying.
+    if (backoff.attempt === 1 && !options.keeps()) {
+      log.warn(`disconnected: ${why}`, tail ? { stderr: tail } : {})
+      become('known', `disconnected: ${why}`)
+      return
+    }
     log.warn(`disconnected: ${why}`, { retryInMs: waitMs, ...(tail ? { stderr: tail } : {}) })
-    // The first time calls wait for it to come back; a server that keeps dying is not waited for.
-    become(backoff.attempt > 1, `disconnected: ${why}`)
     later(waitMs)
+    // The first time calls wait for it to come back; a server that keeps dying is not waited for.
+    become(backoff.attempt > 1 ? 'failing' : 'connecting', `disconnected: ${why}`)
   }
 
   function later(waitMs: number): void {
-    cancelTimer()
-    dueAt = clock.now() + waitMs
+    unplan()
+    nextAttemptAt = clock.now() + waitMs
     // The attempt reports its own failure.
     cancelTimer = clock.after(waitMs, () => void connectNow().catch(() => undefined))
   }
 
+  /** Why a call is not let through now, if it is not. */
+  function refusal(): PegboardError | undefined {
+    if (ending.signal.aborted) return unavailable('is stopped')
+    if (state !== 'failing') return undefined
+    // Whoever finds it due makes the attempt and waits for it; while the circuit is open, nobody waits with them.
+    if (connecting ? !backoff.open : backoff.dueInMs() === 0) return undefined
+    if (locked) return locked
+    const dueInMs = connecting ? 1_000 : backoff.dueInMs()
+    const retryAfterMs = Math.max(1_000, Math.min(dueInMs, (nextAttemptAt ?? Number.POSITIVE_INFINITY) - clock.now()))
+    if (!backoff.open) return unavailable(`is reconnecting (attempt ${backoff.attempt}): ${reason}`, retryAfterMs)
+    return new PegboardError('E_CIRCUIT_OPEN', `${id} failed ${backoff.attempt} times in a row: ${reason}.`, {
+      retryAfterMs,
+    })
+  }
+
   async function ready(signal?: AbortSignal): Promise<Connection> {
     if (live) return live
-    if (ending.signal.aborted) throw unavailable('is stopped')
-    if (failing && !connecting) {
-      if (backoff.idleMs() > RECONNECT_WAIT_MS) void connectNow().catch(() => undefined)
-      throw unavailable(`is reconnecting (attempt ${backoff.attempt})`, 1_000)
-    }
-    const waitMs = backoff.attempt > 0 ? RECONNECT_WAIT_MS : shared.connectTimeoutMs
+    const refused = refusal()
+    if (refused) throw refused
+    const waitMs = backoff.attempt > 1 ? RECONNECT_WAIT_MS : shared.connectTimeoutMs
     const { promise, resolve, reject } = deferred<Connection>()
     const onAbort = (): void =>
       reject(
@@ -172,11 +231,8 @@ export function createLink(options: LinkOptions): Link {
     get attempt() {
       return backoff.attempt
     },
-    get nextAttemptMs() {
-      return dueAt === undefined ? undefined : Math.max(0, Math.round(dueAt - clock.now()))
-    },
-    get startMs() {
-      return startMs
+    get nextAttemptAt() {
+      return nextAttemptAt
     },
     get verdict() {
       return verdict
@@ -185,16 +241,52 @@ export function createLink(options: LinkOptions): Link {
       verdict = known
     },
     later,
+    connect: () =>
+      connectNow().then(
+        () => undefined,
+        () => undefined,
+      ),
     ready,
     lost,
+    worked() {
+      troubles = 0
+    },
+    troubled(connection, error) {
+      if (live !== connection) return
+      if (++troubles < OPEN_AFTER) return
+      lost(connection, error.message.replace(/\.$/, ''), OPEN_AFTER, error.retryAfterMs ?? undefined)
+    },
+    rest(graceMs) {
+      const connection = live
+      if (!connection) return
+      live = undefined
+      unplan()
+      become('known', undefined)
+      leaving = connection
+        .close(graceMs)
+        .catch((error: unknown) => log.warn('not closed', { error: messageOf(error) }))
+        .finally(() => {
+          leaving = undefined
+        })
+    },
     async stop(graceMs) {
-      cancelTimer()
+      unplan()
       ending.abort()
       const connection = live
       live = undefined
-      await Promise.allSettled([connection?.close(graceMs), connecting])
+      await Promise.allSettled([connection?.close(graceMs), connecting, leaving])
     },
   }
+}
+
+const askedOf = (error: unknown): number | undefined =>
+  isPegboardError(error) && error.retryAfterMs !== null ? error.retryAfterMs : undefined
+
+/** Makes a reason fit for clients: without what the operator gave the server in confidence, paths and addresses. */
+function tellable({ target }: ServerSettings): (why: string) => string {
+  const given = target.kind === 'stdio' ? target.env : target.headers
+  const secrets = Object.values(given).filter((value) => value.length >= 6)
+  return (why) => scrub(secrets.reduce((text, secret) => text.replaceAll(secret, '<secret>'), why))
 }
 
 function deferred<T>() {

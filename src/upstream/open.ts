@@ -1,5 +1,6 @@
 import type { Transport, TransportSendOptions } from '@modelcontextprotocol/client'
 import type { Clock } from '../core/clock.ts'
+import type { Countdown } from '../core/countdown.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { type Asks, createAsks } from './asks.ts'
@@ -141,7 +142,8 @@ export async function openConnection(
       const body = _meta ? { ...params, _meta } : params
       if (!relay) return lane.request(method, body, rest)
       asks.enter(relay)
-      return lane.request(method, body, rest).finally(() => asks.leave(relay))
+      const onLimit = (limit: Countdown): void => asks.limit(relay, limit)
+      return lane.request(method, body, { ...rest, onLimit }).finally(() => asks.leave(relay))
     },
     watch: (uris) => listening?.watch(uris),
     setLogLevel(level) {

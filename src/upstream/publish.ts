@@ -1,5 +1,5 @@
-import type { Catalog, Endpoints, OwnerInfo, Prompt } from '../catalog/catalog.ts'
-import { actionNames, createFilter, mayStillCome, namingProblems } from '../catalog/naming.ts'
+import type { Catalog, Endpoints, LaterTools, OwnerInfo, Prompt } from '../catalog/catalog.ts'
+import { actionNames, createFilter, exposedName, mayStillCome, namingProblems } from '../catalog/naming.ts'
 import type { Log } from '../core/log.ts'
 import { plain } from '../core/plain.ts'
 import type { Tool } from '../core/tool.ts'
@@ -18,50 +18,65 @@ export interface Publisher {
   /** Tools published last. */
   readonly tools: number
   /** Answers false when nothing differs. */
-  publish(listing: Listing, now: Pick<OwnerInfo, 'state' | 'reason'>): boolean
+  publish(listing: Listing, now: Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>): boolean
   promptNamed(exposed: string): string
   /** Settings of its tools that have no effect, as sentences for the operator. Empty until its list is known. */
   problems(): readonly string[]
 }
 
+interface Made {
+  readonly tool: Tool
+  readonly record: ToolRecord
+}
+
 export function createPublisher(options: PublisherOptions): Publisher {
-  const { id, module, catalog, log } = options
+  const { id, module, settings, catalog, log } = options
+  const passes = createFilter(settings)
   let published: Listing | undefined
-  /** The naming that was published. */
-  let said = ''
+  let count = 0
   /** By the server's names for them. */
-  let tools = new Map<string, { readonly tool: Tool; readonly record: ToolRecord }>()
+  let made: ReadonlyMap<string, Made> = new Map()
   let prompts = new Map<string, string>()
-  /** By the server's own name, those that are not let through included; only kept where there are settings of tools. */
-  let listed: ReadonlyMap<string, Tool | undefined> = new Map()
   const told = new Set<string>()
 
-  /** @param renamed what is said of tools has changed, so they all are other ones */
-  function toolsOf(listing: Listing, renamed: boolean): typeof tools {
-    const { settings } = options
-    const passes = createFilter(settings)
-    const passing = listing.tools.filter(({ name }) => passes(name))
-    const actions = actionNames(
-      passing.map(({ name }) => name),
-      settings,
-    )
-    const adapt = createAdapter(options, actions)
-    const next: typeof tools = new Map()
-    for (const record of passing) {
+  function make(records: readonly ToolRecord[]): readonly Tool[] {
+    const names = records.map(({ name }) => name)
+    const adapt = createAdapter(options, actionNames(names, settings))
+    const before = made
+    const next = records.map((record): readonly [string, Made] => {
       const tool = adapt(record)
       // The same object while nothing changed: whoever keeps something about a tool need not make it again.
-      const before = tools.size > 0 && !renamed ? tools.get(record.name) : undefined
-      const same = before?.tool.id === tool.id && before.tool.name === tool.name && before.record.text === record.text
-      next.set(record.name, same ? before : { tool, record })
-    }
-    listed =
-      Object.keys(settings.tools).length > 0
-        ? new Map(listing.tools.map(({ name }) => [name, next.get(name)?.tool]))
-        : new Map()
-    return next
+      const old = before.size > 0 ? before.get(record.name) : undefined
+      const same = old?.tool.id === tool.id && old.tool.name === tool.name && old.record.text === record.text
+      return [record.name, same ? old : { tool, record }]
+    })
+    made = new Map(next)
+    return next.map(([, { tool }]) => tool)
   }
 
-  const problems = (): string[] => namingProblems(`mcpServers.${id}.tools`, id, options.settings, listed, catalog)
+  /** Tools of a server that nothing was configured for are made when someone looks at them: their number is all a list needs. */
+  function toolsOf(records: readonly ToolRecord[]): readonly Tool[] | LaterTools {
+    count = records.length
+    const tokens = Object.keys(settings.tools).length === 0 ? tokensOf(records) : undefined
+    if (tokens === undefined) return make(records)
+    return { count, tokens, available: options.available, make: () => make(records) }
+  }
+
+  /** Estimated tokens of listing all; undefined where the records alone do not tell. */
+  function tokensOf(records: readonly ToolRecord[]): number | undefined {
+    let tokens = 0
+    for (const { name, listed } of records) {
+      if (listed === undefined) return undefined
+      tokens += Math.ceil((listed + exposedName(settings, name).length) / 4)
+    }
+    return tokens
+  }
+
+  function problems(): string[] {
+    if (!published || Object.keys(settings.tools).length === 0) return []
+    const listed = new Map(published.tools.map(({ name }) => [name, made.get(name)?.tool]))
+    return namingProblems(`mcpServers.${id}.tools`, id, settings, listed, catalog)
+  }
 
   function tell(): void {
     for (const problem of problems().filter((one) => !mayStillCome(one))) {
@@ -73,19 +88,16 @@ export function createPublisher(options: PublisherOptions): Publisher {
 
   return {
     get tools() {
-      return tools.size
+      return count
     },
     publish(listing, now) {
       const { resources, templates, prompts: offered } = listing
-      const { settings } = options
-      const saying = JSON.stringify([settings.prefix, settings.allow, settings.deny, settings.tools, settings.summary])
-      if (published && said === saying && isSame(published, listing)) return false
+      if (published && isSame(published, listing)) return false
       const wire = createNames()
       const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
         adaptPrompt(entry, settings, wire),
         String(entry['name']),
       ])
-      tools = toolsOf(listing, said !== saying)
       prompts = new Map(named.map(([prompt, own]) => [prompt.name, own]))
       catalog.set(
         {
@@ -96,7 +108,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
           ...now,
         },
         {
-          tools: Array.from(tools.values(), ({ tool }) => tool),
+          tools: toolsOf(listing.tools.filter(({ name }) => passes(name))),
           resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
           templates: templates.map((entry) => ({ uriTemplate: String(entry['uriTemplate']), entry })),
           prompts: named.map(([prompt]) => prompt),
@@ -104,7 +116,6 @@ export function createPublisher(options: PublisherOptions): Publisher {
         },
       )
       published = listing
-      said = saying
       tell()
       return true
     },

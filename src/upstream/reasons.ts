@@ -1,3 +1,6 @@
+import { isPegboardError, type PegboardError } from '../core/errors.ts'
+import { plain } from '../core/plain.ts'
+
 /** The HTTP status an SDK error carries, if any. */
 export function statusOf(error: unknown): number | undefined {
   const { data, code, cause } = error as { data?: { status?: unknown }; code?: unknown; cause?: unknown }
@@ -5,6 +8,16 @@ export function statusOf(error: unknown): number | undefined {
   if (typeof code === 'number' && code >= 400 && code < 600) return code
   const said = error instanceof Error ? /\(HTTP (\d{3})\)/.exec(error.message)?.[1] : undefined
   return said ? Number(said) : cause instanceof Error ? statusOf(cause) : undefined
+}
+
+/** The error of ours behind one of the SDK's, if any. */
+export function pegboardCause(error: unknown): PegboardError | undefined {
+  for (let at = error, depth = 0; at instanceof Error && depth < 6; depth++) {
+    if (isPegboardError(at)) return at
+    const { data, cause } = at as { data?: { cause?: unknown }; cause?: unknown }
+    at = cause ?? data?.cause
+  }
+  return undefined
 }
 
 /** `ECONNREFUSED` and the like: messages of network errors carry addresses. */
@@ -21,4 +34,22 @@ export function sessionLost(error: unknown, hasSession: boolean): boolean {
   if (!hasSession) return false
   const status = statusOf(error)
   return status === 404 || (status === 400 && error instanceof Error && /session/i.test(error.message))
+}
+
+const NOISE = /^(at |node:|Node\.js v|\^|npm (warn|notice)|[\s^~{}[\]().,;]*$)/i
+const TROUBLE =
+  /error|fail|cannot|can't|could not|unable|missing|denied|refused|not found|no such|invalid|required|unauthori[sz]ed|forbidden|expired|must |unset|not set/i
+const MAX_WORDS = 200
+
+/**
+ * The line of a server's stderr that says what went wrong: the last that speaks of trouble, else the last of a server
+ * that never said anything else.
+ */
+export function lastWords(stderr: string, spoke: boolean): string | undefined {
+  const lines = plain(stderr)
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => !NOISE.test(line))
+  const line = lines.findLast((one) => TROUBLE.test(one)) ?? (spoke ? undefined : lines.at(-1))
+  return line === undefined || line.length <= MAX_WORDS ? line : `${line.slice(0, MAX_WORDS)}…`
 }

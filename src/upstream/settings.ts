@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import { readOverrides, type ToolOverride, toolOverrideOptions } from '../catalog/options.ts'
-import { PegboardError } from '../core/errors.ts'
+import type { Ask } from '../core/asks.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
+import { assertReachable, publicOnly } from '../policy/net.ts'
 
-/** What a server may ask of the person or model behind a client. */
-export type Ask = 'elicitation' | 'sampling' | 'roots'
+export type { Ask }
 
 export interface StdioTarget {
   readonly kind: 'stdio'
@@ -30,6 +31,16 @@ export interface AuthSettings {
   readonly type: 'oauth' | 'client-credentials' | 'none'
   readonly clientId?: string
   readonly clientSecret?: string
+  /** PEM (PKCS 8) the client signs its own assertions with, instead of a secret. */
+  readonly privateKey?: string
+  /** Of that key; default RS256. */
+  readonly algorithm?: string
+  /** How the client proves itself where a secret could be sent in two ways. */
+  readonly tokenEndpointAuth?: 'client_secret_basic' | 'client_secret_post'
+  /** The authorization server the client belongs to: its secret goes nowhere else. */
+  readonly issuer?: string
+  /** Whether the authorization server may be at a private address or plain http. */
+  readonly allowPrivate: boolean
   /** URL of a client-id metadata document, sent as the client id where the authorization server takes one. */
   readonly clientMetadataUrl?: string
   readonly scopes: readonly string[]
@@ -78,6 +89,23 @@ const authSchema = z.looseObject({
   type: z.enum(['oauth', 'client-credentials', 'none']).optional().describe('How to get tokens; default oauth.'),
   clientId: z.string().optional().describe('Client registered beforehand; default is to register when asked to.'),
   clientSecret: z.string().optional().describe('Its secret; write ${env:NAME}.'),
+  privateKey: z
+    .string()
+    .optional()
+    .describe('PEM key it signs assertions with instead (private_key_jwt); ${env:NAME}.'),
+  algorithm: z
+    .enum(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512'])
+    .optional()
+    .describe('Of that key; default RS256.'),
+  tokenEndpointAuth: z
+    .enum(['client_secret_basic', 'client_secret_post'])
+    .optional()
+    .describe('How the secret is sent; default what the authorization server takes.'),
+  issuer: z.url().optional().describe('Authorization server the client belongs to; its secret is sent to no other.'),
+  allowPrivate: z
+    .boolean()
+    .optional()
+    .describe('The authorization server may be private or plain http. Default false.'),
   clientMetadataUrl: z.url().optional().describe('Client-id metadata document to present instead of registering.'),
   scopes: z
     .union([z.string(), names])
@@ -192,8 +220,12 @@ export function parseServer(
     warnings.push(`${where}.${key} means nothing to Pegboard${known ? `; did you mean "${known}"?` : '.'}`)
   }
   const summary = entry.summary ?? entry.description
+  const target = targetOf(where, entry, warnings)
+  const allowPrivate = entry.allowPrivate ?? entry.allow_private ?? true
+  if (target.kind !== 'stdio' && !allowPrivate) assertPublic(where, target.url)
+  if (entry.auth !== undefined) assertClient(`${where}.auth`, entry.auth)
   const settings: ServerSettings = {
-    target: targetOf(where, entry, warnings),
+    target,
     enabled: entry.enabled !== false && entry.disabled !== true,
     prefix: entry.prefix ?? id,
     allow: [
@@ -217,7 +249,7 @@ export function parseServer(
     maxQueued: entry.maxQueued ?? 256,
     // Another client's `trust: true` is about its own prompts.
     trust: typeof entry.trust === 'string' ? entry.trust : 'first-use',
-    allowPrivate: entry.allowPrivate ?? entry.allow_private ?? true,
+    allowPrivate,
     tools: entry.tools === undefined || Array.isArray(entry.tools) ? {} : readOverrides(entry.tools),
     ...(entry.auth === undefined ? {} : { auth: authOf(entry.auth) }),
     ...(entry.timeoutMs === undefined ? {} : { timeoutMs: entry.timeoutMs }),
@@ -226,12 +258,43 @@ export function parseServer(
   return { settings, warnings }
 }
 
+/** What the look of an address gives away; where its name leads is checked when connecting. */
+function assertPublic(where: string, url: string): void {
+  try {
+    assertReachable(new URL(url), publicOnly(`${where}.allowPrivate`))
+  } catch (error) {
+    throw new PegboardError('E_CONFIG_INVALID', `${where}.url: ${messageOf(error)}`, {
+      hint: `${where}.allowPrivate is false, so only https and public addresses are taken.`,
+      cause: error,
+    })
+  }
+}
+
+function assertClient(where: string, auth: NonNullable<Entry['auth']>): void {
+  const { type, clientId, clientSecret, privateKey } = auth
+  if (type === 'client-credentials' && (clientId === undefined || (clientSecret ?? privateKey) === undefined))
+    throw new PegboardError(
+      'E_CONFIG_INVALID',
+      `${where}: client-credentials needs "clientId" and "clientSecret" or "privateKey".`,
+    )
+  if (type === 'client-credentials' && auth.perPrincipal)
+    throw new PegboardError('E_CONFIG_INVALID', `${where}: client-credentials has no principals to tell apart.`)
+  if (clientId === undefined && (clientSecret ?? privateKey) !== undefined)
+    throw new PegboardError('E_CONFIG_INVALID', `${where}: a secret or key needs its "clientId".`)
+}
+
 function authOf(auth: NonNullable<Entry['auth']>): AuthSettings {
   const { type, clientId, clientSecret, clientMetadataUrl, scopes, redirectPort, perPrincipal } = auth
+  const { privateKey, algorithm, tokenEndpointAuth, issuer, allowPrivate } = auth
   return {
     type: type ?? 'oauth',
     scopes: scopes ?? [],
     perPrincipal: perPrincipal ?? false,
+    allowPrivate: allowPrivate ?? false,
+    ...(privateKey === undefined ? {} : { privateKey }),
+    ...(algorithm === undefined ? {} : { algorithm }),
+    ...(tokenEndpointAuth === undefined ? {} : { tokenEndpointAuth }),
+    ...(issuer === undefined ? {} : { issuer }),
     ...(clientId === undefined ? {} : { clientId }),
     ...(clientSecret === undefined ? {} : { clientSecret }),
     ...(clientMetadataUrl === undefined ? {} : { clientMetadataUrl }),

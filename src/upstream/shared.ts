@@ -2,7 +2,10 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { ManifestStore } from './manifest.ts'
+import type { TokenStore } from './oauth/store.ts'
 import type { Environment } from './spawn.ts'
+import type { Turns } from './turns.ts'
+import type { Watchdog } from './watchdog.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -21,10 +24,16 @@ export interface UpstreamShared {
   readonly platform: string
   readonly clientInfo: { readonly name: string; readonly version: string }
   readonly manifests: ManifestStore | undefined
+  /** Logins at remote servers; opened when the first of them is connected. Absent: none are used. */
+  readonly tokens?: (() => Promise<TokenStore>) | undefined
   readonly hooks: UpstreamHooks
   readonly callTimeoutMs: number
   readonly connectTimeoutMs: number
   readonly maxFrameBytes: number | undefined
   /** Ends every live child at once; for the last moment of this process. */
   readonly reapers: Set<() => void>
+  /** Ends children that this process cannot end any more. */
+  readonly watchdog: Watchdog
+  /** Servers never seen before are looked at a few at a time. */
+  readonly turns: Turns
 }

@@ -8,8 +8,10 @@ import type { Message } from '../core/jsonrpc.ts'
 import { rawResult } from '../core/raw.ts'
 import { scanAnswer } from '../core/scan.ts'
 import { isRecord } from './envelope.ts'
+import { lastWords } from './reasons.ts'
 import type { StdioTarget } from './settings.ts'
 import { childEnvironment, type Environment, killTree, parseEnvFile, spawnPlan } from './spawn.ts'
+import type { Watchdog } from './watchdog.ts'
 import type { Wire, WireEvents } from './wire.ts'
 
 export interface StdioOptions {
@@ -21,6 +23,8 @@ export interface StdioOptions {
   readonly maxFrameBytes?: number | undefined
   /** Holds a function for every child alive: for the last moment of this process. */
   readonly reapers: Set<() => void>
+  /** Ends the child when this process is gone without having done it. */
+  readonly watchdog: Watchdog
 }
 
 const MAX_FRAME = 16 * 1024 * 1024
@@ -40,6 +44,7 @@ export function createStdioWire(options: StdioOptions): Wire {
   let outgoing = ''
   let noise = 0
   let noted = false
+  let spoke = false
   let gone = false
   let exited: Promise<void> = Promise.resolve()
 
@@ -53,6 +58,7 @@ export function createStdioWire(options: StdioOptions): Wire {
     outgoing = ''
     reap()
     options.reapers.delete(reap)
+    if (child?.pid !== undefined) options.watchdog.release(child.pid)
     child?.stdin.destroy()
     child?.stdout.destroy()
     child?.stderr.destroy()
@@ -65,6 +71,7 @@ export function createStdioWire(options: StdioOptions): Wire {
         if (gone) return
         if (isMessage(one)) {
           noise = 0
+          spoke = true
           events?.message(one)
           continue
         }
@@ -93,6 +100,7 @@ export function createStdioWire(options: StdioOptions): Wire {
       const fromFile = target.envFile === undefined ? {} : parseEnvFile(await readFile(target.envFile, 'utf8'))
       const env = childEnvironment(options.environment, { ...fromFile, ...target.env }, platform)
       const plan = spawnPlan(target.command, target.args, env, platform)
+      options.watchdog.wake()
       child = spawn(plan.file, [...plan.args], {
         ...plan.options,
         env,
@@ -100,12 +108,16 @@ export function createStdioWire(options: StdioOptions): Wire {
         ...(target.cwd === undefined ? {} : { cwd: target.cwd }),
       }) as Child
       const started = child
+      if (started.pid !== undefined) options.watchdog.guard(started.pid)
       options.reapers.add(reap)
       exited = new Promise((resolve) => {
         started.once('exit', (code, signal) => {
           resolve()
           // What it wrote last may still be in the pipe; a grandchild may hold the pipe open for ever.
-          const end = (): void => lost(signal ? `it was ended by ${signal}` : `it exited with code ${code}`)
+          const end = (): void => {
+            const words = lastWords(stderr, spoke)
+            lost(`${signal ? `it was ended by ${signal}` : `it exited with code ${code}`}${words ? `: ${words}` : ''}`)
+          }
           started.stdout.once('close', end)
           setTimeout(end, 200).unref()
         })

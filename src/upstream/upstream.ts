@@ -1,22 +1,26 @@
-import type { OwnerState } from '../catalog/catalog.ts'
+import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
 import type { CallContext } from '../core/context.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Relay } from '../core/tool.ts'
 import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
+import { createCredentials } from './credentials.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints } from './endpoints.ts'
+import { createIdle } from './idle.ts'
 import { SESSION_LOST } from './lane.ts'
 import { createLink } from './link.ts'
 import { emptyListing, type Listing, type ListKind, readListing } from './listing.ts'
 import { decodeManifest, type EraVerdict, encodeManifest, type Manifest, manifestKey } from './manifest.ts'
 import { mirroredArguments, mirrorHeaders } from './mirror.ts'
-import { createPublisher } from './publish.ts'
+import { createPublisher, type PublisherOptions } from './publish.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
 
 type Json = Readonly<Record<string, unknown>>
+
+type Standing = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>
 
 export interface UpstreamStatus {
   readonly id: string
@@ -29,16 +33,28 @@ export interface UpstreamStatus {
   readonly era?: 'legacy' | 'modern'
   /** What the server said its version is, now or when last seen. */
   readonly version?: string
-  /** Until it is tried again by itself. */
-  readonly nextAttemptMs?: number
+  readonly start: ServerSettings['start']
+  /** Its first answer, or the next, is on its way; `false` for a lazy server that waits to be called. */
+  readonly pending: boolean
+  /** Milliseconds since the epoch, while an attempt is planned. */
+  readonly nextAttemptAt?: number
+  /** How long it took to start last time, in milliseconds. */
+  readonly startMs?: number
 }
 
-/** One MCP server as an owner in the catalogue. Connects by itself and never gives up. */
+/** One MCP server as an owner in the catalogue. Never gives up. */
 export interface Upstream {
-  /** Lists what is known from before at once; connects after `delayMs`, or when first called. */
+  /**
+   * Lists what is known from before at once. Lazy servers that are known wait to be called, unknown ones are looked at
+   * once; the others connect after `delayMs` and stay.
+   */
   start(delayMs: { readonly cold: number; readonly known: number }): void
-  /** Reads all its lists again, connecting first if need be. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
+  /** Reads all its lists again, connecting first if need be. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN */
   refresh(): Promise<void>
+  /** Finds out whether a connection still is one, as after this machine slept. */
+  recheck(): Promise<void>
+  /** Takes over settings that do not concern the process or address, which keeps running. */
+  apply(settings: ServerSettings): void
   status(): UpstreamStatus
   /** Settings of its tools that have no effect. */
   problems(): readonly string[]
@@ -54,89 +70,127 @@ const ALL: ReadonlySet<ListKind> = new Set<ListKind>(['tools', 'resources', 'pro
 /** A change is read at once; from the fifth within ten seconds on, only every two seconds. */
 const REFRESH = { soonMs: 50, calm: 5, withinMs: 10_000, stormMs: 2_000 }
 
-export function createUpstream(id: string, module: string, settings: ServerSettings, shared: UpstreamShared): Upstream {
+/** Time for an idle server to end by itself. */
+const REST_MS = 2_000
+
+export function createUpstream(id: string, module: string, given: ServerSettings, shared: UpstreamShared): Upstream {
   const { catalog, clock, hooks, manifests } = shared
   const log = shared.log.scoped(module)
-  const timeoutMs = settings.timeoutMs ?? shared.callTimeoutMs
+  let settings = given
+  const timeoutMs = (): number => settings.timeoutMs ?? shared.callTimeoutMs
   const key = manifestKey(settings)
   const warn = (message: string): void => log.warn(message)
 
   let state: OwnerState = 'configured'
   let reason: string | undefined
   let version: string | undefined
+  let startMs: number | undefined
+  let told = ''
   let listing: Listing = emptyListing
   const dirty = new Set<ListKind>()
   let refreshing = false
   let refreshes: number[] = []
   let cancelRefresh: (() => void) | undefined
+  let cancelLook: (() => void) | undefined
 
+  const credentials = createCredentials(id, settings, shared, log, () => {
+    if (link.live) become('ready')
+    else if (state === 'failing') link.later(0)
+  })
   const link = createLink({
+    credentials,
     id,
     settings,
     shared,
     log,
-    async opened(connection) {
+    async opened(connection, beganAt) {
       dirty.clear()
-      show(await readListing(connection, ALL, emptyListing, warn), connection)
+      const read = await readListing(connection, ALL, emptyListing, warn)
+      startMs = clock.now() - beganAt
+      show(read, connection)
+      idle.begin()
       endpoints.restore(connection)
       if (dirty.size > 0) refreshSoon()
       log.info('connected', { transport: connection.transport, era: connection.era, tools: publisher.tools })
     },
-    changed: become,
+    keeps: () => settings.start !== 'lazy' || endpoints.subscribed,
+    changed(next, why) {
+      idle.end()
+      become(next, why)
+    },
     notification: onNotification,
   })
   const endpoints = createEndpoints({
-    timeoutMs,
+    get timeoutMs() {
+      return timeoutMs()
+    },
     log,
-    ready: (signal) => link.ready(signal),
+    ready: (signal) => used(() => link.ready(signal)),
     request: (method, params, relay, signal) =>
-      request(method, { ...params, ...retryOf(relay) }, { timeoutMs, relay, signal }),
+      request(method, { ...params, ...retryOf(relay) }, { timeoutMs: timeoutMs(), relay, signal }),
     promptNamed: (exposed) => publisher.promptNamed(exposed),
   })
-  const publisher = createPublisher({
-    id,
-    module,
-    settings,
-    catalog,
-    endpoints,
-    log,
-    capacity: {
-      maxConcurrent: settings.maxConcurrent,
-      maxQueued: settings.maxQueued,
-      setting: `mcpServers.${id}.maxQueued`,
+  const idle = createIdle(clock, {
+    limitMs: () => (settings.start === 'lazy' ? settings.idleStopMs : 0),
+    busy: () => endpoints.subscribed || refreshing,
+    idle() {
+      log.info('stopped, because nobody uses it')
+      link.rest(REST_MS)
     },
-    available,
-    call,
   })
+  let publisher = createPublisher(forPublisher())
 
-  function become(next: OwnerState, why?: string): void {
-    if (state === next && reason === why) return
-    state = next
-    reason = why
-    catalog.describe(module, { state, ...(why === undefined ? {} : { reason: why }) })
+  function forPublisher(): PublisherOptions {
+    const { maxConcurrent, maxQueued } = settings
+    const capacity = { maxConcurrent, maxQueued, setting: `mcpServers.${id}.maxQueued` }
+    return { id, module, settings, catalog, endpoints, log, capacity, available, call }
   }
 
+  function become(next: OwnerState, why?: string): void {
+    state = next
+    reason = why
+    const now = standing()
+    const text = JSON.stringify(now)
+    if (text === told) return
+    told = text
+    catalog.describe(module, now)
+  }
+
+  /** What the catalogue says of it beside its tools. */
+  function standing(): Standing {
+    const { nextAttemptAt } = link
+    const waits = state === 'known' || state === 'connecting'
+    return {
+      state,
+      ...(reason === undefined ? {} : { reason }),
+      ...(reason === undefined || nextAttemptAt === undefined ? {} : { nextAttemptAt }),
+      ...(waits && startMs !== undefined ? { startsInMs: startMs } : {}),
+    }
+  }
+
+  // Tools of a failing server stay: lists that come and go cost clients their caches, and a call tells the reason.
   function available(): true | string {
-    if (state === 'stopped') return `${id} is stopped`
-    return state === 'failing' ? `${id} is reconnecting (attempt ${link.attempt})` : true
+    return state === 'stopped' ? `${id} is stopped` : true
   }
 
   // --- lists --------------------------------------------------------------------------------------------------------
 
   function show(next: Listing, connection: Connection): void {
     listing = next
-    const changed = state !== 'ready' || reason !== undefined
     state = 'ready'
     reason = undefined
     version = connection.server?.version
-    if (!publisher.publish(next, { state }) && changed) catalog.describe(module, { state })
+    const now = standing()
+    const text = JSON.stringify(now)
+    if (!publisher.publish(next, now) && text !== told) catalog.describe(module, now)
+    told = text
     manifests?.set(
       key,
       encodeManifest({
         verdict: link.verdict as EraVerdict,
         capabilities: connection.capabilities,
         ...(connection.server ? { server: connection.server } : {}),
-        ...(link.startMs === undefined ? {} : { startMs: link.startMs }),
+        ...(startMs === undefined ? {} : { startMs }),
         ...next,
       }),
     )
@@ -192,25 +246,49 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
 
   // --- requests -----------------------------------------------------------------------------------------------------
 
-  async function request(method: string, params: Json, options: RequestOptions): Promise<Json> {
-    const connection = link.live ?? (await link.ready(options.signal))
+  async function used<T>(work: () => Promise<T>): Promise<T> {
+    idle.enter()
     try {
-      return await connection.request(method, params, options)
-    } catch (error) {
-      if (!isPegboardError(error) || error.cause !== SESSION_LOST) throw error
-      // The server never saw the request, so it may be made again whatever it does.
-      link.lost(connection, 'it forgot the session')
-      return await (await link.ready(options.signal)).request(method, params, options)
+      return await work()
+    } finally {
+      idle.leave()
+    }
+  }
+
+  async function request(method: string, params: Json, options: RequestOptions): Promise<Json> {
+    idle.enter()
+    try {
+      const connection = link.live ?? (await link.ready(options.signal))
+      try {
+        const result = await connection.request(method, params, options)
+        link.worked()
+        if (state === 'failing') become('ready')
+        return result
+      } catch (error) {
+        const why = loginWanted(error)
+        if (why !== undefined) become('failing', why)
+        if (!isPegboardError(error) || error.code !== 'E_UPSTREAM_UNAVAILABLE') throw error
+        if (error.cause !== SESSION_LOST) {
+          // Whether it ran is not known, so it is never sent again; a child's end is told by the child.
+          if (error.retryable && connection.transport !== 'stdio') link.troubled(connection, error)
+          throw error
+        }
+        // The server never saw the request, so it may be made again whatever it does.
+        link.lost(connection, 'it forgot the session')
+        return await (await link.ready(options.signal)).request(method, params, options)
+      }
+    } finally {
+      idle.leave()
     }
   }
 
   async function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
-    const connection = link.live ?? (await link.ready(ctx.signal))
+    const connection = link.live ?? (await used(() => link.ready(ctx.signal)))
     const result = await request(
       'tools/call',
-      { name: record.name, arguments: input, ...retryOf(relay) },
+      { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) },
       {
-        timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs,
+        timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs(),
         signal: ctx.signal,
         relay,
         // A server told that nobody listens need not count.
@@ -224,6 +302,7 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
     if (result['content'] !== undefined && !Array.isArray(result['content']))
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that is not a list.`)
+    endpoints.remember(result)
     return { kind: 'mcp', result }
   }
 
@@ -231,11 +310,17 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
     start(delayMs) {
       const known = recall()
       link.verdict = known?.verdict
+      startMs = typeof known?.startMs === 'number' ? known.startMs : undefined
       listing = known ?? emptyListing
       version = known?.server?.version
       state = known ? 'known' : 'configured'
-      publisher.publish(listing, { state })
-      link.later(known ? delayMs.known : delayMs.cold)
+      publisher.publish(listing, standing())
+      if (settings.start === 'eager') link.later(0)
+      else if (settings.start === 'background') link.later(known ? delayMs.known : delayMs.cold)
+      else if (!known)
+        cancelLook = clock.after(delayMs.cold, () =>
+          shared.turns.take(link.connect, () => state !== 'configured' || link.nextAttemptAt !== undefined),
+        )
     },
     async refresh() {
       const had = link.live
@@ -245,24 +330,52 @@ export function createUpstream(id: string, module: string, settings: ServerSetti
       for (const kind of ALL) dirty.add(kind)
       await refreshDirty()
     },
+    async recheck() {
+      const connection = link.live
+      if (!connection || refreshing) return
+      for (const kind of ALL) dirty.add(kind)
+      await refreshDirty().catch((error: unknown) => {
+        log.debug('checked after a pause', { error: messageOf(error) })
+        link.lost(connection, 'it did not answer after a pause')
+      })
+    },
+    apply(next) {
+      settings = next
+      publisher = createPublisher(forPublisher())
+      publisher.publish(listing, standing())
+      idle.end()
+      if (state === 'ready') idle.begin()
+      else if (settings.start !== 'lazy' && state === 'known') link.later(0)
+    },
     status: () => ({
       id,
       module,
-      state,
+      ...standing(),
       tools: publisher.tools,
-      transport: link.live?.transport ?? settings.target.kind,
-      ...(reason === undefined ? {} : { reason }),
+      transport: link.live?.transport ?? link.verdict?.transport ?? settings.target.kind,
       ...(link.verdict ? { era: link.verdict.era } : {}),
       ...(version === undefined ? {} : { version }),
-      ...(state === 'failing' && link.nextAttemptMs !== undefined ? { nextAttemptMs: link.nextAttemptMs } : {}),
+      start: settings.start,
+      pending:
+        state === 'configured' || state === 'connecting' || (state === 'known' && link.nextAttemptAt !== undefined),
+      ...(startMs === undefined ? {} : { startMs }),
     }),
     problems: () => publisher.problems(),
     async stop(graceMs) {
+      cancelLook?.()
       cancelRefresh?.()
+      idle.end()
       become('stopped')
+      credentials.close()
       await link.stop(graceMs)
     },
   }
+}
+
+/** The server let us in before, and does not any more. A scope that is missing for one call says nothing of the others. */
+function loginWanted(error: unknown): string | undefined {
+  if (!isPegboardError(error) || error.code !== 'E_AUTH_REQUIRED') return undefined
+  return isPegboardError(error.cause) && error.cause.data === undefined ? error.cause.message : undefined
 }
 
 const retryOf = ({ inputResponses, requestState }: Relay): Json => ({

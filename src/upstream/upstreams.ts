@@ -4,10 +4,13 @@ import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { createNames } from './adapt.ts'
 import type { ManifestStore } from './manifest.ts'
+import type { TokenStore } from './oauth/store.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamHooks, UpstreamShared } from './shared.ts'
 import type { Environment } from './spawn.ts'
+import { createTurns } from './turns.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
+import { createWatchdog } from './watchdog.ts'
 
 export interface UpstreamsOptions {
   readonly catalog: Catalog
@@ -20,6 +23,8 @@ export interface UpstreamsOptions {
   readonly clientInfo: { readonly name: string; readonly version: string }
   readonly clock?: Clock
   readonly manifests?: ManifestStore
+  /** Opens the logins of this installation; without it no server is logged in to. */
+  readonly tokens?: () => Promise<TokenStore>
   readonly hooks?: UpstreamHooks
   /** Longest call for servers that set none; default 600,000. Callers' signals end most earlier. */
   readonly callTimeoutMs?: number
@@ -44,34 +49,69 @@ export interface Upstreams {
   status(): readonly UpstreamStatus[]
   /** Settings of tools that have no effect, as sentences for the operator. */
   problems(): readonly string[]
-  /** Reads the lists of one server, or all, again. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE */
+  /** Reads the lists of one server, starting it if need be, or of all that run. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE */
   refresh(id?: string): Promise<void>
-  /** Makes the servers these: starts new ones, stops those gone, restarts those that changed, leaves the rest alone. */
+  /**
+   * A tool of this name is not known. Reads the lists of all that run once more, at most once a minute, and of a server
+   * at rest that the name begins with. Answers whether it is worth looking again.
+   */
+  missed(name: string): Promise<boolean>
+  /**
+   * Makes the servers these: starts new ones, stops those gone, restarts those with another target, login or
+   * permission to ask; the others keep running and take their settings over.
+   */
   configure(servers: Readonly<Record<string, ServerSettings>>): void
+}
+
+/** Servers never seen before are started this many at a time, and one that is slow gives way after a while. */
+const LOOKS_AT_ONCE = 4
+const LOOK_TURN_MS = 3_000
+/** A timer this late means that the machine slept, or that we did. */
+const BEAT_MS = 30_000
+const LATE_MS = 15_000
+/** An unknown name makes us look for new tools this seldom, and its call wait this long. */
+const MISS_EVERY_MS = 60_000
+const MISS_WAIT_MS = 8_000
+interface Running {
+  readonly upstream: Upstream
+  readonly module: string
+  /** What another process or address is needed for. */
+  readonly reach: string
+  readonly text: string
 }
 
 const STOP_MS = 3_000
 const GRACE_MS = 700
 
 export function createUpstreams(options: UpstreamsOptions): Upstreams {
+  const clock = options.clock ?? systemClock
+  const platform = options.platform ?? process.platform
+  const { environment } = options
+  const watchdog = createWatchdog({ platform, environment, warn: (message) => options.log.warn(message) })
   const shared: UpstreamShared = {
     catalog: options.catalog,
     log: options.log,
-    clock: options.clock ?? systemClock,
-    environment: options.environment,
-    platform: options.platform ?? process.platform,
+    clock,
+    environment,
+    platform,
     clientInfo: options.clientInfo,
     manifests: options.manifests,
+    tokens: once(options.tokens),
     hooks: options.hooks ?? {},
     callTimeoutMs: options.callTimeoutMs ?? 600_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
     maxFrameBytes: options.maxFrameBytes,
     reapers: new Set(),
+    watchdog,
+    turns: createTurns(clock, LOOKS_AT_ONCE, LOOK_TURN_MS),
   }
   const delays = { cold: 0, known: 1_000, ...options.delayMs }
   let configured = options.servers
-  let running = new Map<string, { readonly upstream: Upstream; readonly text: string; readonly module: string }>()
+  let running = new Map<string, Running>()
   const leaving = new Set<Promise<void>>()
+  let cancelBeat = (): void => undefined
+  let looking: Promise<void> | undefined
+  let lookedAt = Number.NEGATIVE_INFINITY
   let started = false
 
   // The last chance to take children along, whatever ends this process but SIGKILL.
@@ -92,9 +132,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       if (!settings.enabled) continue
       const module = modules.get(id) as string
       const text = JSON.stringify(settings)
+      const reach = reachOf(settings)
       const before = running.get(id)
-      if (before && before.text === text && before.module === module) next.set(id, before)
-      else next.set(id, { upstream: createUpstream(id, module, settings, shared), text, module })
+      const stays = before && before.reach === reach && before.module === module ? before.upstream : undefined
+      next.set(id, { upstream: stays ?? createUpstream(id, module, settings, shared), module, reach, text })
+      if (stays && before?.text !== text) stays.apply(settings)
     }
     const added = [...next].filter(([id, { upstream }]) => running.get(id)?.upstream !== upstream)
     for (const [id, { upstream, module }] of running) {
@@ -106,16 +148,36 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     for (const [, { upstream }] of added) upstream.start(delays)
   }
 
+  function beat(): void {
+    const due = clock.now() + BEAT_MS
+    cancelBeat = clock.after(BEAT_MS, () => {
+      if (clock.now() - due > LATE_MS) for (const { upstream } of running.values()) void upstream.recheck()
+      beat()
+    })
+  }
+
+  /** Servers worth asking for a tool nobody knows: those that run, and the one that is named though it does not. */
+  async function lookFor(name: string): Promise<void> {
+    const asked = [...running].filter(([id, { upstream, module }]) => {
+      const { state } = upstream.status()
+      return state === 'ready' || (state === 'known' && isNamed(name, [id, module, configured[id]?.prefix ?? id]))
+    })
+    const refreshed = Promise.allSettled(asked.map(([, { upstream }]) => upstream.refresh()))
+    await Promise.race([refreshed, new Promise<void>((resolve) => clock.after(MISS_WAIT_MS, resolve))])
+  }
+
   return {
     start() {
       if (started) return
       started = true
       process.on('exit', reap)
+      beat()
       run()
     },
     async stop() {
       if (!started) return
       started = false
+      cancelBeat()
       for (const { upstream } of running.values()) void retire(upstream)
       running = new Map()
       await Promise.race([
@@ -123,12 +185,13 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
         new Promise((resolve) => setTimeout(resolve, STOP_MS).unref()),
       ])
       reap()
+      watchdog.stop()
       process.off('exit', reap)
     },
     status: () => {
       const modules = moduleIds(Object.keys(configured))
       return Object.entries(configured).map(
-        ([id, { target }]) =>
+        ([id, { target, start }]) =>
           running.get(id)?.upstream.status() ?? {
             id,
             module: modules.get(id) as string,
@@ -136,18 +199,35 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
             reason: configured[id]?.enabled === false ? 'disabled' : 'not started',
             tools: 0,
             transport: target.kind,
+            start,
+            pending: false,
           },
       )
     },
     problems: () => [...running.values()].flatMap(({ upstream }) => upstream.problems()),
     async refresh(id) {
       if (id === undefined) {
-        await Promise.all([...running.values()].map(({ upstream }) => upstream.refresh()))
+        const live = [...running.values()].filter(({ upstream }) => upstream.status().state === 'ready')
+        await Promise.all(live.map(({ upstream }) => upstream.refresh()))
         return
       }
       const one = running.get(id)
       if (!one) throw new PegboardError('E_NOT_FOUND', `There is no running server "${id}".`)
       await one.upstream.refresh()
+    },
+    async missed(name) {
+      // Whoever comes while we look waits for the same look.
+      if (looking) {
+        await looking
+        return true
+      }
+      if (running.size === 0 || clock.now() - lookedAt < MISS_EVERY_MS) return false
+      lookedAt = clock.now()
+      looking = lookFor(name).finally(() => {
+        looking = undefined
+      })
+      await looking
+      return true
     },
     configure(servers) {
       configured = servers
@@ -155,6 +235,17 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     },
   }
 }
+
+/** Everything that a running process or an open session depends on. Attribution is fixed when a connection is made. */
+const reachOf = ({ target, auth, allowPrivate, relay, prefix }: ServerSettings): string =>
+  JSON.stringify([target, auth, allowPrivate, relay, prefix === ''])
+
+const isNamed = (name: string, names: readonly string[]): boolean => {
+  const wanted = name.toLowerCase()
+  return names.some((one) => one !== '' && new RegExp(`^${escaped(one.toLowerCase())}[^a-z0-9]`).test(wanted))
+}
+
+const escaped = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 /** Catalogue owners for server ids: `GitHub (work)` → `mcp_github_work`. The same keys in the same order give the same. */
 export function moduleIds(ids: readonly string[]): ReadonlyMap<string, string> {
@@ -167,5 +258,20 @@ export function moduleIds(ids: readonly string[]): ReadonlyMap<string, string> {
         .replaceAll(/^_+|_+$/g, '')
       return [id, distinct(`mcp_${slug || 'server'}`.slice(0, 60))]
     }),
+  )
+}
+
+/** The same promise for everyone who asks; one that failed is made again. */
+function once<T>(open: (() => Promise<T>) | undefined): (() => Promise<T>) | undefined {
+  let opened: Promise<T> | undefined
+  return (
+    open &&
+    (() => {
+      opened ??= open().catch((error: unknown) => {
+        opened = undefined
+        throw error
+      })
+      return opened
+    })
   )
 }

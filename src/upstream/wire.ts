@@ -22,6 +22,8 @@ export interface Wire {
   /** One underlying request a message: cancelling is ending it. */
   readonly streamPerRequest: boolean
   readonly sessionId?: string | undefined
+  /** What the last refusal (HTTP 429 or 503) asked us to wait, in milliseconds. */
+  readonly retryAfterMs?: number | undefined
   /** Opens the channel. Called once, after `events` are wired. */
   open(events: WireEvents): Promise<void>
   /** Answers nothing where sending cannot fail by itself; failures of the channel come as `closed`. */

@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import { tokensOf } from './listing.ts'
-import type { View, ViewTool } from './view.ts'
+import type { View } from './view.ts'
 
 export const exposureOptions = z.strictObject({
   mode: z
@@ -51,22 +50,20 @@ export const UNSEEN_TOOLS = 20
 export function decideExposure(view: View, settings: ExposureSettings): Exposure {
   const budgetTokens = Math.floor(settings.contextWindow * settings.share)
   const unseen = view.owners.filter(
-    (owner) => owner.origin === 'upstream' && owner.tools.length === 0 && isUnseen(owner.state),
+    (owner) =>
+      owner.origin === 'upstream' && isUnseen(owner.state) && (owner.outline?.count ?? owner.tools.length) === 0,
   ).length
-  const tools = view.tools.length + unseen * UNSEEN_TOOLS
-  const tokens = estimate(view.tools, settings) + unseen * UNSEEN_TOOLS * settings.tokensPerTool
+  const tools = view.size + unseen * UNSEEN_TOOLS
+  const tokens =
+    (settings.estimator === 'flat' ? view.size * settings.tokensPerTool : view.tokens()) +
+    unseen * UNSEEN_TOOLS * settings.tokensPerTool
   const fits = tokens <= budgetTokens
   const mode: Mode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode
   const cold =
     unseen > 0 ? ` and ${unseen} server${unseen > 1 ? 's' : ''} never seen, counted as ${UNSEEN_TOOLS} tools each` : ''
-  const sum = `${view.tools.length} tools${cold}, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
+  const sum = `${view.size} tools${cold}, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
   const why = settings.mode === 'auto' ? sum : `exposure.mode is "${settings.mode}"; ${sum}`
   return { mode, why, tools, tokens, budgetTokens, estimator: settings.estimator }
 }
 
 const isUnseen = (state: string): boolean => state === 'configured' || state === 'connecting' || state === 'failing'
-
-function estimate(tools: readonly ViewTool[], settings: ExposureSettings): number {
-  if (settings.estimator === 'flat') return tools.length * settings.tokensPerTool
-  return tools.reduce((sum, entry) => sum + tokensOf(entry), 0)
-}

@@ -1,11 +1,13 @@
-import type { Catalog, Owner, Snapshot } from '../catalog/catalog.ts'
+import type { Catalog, Outline, Owner, Snapshot } from '../catalog/catalog.ts'
 import { replacedBy } from '../catalog/replaced.ts'
 import type { Caller } from '../core/context.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { once } from '../core/once.ts'
 import type { Schema } from '../core/schema.ts'
-import type { Tool } from '../core/tool.ts'
+import type { NameOf, Tool } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
+import { tokensOf } from './listing.ts'
 import type { SchemaStyle } from './portable.ts'
 import { createResolver, type Resolution } from './resolve.ts'
 import { type Hidden, see } from './visible.ts'
@@ -33,6 +35,10 @@ export interface View {
   /** Accepts `weather.forecast`, `weather__forecast`, `weather:forecast`, aliases and near spellings. */
   resolve(name: string): Resolution
   count(owner: string): number
+  /** How many tools there are. Known without making them. */
+  readonly size: number
+  /** Estimated tokens of listing them all. */
+  tokens(): number
 }
 
 export interface Views {
@@ -97,16 +103,82 @@ const keyOf = (caller: Caller): string =>
     caller.supports,
   ])
 
-function build(
-  snapshot: Snapshot,
+type Warn = (tool: string, message: string) => void
+
+/** Tools as a caller sees them, and those it does not see. */
+interface Seen {
+  readonly tools: readonly ViewTool[]
+  readonly byId: ReadonlyMap<string, ViewTool>
+  readonly hidden: ReadonlyMap<string, Hidden>
+}
+
+function build(snapshot: Snapshot, caller: Caller, policy: Policy, schema: SchemaStyle, warn: Warn): View {
+  const whole = once(() => look(snapshot.tools, caller, policy, schema, warn))
+  const outlined = (owner: Owner): Outline | undefined => (policy.allowsAll(owner.id) ? owner.outline : undefined)
+  // Counting does not take what all tools of an owner have in common: of a server that was never looked into, none is made.
+  const counted = once(() => {
+    const owners = [...snapshot.owners.values()]
+    const rest = owners.filter((owner) => !outlined(owner)).flatMap(({ tools }) => tools)
+    const seen = owners.some(outlined)
+      ? look(rest, caller, policy, schema, warn, (id) => whole().byId.get(id)?.tool.name)
+      : whole()
+    const counts = new Map<string, number>()
+    for (const { tool } of seen.tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
+    let tokens = 0
+    for (const owner of owners) {
+      const outline = outlined(owner)
+      if (outline?.available() !== true || outline.count === 0) continue
+      counts.set(owner.id, outline.count)
+      tokens += outline.tokens
+    }
+    const isDenied = ({ tools }: Owner): boolean =>
+      tools.length > 0 && tools.every(({ id }) => seen.hidden.get(id)?.kind === 'denied')
+    return {
+      counts,
+      tokens: once(() => seen.tools.reduce((sum, entry) => sum + tokensOf(entry), tokens)),
+      size: [...counts.values()].reduce((sum, count) => sum + count, 0),
+      owners: owners.filter(
+        (owner) => counts.has(owner.id) || (hasMore(owner) && (outlined(owner) !== undefined || !isDenied(owner))),
+      ),
+    }
+  })
+  const resolver = once(() => createResolver(whole().tools, whole().hidden, snapshot, counted().owners))
+  return {
+    version: snapshot.version,
+    caller,
+    get tools() {
+      return whole().tools
+    },
+    get byId() {
+      return whole().byId
+    },
+    get hidden() {
+      return whole().hidden
+    },
+    get owners() {
+      return counted().owners
+    },
+    get size() {
+      return counted().size
+    },
+    tokens: () => counted().tokens(),
+    count: (owner) => counted().counts.get(owner) ?? 0,
+    resolve: (name) => resolver()(name),
+  }
+}
+
+/** @param others names of tools that are not among these */
+function look(
+  all: readonly Tool[],
   caller: Caller,
   policy: Policy,
   schema: SchemaStyle,
-  warn: (tool: string, message: string) => void,
-): View {
+  warn: Warn,
+  others: NameOf = () => undefined,
+): Seen {
   const hidden = new Map<string, Hidden>()
   const allowed = new Map<string, Tool>()
-  for (const tool of snapshot.tools) {
+  for (const tool of all) {
     const seen = see(tool, caller, policy)
     if ('tool' in seen) allowed.set(tool.id, seen.tool)
     else {
@@ -114,7 +186,7 @@ function build(
       if (seen.hidden.reason.includes('check failed')) warn(tool.id, seen.hidden.reason)
     }
   }
-  const nameOf = (id: string): string | undefined => allowed.get(id)?.name
+  const nameOf = (id: string): string | undefined => allowed.get(id)?.name ?? others(id)
 
   const tools: ViewTool[] = []
   const byId = new Map<string, ViewTool>()
@@ -133,26 +205,7 @@ function build(
   }
   standAside(tools, byId, hidden)
   tools.sort((a, b) => (a.tool.module < b.tool.module ? -1 : a.tool.module > b.tool.module ? 1 : 0))
-
-  const counts = new Map<string, number>()
-  for (const { tool } of tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
-  const owners = [...snapshot.owners.values()].filter(
-    (owner) => counts.has(owner.id) || (hasMore(owner) && !isDenied(owner, hidden)),
-  )
-  let resolver: ReturnType<typeof createResolver> | undefined
-  return {
-    version: snapshot.version,
-    caller,
-    tools,
-    byId,
-    hidden,
-    owners,
-    count: (owner) => counts.get(owner) ?? 0,
-    resolve(name) {
-      resolver ??= createResolver(tools, hidden, snapshot, owners)
-      return resolver(name)
-    },
-  }
+  return { tools, byId, hidden }
 }
 
 /** Takes out what the operator wants another tool to stand in for, where this caller has that other one. */
@@ -180,10 +233,6 @@ const through: Omit<ViewTool, 'tool' | 'schema'> & ThisType<ViewTool> = {
 
 /** A tool that every caller sees alike. */
 const asItIs = (tool: Tool, schema: SchemaStyle): ViewTool => Object.assign(Object.create(through), { tool, schema })
-
-/** Every tool of it is denied, so its resources and prompts are too. */
-const isDenied = (owner: Owner, hidden: ReadonlyMap<string, Hidden>): boolean =>
-  owner.tools.length > 0 && owner.tools.every((tool) => hidden.get(tool.id)?.kind === 'denied')
 
 const hasMore = (owner: Owner): boolean =>
   owner.resources.length + owner.templates.length + owner.prompts.length > 0 ||

@@ -13,11 +13,10 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { authOf } from './login.mjs'
+import { authOf, logIn } from './login.mjs'
 
 const MODERN = '2026-07-28'
 const READY_MS = 15_000
-const MAX_FAILURES = 2
 
 const url = process.argv[2]
 const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? ''
@@ -38,6 +37,9 @@ async function through(drive) {
     JSON.stringify({ exposure: { mode: 'direct' }, dirs: { state: 'state' }, mcpServers: { x: server } }),
   )
   await chmod(browser, 0o755)
+  // A login opens the address it is given; the suite's server sends the browser straight back.
+  const env = { PATH: process.env.PATH, HOME: folder, BROWSER: browser, PEGBOARD_KEYRING: 'off' }
+  const login = auth?.type === 'oauth' ? () => logIn(cli, config, env) : undefined
   const client = new Client(
     { name: 'conformance', version: '1.0.0' },
     {
@@ -47,16 +49,16 @@ async function through(drive) {
   )
   client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: {} }))
   try {
+    if (login && !(await login())) throw new Error('the login failed')
     const transport = new StdioClientTransport({
       command: process.execPath,
       args: [cli, 'serve', '--stdio', '--config', config],
-      // A login opens the address it is given; the suite's server sends the browser straight back.
-      env: { PATH: process.env.PATH, HOME: folder, BROWSER: browser },
+      env,
       stderr: 'pipe',
     })
-    const ready = untilReady(transport.stderr)
+    const ready = untilReady(transport.stderr, login)
     await Promise.all([client.connect(transport), ready])
-    await drive(client)
+    await drive(client, login)
   } finally {
     await client.close()
     await rm(folder, { recursive: true, force: true })
@@ -64,9 +66,10 @@ async function through(drive) {
 }
 
 /** Pegboard answers before its upstream servers do; its log says when they are there, or cannot be had. */
-function untilReady(stderr) {
+function untilReady(stderr, login) {
   return new Promise((resolve, reject) => {
     let failures = 0
+    let logins = 0
     const timer = setTimeout(() => reject(new Error('the server did not become ready')), READY_MS)
     const settle = (then) => {
       clearTimeout(timer)
@@ -78,16 +81,22 @@ function untilReady(stderr) {
       const { scope, message, retryInMs } = JSON.parse(line)
       if (scope !== 'mcp_x') return
       if (message === 'connected') settle(resolve)
-      if (retryInMs !== undefined && ++failures === MAX_FAILURES) settle(() => reject(new Error(message)))
+      // One login more where the first was not enough; Pegboard notices it by itself.
+      if (login && message?.includes('pegboard auth') && logins++ === 0) return void login().catch(reject)
+      if (retryInMs !== undefined && ++failures === 5) settle(() => reject(new Error(message)))
     })
   })
 }
 
 const tools = async (client) => (await client.listTools(undefined, { cacheMode: 'bypass' })).tools
 
-/** Calls every tool there is without arguments. */
-async function callAll(client) {
-  for (const { name } of await tools(client)) await client.callTool({ name, arguments: {} })
+/** Calls every tool there is without arguments; logs in again, once, where a call says that this is missing. */
+async function callAll(client, login) {
+  for (const { name } of await tools(client)) {
+    const { structuredContent } = await client.callTool({ name, arguments: {} })
+    if (structuredContent?.error?.code !== 'E_AUTH_REQUIRED') continue
+    if (await login?.()) await client.callTool({ name, arguments: {} })
+  }
 }
 
 const drivers = {

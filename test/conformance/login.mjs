@@ -1,3 +1,20 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+
+/**
+ * Runs `pegboard auth x` to its end. The browser it opens is the one of `env`.
+ *
+ * @returns {Promise<boolean>} whether it succeeded
+ */
+export async function logIn(cli, config, env) {
+  const child = spawn(process.execPath, [cli, 'auth', 'x', '--config', config, '--timeout', '10'], {
+    env,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  const [code] = await once(child, 'exit')
+  return code === 0
+}
+
 /**
  * The `auth` setting of a server for what an auth scenario tells its client beforehand.
  *
@@ -10,7 +27,7 @@ export function authOf(scenario, context) {
     ...(context.client_id && { clientId: context.client_id }),
     ...(context.client_secret && { clientSecret: context.client_secret }),
     ...(context.private_key_pem && { privateKey: context.private_key_pem }),
-    ...(context.signing_algorithm && { signingAlgorithm: context.signing_algorithm }),
+    ...(context.signing_algorithm && { algorithm: context.signing_algorithm }),
     ...(scenario === 'auth/basic-cimd' && {
       clientMetadataUrl: 'https://conformance-test.local/client-metadata.json',
     }),

@@ -31,6 +31,8 @@ const BEARER_HOOK = new URL('./bearer-hook.mjs', import.meta.url).href
 const CLIENT = fileURLToPath(new URL('./client.mjs', import.meta.url))
 const EXPECTED_FAILURES = new URL('./expected-failures.json', import.meta.url)
 const DEFAULT_TIMEOUT_MS = 180_000
+/** Client scenarios running at once. */
+const AT_ONCE = 4
 
 /**
  * Runs the scenarios one revision requires and prints one summary line.
@@ -74,40 +76,51 @@ export async function runSuite({ url, requirements, token, timeoutMs = DEFAULT_T
 }
 
 /**
- * Runs the client scenarios of one revision, scored or not, and prints one summary line.
+ * Runs the client scenarios of one revision, scored or not, and prints one summary line. The suite itself would start
+ * them all at once, which is more processes than most machines have cores for.
  *
- * @param {{requirements: string, timeoutMs?: number}} options
+ * @param {{requirements: string}} options
  * @returns {Promise<{revision: string, passed: string[], expected: string[], failed: string[], stale: string[],
- *   exitCode: number, ok: boolean}>} names of scenarios: `expected` failed and are known to, `stale` passed all the same
+ *   ok: boolean}>} names of scenarios: `expected` failed and are known to, `stale` passed all the same
  */
-export async function runClientSuite({ requirements, timeoutMs = DEFAULT_TIMEOUT_MS }) {
+export async function runClientSuite({ requirements }) {
   const folder = await mkdtemp(join(tmpdir(), 'pegboard-conformance-'))
-  const args = ['client', '--command', `node ${CLIENT}`, '--requirements', requirements, '-o', folder]
-  const { output, exitCode } = await runCommand(args, { timeoutMs, folder })
   const known = new Set(JSON.parse(await readFile(EXPECTED_FAILURES, 'utf8')).client)
-  const ran = summaryOf(output)
-  const names = (wanted) => ran.filter(({ passing, name }) => wanted(passing, known.has(name))).map(({ name }) => name)
-  const result = {
-    revision: requirements,
-    passed: names((passing, listed) => passing && !listed),
-    expected: names((passing, listed) => !passing && listed),
-    failed: names((passing, listed) => !passing && !listed),
-    stale: names((passing, listed) => passing && listed),
-    exitCode,
+  const { output: listed } = await runCommand(['list', '--requirements', requirements], { timeoutMs: 30_000, folder })
+  const waiting = clientScenariosOf(listed)
+  const total = waiting.length
+  const result = { revision: requirements, passed: [], expected: [], failed: [], stale: [] }
+  const worker = async () => {
+    for (let scenario = waiting.shift(); scenario !== undefined; scenario = waiting.shift()) {
+      const args = ['client', '--command', `node ${CLIENT}`, '--scenario', scenario]
+      const { output, exitCode } = await runCommand([...args, '--spec-version', requirements, '--force'], {
+        timeoutMs: 60_000,
+        folder,
+      })
+      const fate = known.has(scenario) ? (exitCode === 0 ? 'stale' : 'expected') : exitCode === 0 ? 'passed' : 'failed'
+      result[fate].push(scenario)
+      if (fate === 'failed') await writeFile(join(folder, `${scenario.replaceAll('/', '-')}.txt`), output)
+    }
   }
-  const ok = ran.length > 0 && result.failed.length === 0 && result.stale.length === 0
+  await Promise.all(Array.from({ length: AT_ONCE }, worker))
+  const ok = total > 0 && result.failed.length === 0 && result.stale.length === 0
   print(
-    `conformance ${requirements}, client: ${ok ? 'ok' : 'FAILED'}, scenarios ${result.passed.length}/${ran.length}, ` +
+    `conformance ${requirements}, client: ${ok ? 'ok' : 'FAILED'}, scenarios ${result.passed.length}/${total}, ` +
       `${result.expected.length} known not to pass`,
   )
   for (const name of result.failed) print(`  ${name} failed`)
   for (const name of result.stale) print(`  ${name} passes: take it out of expected-failures.json`)
   if (ok) await rm(folder, { recursive: true, force: true })
-  else {
-    await writeFile(join(folder, 'output.txt'), output)
-    print(`  full report: ${folder}`)
-  }
+  else print(`  full report: ${folder}`)
   return { ...result, ok }
+}
+
+/** The names under `Client scenarios`, and those marked `[client]` among what is run without being scored. */
+function clientScenariosOf(listed) {
+  const [scored = '', unscored = ''] = listed.split(/^Run and reported.*$/m)
+  const required = (scored.split(/^Client scenarios.*$/m)[1] ?? '').matchAll(/^ {2}- (\S+)$/gm)
+  const extra = unscored.matchAll(/^ +- (\S+) \[client\]$/gm)
+  return [...required, ...extra].map(([, name]) => name)
 }
 
 /** Runs one client scenario, with everything the suite has to say about it. Answers its exit code. */

@@ -39,6 +39,9 @@ export function upstreamContract(name: string, contract: UpstreamContract): void
             transport: contract.transport,
             era: contract.era,
             version: expect.any(String),
+            start: 'lazy',
+            pending: false,
+            startMs: expect.any(Number),
           },
         ])
       }))

@@ -11,16 +11,32 @@ const codeOf = (value: unknown): string => {
 }
 
 describe('arguments from outside', () => {
-  it('with a prototype key are refused and pollute nothing', () => {
+  it('with a prototype key are refused and pollute nothing [SCH-04]', () => {
     expect(codeOf(JSON.parse('{"__proto__":{"isAdmin":true}}'))).toBe('E_VALIDATION')
     expect(codeOf({ deep: [{ constructor: 1 }] })).toBe('E_VALIDATION')
     expect(({} as { isAdmin?: boolean }).isAdmin).toBeUndefined()
   })
 
-  it('with an integer that would be rounded are refused, exact strings are not', () => {
+  it('with an integer that would be rounded are refused, exact strings are not [SCH-06]', () => {
     expect(codeOf(JSON.parse('{"n":1234567890123456789}'))).toBe('E_INT_PRECISION')
     expect(codeOf({ n: '1234567890123456789', f: 1.5e300 + 0.5 })).toBe('E_INT_PRECISION')
     expect(codeOf({ n: '1234567890123456789', f: 0.5 })).toBe('accepted')
+  })
+
+  const within = (ms: number, value: unknown): string => {
+    const startedAt = performance.now()
+    const code = codeOf(value)
+    expect(performance.now() - startedAt).toBeLessThan(ms)
+    return code
+  }
+
+  it('nested a hundred thousand deep are refused at once [SCH-08]', () => {
+    expect(within(50, JSON.parse(`${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`))).toBe('E_VALIDATION')
+  })
+
+  it('of a million items, or five megabytes of text, are refused at once', () => {
+    expect(within(200, { list: Array.from({ length: 1_000_000 }, (_, n) => n) })).toBe('E_VALIDATION')
+    expect(within(200, { name: 'x'.repeat(5_000_000) })).toBe('E_VALIDATION')
   })
 
   it('nested without end, or with a million keys, are refused quickly', () => {

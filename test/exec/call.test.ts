@@ -67,6 +67,12 @@ describe('a call', () => {
     expect(error.hint).toBe('Call m.a(path: str, limit?: int).')
   })
 
+  it('with a property the schema has no room for names it, as a result the model can read [SCH-01]', async () => {
+    const { refused } = callsOf([makeTool('m.a', { schema: pathSchema })])
+    const error = await refused('m.a', { path: 'x', extra: { deep: 1 } })
+    expect([error.code, error.message.includes('extra')]).toEqual(['E_VALIDATION', true])
+  })
+
   it('of an unknown name suggests the nearest visible one', async () => {
     const { refused } = callsOf([makeTool('m.alpha')])
     expect((await refused('m.alhpa')).message).toBe("Tool 'm.alhpa' not found. Did you mean 'm.alpha'?")
@@ -187,6 +193,97 @@ describe('a call', () => {
     const outer = makeTool('m.outer', { run: (_input, ctx) => ctx.call('m.inner', {}) })
     const { run } = callsOf([outer, makeTool('m.inner')], {}, { maxConcurrent: 1 })
     expect((await run('m.outer')).kind).toBe('value')
+  })
+
+  it('that hangs takes no place from calls of other servers, however many there are [UPS-02]', async () => {
+    const hanging = { maxConcurrent: 32, maxQueued: 256, setting: 'mcpServers.a.maxQueued' }
+    let open = 0
+    const { calls, run, refused } = callsOf(
+      [
+        makeTool('a.hang', { capacity: hanging, run: () => new Promise(() => void open++) }),
+        makeTool('b.echo', { capacity: { ...hanging, setting: 'mcpServers.b.maxQueued' } }),
+        makeTool('m.own'),
+      ],
+      {},
+      { maxConcurrent: 33, maxQueued: 0 },
+    )
+    const stuck = Array.from({ length: 288 }, () => run('a.hang').catch((error) => error.code))
+    const error = await refused('a.hang')
+    expect([error.code, error.message, error.hint]).toEqual([
+      'E_OVERLOADED',
+      '32 calls are running and 256 wait.',
+      'Try again later, or raise mcpServers.a.maxQueued.',
+    ])
+    for (let n = 0; n < 10; n++)
+      expect([(await run('b.echo')).kind, (await run('m.own')).kind]).toEqual(['value', 'value'])
+    expect(open).toBe(32)
+    calls.stop()
+    expect(new Set(await Promise.all(stuck))).toEqual(new Set(['E_SHUTTING_DOWN']))
+    expect(open).toBe(32)
+  })
+
+  it('of one server waits its turn, and whoever gives up leaves the line', async () => {
+    const order: unknown[] = []
+    const gates: Array<() => void> = []
+    const one = { maxConcurrent: 1, maxQueued: 10, setting: 's' }
+    const tool = makeTool('a.wait', {
+      capacity: one,
+      schema: { type: 'object' },
+      run: async (input) => {
+        order.push((input as { n: number }).n)
+        await new Promise<void>((resolve) => gates.push(resolve))
+        return valueResult('done')
+      },
+    })
+    const { run, refused } = callsOf([tool])
+    const abort = new AbortController()
+    const first = run('a.wait', { n: 1 })
+    const left = refused('a.wait', { n: 2 }, { signal: abort.signal })
+    const third = run('a.wait', { n: 3 })
+    const fourth = run('a.wait', { n: 4 })
+    abort.abort()
+    expect((await left).code).toBe('E_CANCELLED')
+    for (const call of [first, third, fourth]) {
+      gates.shift()?.()
+      await call
+    }
+    expect(order).toEqual([1, 3, 4])
+  })
+
+  it('that takes too long names the setting that decides', async () => {
+    const forever = { run: () => new Promise<never>(() => undefined), timeoutMs: 20 }
+    const { refused } = callsOf(
+      [
+        makeTool('a.own', { ...forever, timeoutSetting: 'mcpServers.a.tools.own.timeoutMs' }),
+        makeTool('m.all', { run: forever.run }),
+      ],
+      {},
+      { timeoutMs: 30 },
+    )
+    expect((await refused('a.own')).hint).toBe('Ask for less, or raise mcpServers.a.tools.own.timeoutMs.')
+    expect((await refused('m.all')).hint).toBe('Ask for less, or raise execution.timeoutMs.')
+  })
+
+  it('has a result of a server refused when it is too long, with its size and the setting', async () => {
+    const text = (length: number) => ({
+      kind: 'mcp' as const,
+      result: { content: [{ type: 'text', text: 'x'.repeat(length) }] },
+    })
+    const { run, refused } = callsOf(
+      [
+        makeTool('a.long', { origin: 'upstream', run: async () => text(3_000) }),
+        makeTool('a.short', { origin: 'upstream', run: async () => text(1_900) }),
+      ],
+      {},
+      { maxResultBytes: 2_000 },
+    )
+    const error = await refused('a.long')
+    expect([error.code, error.message, error.hint]).toEqual([
+      'E_TOO_LARGE',
+      'a.long answered with 3032 bytes; up to 2000 are handed on.',
+      'Ask for a part, or raise execution.maxResultBytes.',
+    ])
+    expect((await run('a.short')).kind).toBe('mcp')
   })
 
   it('after stop is refused', async () => {

@@ -48,7 +48,7 @@ const pasted = (dir: string): string => {
     "context7": { "command": "node", "args": [${at('context7')}, "--api-key", "YOUR_API_KEY"] },
     "notionApi": { "command": "node", "args": [${at('notionApi')}], "env": { "NOTION_TOKEN": "ntn_****" } },
     "mcp-server-chart": { "command": "node", "args": [${at('mcp-server-chart')}], "timeout": 60 },
-    "eslint": { "type": "stdio", "command": "node", "args": [${at('eslint')}] },
+    "eslint": { "type": "stdio", "command": "node", "args": [${at('eslint')}], "cwd": ${JSON.stringify(dir)} },
   },
 }`
 }
@@ -91,7 +91,7 @@ const CALLS: readonly (readonly [string, string, object, string])[] = [
     { thought: 'so', nextThoughtNeeded: false, thoughtNumber: 1, totalThoughts: 1 },
     '"thoughtNumber": 1',
   ],
-  ['eslint', 'eslint__lint-files', { filePaths: ['nothing.js'] }, 'Could not find config file.'],
+  ['eslint', 'eslint__lint-files', { filePaths: ['clean.js'] }, 'Here are the results of running ESLint'],
 ]
 
 interface Served {
@@ -153,6 +153,8 @@ describe.skipIf(missing && !process.env['CI'])('ten servers of other people, out
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'state'))
     writeFileSync(join(dir, 'mcp.config.json'), pasted(dir))
+    writeFileSync(join(dir, 'eslint.config.mjs'), 'export default [{ rules: { "no-var": "error" } }]')
+    writeFileSync(join(dir, 'clean.js'), 'const clean = 1\n')
 
     const first = await serve(dir, 'legacy')
     const asked = performance.now()

@@ -29,7 +29,7 @@ describe('mcp.list_servers', () => {
       servers: [
         {
           id: 'Good one',
-          state: 'ready',
+          state: 'started',
           tools: expect.any(Number),
           transport: 'stdio',
           era: 'legacy',

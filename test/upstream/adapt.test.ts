@@ -63,7 +63,15 @@ describe('hostile definitions', () => {
       expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
     }))
 
-  it('on endless pages are read up to a limit', () =>
+  it('on a page that names itself as the next are read once', () =>
+    withServers({ s: scripted('--same-page') }, async ({ catalog, logged }) => {
+      expect(catalog.snapshot().tools.map(({ id }) => id)).toEqual(['mcp_s.tool_1', 'mcp_s.tool_2'])
+      expect(logged).toContainEqual(
+        expect.objectContaining({ level: 'warn', message: 'tools/list was cut at a page it repeats' }),
+      )
+    }))
+
+  it('on endless pages are read up to a limit [UPS-12]', () =>
     withServers({ s: scripted('--endless-pages') }, async ({ catalog, logged }) => {
       expect(catalog.snapshot().tools).toHaveLength(50)
       expect(logged).toContainEqual(

@@ -8,7 +8,13 @@ const question = { jsonrpc: '2.0', id: 'q', method: 'elicitation/create', params
 /** One call of a client: who asks it something shares `request` with the other calls of its connection. */
 function callOf(request?: Relay['request']): Relay & { readonly heard: string[] } {
   const heard: string[] = []
-  return { ...noRelay, ...(request ? { request } : {}), notify: (method) => void heard.push(method), heard }
+  return {
+    ...noRelay,
+    clientCapabilities: { elicitation: {} },
+    ...(request ? { request } : {}),
+    notify: (method) => void heard.push(method),
+    heard,
+  }
 }
 
 async function ask(...calls: readonly Relay[]): Promise<Message | undefined> {

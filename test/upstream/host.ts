@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Catalog, createCatalog } from '../../src/catalog/catalog.ts'
+import { systemClock } from '../../src/core/clock.ts'
 import { type CallContext, localCaller, noOrigin, noServices } from '../../src/core/context.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
 import type { McpResult, ToolResult } from '../../src/core/result.ts'
@@ -10,6 +12,29 @@ import { createUpstreams, type Upstreams, type UpstreamsOptions } from '../../sr
 
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url))
 const official = (name: string): string => path(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`)
+
+/** The real clock running faster, so that tests of minutes take seconds; connecting gets as long as ever. */
+export function hurried(times: number): Pick<UpstreamsOptions, 'clock' | 'connectTimeoutMs'> {
+  const startedAt = Date.now()
+  return {
+    clock: {
+      now: () => startedAt + (Date.now() - startedAt) * times,
+      after: (ms, fn) => systemClock.after(ms / times, fn),
+    },
+    connectTimeoutMs: 30_000 * times,
+  }
+}
+
+/** Keeps manifests as a store on disk would. */
+export function keeping() {
+  const kept = new Map<string, Uint8Array>()
+  return {
+    kept,
+    line: (key: string) => kept.get(key),
+    get: (key: string) => kept.get(key),
+    set: (key: string, bytes: Uint8Array) => void kept.set(key, bytes),
+  }
+}
 
 /** Entries of `mcpServers` for the servers the tests run against. */
 export const scripted = (...args: string[]) => ({
@@ -153,12 +178,13 @@ export async function withHttpServer(
   }
 }
 
+/** Whether a process runs; one that has ended and waits to be reaped does not. */
 export const alive = (pid: number): boolean => {
   try {
     process.kill(pid, 0)
-    return true
+    return process.platform !== 'linux' || !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'))
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false
+    if (['ESRCH', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
     throw error
   }
 }

@@ -4,7 +4,10 @@ import type { AddressInfo } from 'node:net'
 import { text as readText } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
 import { createHttpClient } from '../../src/upstream/fetch.ts'
+import { serverRules } from '../../src/upstream/reach.ts'
 import { modern, until, withHttpServer, withServers } from './host.ts'
+
+const anywhere = serverRules('x', { allowPrivate: true })
 
 async function listening(answer: RequestListener, test: (origin: string) => Promise<void>): Promise<void> {
   const server = createServer(answer)
@@ -71,7 +74,7 @@ describe('a server over HTTP', () => {
     )
   })
 
-  it('is not followed to where it redirects', () =>
+  it('is not followed to where it redirects [UPS-21]', () =>
     listening(
       (_request, response) => void response.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
       (origin) =>
@@ -79,7 +82,9 @@ describe('a server over HTTP', () => {
           { web: { url: `${origin}/mcp` } },
           async ({ upstreams }) => {
             await until(() => upstreams.status()[0]?.state === 'failing')
-            expect(upstreams.status()[0]?.reason).toBe('HTTP 302')
+            expect(upstreams.status()[0]?.reason).toBe(
+              'it redirects to another address (HTTP 302), which is not followed',
+            )
           },
           { wait: false },
         ),
@@ -228,7 +233,7 @@ describe('the HTTP client', () => {
         next(0)
       },
       async (origin) => {
-        const client = await createHttpClient(1_000)
+        const client = await createHttpClient(anywhere, 1_000)
         const answer = await client.fetch(origin)
         await test(answer.text())
         await client.close()
@@ -253,7 +258,7 @@ describe('the HTTP client', () => {
     listening(
       (_request, response) => void response.end('{}'),
       async (origin) => {
-        const client = await createHttpClient()
+        const client = await createHttpClient(anywhere)
         const abort = new AbortController()
         for (let n = 0; n < 40; n++) await (await client.fetch(origin, { signal: abort.signal })).text()
         expect(getEventListeners(abort.signal, 'abort').length).toBeLessThan(3)

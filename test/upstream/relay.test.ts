@@ -13,6 +13,7 @@ function person(
   return {
     asked,
     heard,
+    clientCapabilities: { elicitation: {}, sampling: {}, roots: {} },
     request: async (method, params) => {
       asked.push([method, params])
       return answer(method)
@@ -82,7 +83,7 @@ describe('a 2025-era server that asks during a call', () => {
       await expect(hanging).rejects.toMatchObject({ code: 'E_CANCELLED' })
     }))
 
-  it('reaches no one when the operator switched that off, and the call goes on', () =>
+  it('reaches no one when the operator switched that off, and the call goes on [UPS-13]', () =>
     withServers({ s: { ...scripted(), relay: ['roots'] } }, async ({ text }) => {
       const ann = person(() => ({ action: 'accept' }))
       expect(JSON.parse(await text('mcp_s.ask_person', {}, { relay: ann }))).toMatchObject({ error: { code: -32601 } })

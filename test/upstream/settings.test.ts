@@ -45,8 +45,45 @@ describe('an entry of mcpServers', () => {
 
   it('says how to log in', () => {
     const { settings } = parse({ url: 'https://h/mcp', auth: { clientId: 'me', scopes: 'read write', other: 1 } })
-    expect(settings.auth).toEqual({ type: 'oauth', clientId: 'me', scopes: ['read', 'write'], perPrincipal: false })
+    expect(settings.auth).toEqual({
+      type: 'oauth',
+      clientId: 'me',
+      scopes: ['read', 'write'],
+      perPrincipal: false,
+      allowPrivate: false,
+    })
   })
+
+  it.each([
+    ['http://mcp.example/', 'plain http is not allowed here'],
+    ['https://10.0.0.7/mcp', 'a private address is not allowed here'],
+    ['https://localhost/mcp', 'a loopback address is not allowed here'],
+    ['https://[::ffff:192.168.0.1]/mcp', 'a private address is not allowed here'],
+  ])('at %s is refused where allowPrivate is false, and taken otherwise [TOM-37]', (url, why) => {
+    for (const key of ['allowPrivate', 'allow_private'])
+      expect(() => parse({ url, [key]: false })).toThrowError(
+        expect.objectContaining({
+          code: 'E_CONFIG_INVALID',
+          message: `mcpServers.srv.url: The address is refused: ${why}.`,
+          hint: 'mcpServers.srv.allowPrivate is false, so only https and public addresses are taken.',
+        }),
+      )
+    expect(parse({ url, allowPrivate: true }).settings.allowPrivate).toBe(true)
+  })
+
+  it('at a public https address is taken where allowPrivate is false [TOM-37]', () =>
+    expect(parse({ url: 'https://mcp.example/', allowPrivate: false }).settings.allowPrivate).toBe(false))
+
+  it.each([
+    [{ type: 'client-credentials' }, 'client-credentials needs "clientId" and "clientSecret" or "privateKey".'],
+    [{ clientSecret: 'hush' }, 'a secret or key needs its "clientId".'],
+    [
+      { type: 'client-credentials', clientId: 'a', clientSecret: 'b', perPrincipal: true },
+      'client-credentials has no principals to tell apart.',
+    ],
+  ])('whose auth is %j is refused', (auth, why) =>
+    expect(() => parse({ url: 'https://h/mcp', auth })).toThrowError(`mcpServers.srv.auth: ${why}`),
+  )
 
   it('is read as Cursor and VS Code write it', () => {
     const { settings, warnings } = parse({

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { rawBytes } from '../../src/core/raw.ts'
 import { alive, resultOf, scripted, until, withServers } from './host.ts'
 
 describe('a server on stdio', () => {
@@ -31,7 +32,7 @@ describe('a server on stdio', () => {
       }
     }))
 
-  it('is told when a call is cancelled, and its late answer is ignored', () =>
+  it('is told when a call is cancelled, and its late answer is ignored [UPS-02]', () =>
     withServers({ s: scripted() }, async ({ call, text }) => {
       const abort = new AbortController()
       const hanging = call('mcp_s.hang', {}, { signal: abort.signal })
@@ -40,7 +41,7 @@ describe('a server on stdio', () => {
       expect(await text('mcp_s.list_cancelled')).toMatch(/^\["p:\d+"\]$/)
     }))
 
-  it('that hangs costs the caller its limit and no more, even while it reports progress', () =>
+  it('that hangs costs the caller its limit and no more, even while it reports progress [UPS-03]', () =>
     withServers({ s: { ...scripted(), timeoutMs: 300 } }, async ({ call, text }) => {
       const startedAt = performance.now()
       await expect(call('mcp_s.hang_reporting')).rejects.toMatchObject({ code: 'E_TIMEOUT', retryable: true })
@@ -48,7 +49,7 @@ describe('a server on stdio', () => {
       expect(await text('mcp_s.list_cancelled')).toMatch(/^\["p:\d+"\]$/)
     }))
 
-  it('that crashes fails the calls under way at once and is there again for the next', () =>
+  it('that crashes fails the calls under way at once and is there again for the next [UPS-04]', () =>
     withServers({ s: scripted() }, async ({ call, text, upstreams }) => {
       const others = [call('mcp_s.hang'), call('mcp_s.hang')]
       const startedAt = performance.now()
@@ -60,13 +61,13 @@ describe('a server on stdio', () => {
       expect(await text('mcp_s.echo', { text: 'back' })).toBe('back')
     }))
 
-  it('that dies in the middle of a line leaves nothing of it to the next process', () =>
+  it('that dies in the middle of a line leaves nothing of it to the next process [UPS-05]', () =>
     withServers({ s: scripted() }, async ({ call, text }) => {
       await expect(call('mcp_s.crash_half')).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
       expect(await text('mcp_s.echo', { text: 'whole' })).toBe('whole')
     }))
 
-  it('may print banners, colours and HTML', () =>
+  it('may print banners, colours and HTML [UPS-06]', () =>
     withServers({ s: scripted('--banner') }, async ({ text }) => {
       expect(await text('mcp_s.noise')).toBe('said')
       expect(await text('mcp_s.echo', { text: 'still here' })).toBe('still here')
@@ -81,12 +82,41 @@ describe('a server on stdio', () => {
       expect(said).toMatchObject([{ level: 'debug' }])
     }))
 
-  it('may answer with eleven megabytes', () =>
+  it('may answer with eleven megabytes: how much is handed on is decided where calls are made', () =>
     withServers({ s: scripted() }, async ({ text }) => {
       expect(await text('mcp_s.huge', { bytes: 11 * 1024 * 1024 })).toHaveLength(11 * 1024 * 1024)
     }))
 
-  it('that answers with more than the limit fails that call and no other', () =>
+  it('has a large result, and one with a long number, handed on as the bytes it sent', () =>
+    withServers({ s: scripted() }, async ({ call }) => {
+      for (const json of [
+        '{"content": [],  "structuredContent":{"n":1234567890123456789}}',
+        `{"content":[{"type":"text","text":"${'long '.repeat(4_000)}"}],"isError":false , "next":{"kept":[1.0]}}`,
+      ]) {
+        const result = resultOf(await call('mcp_s.answer', { json }))
+        expect(rawBytes(result)?.toString()).toBe(json)
+        // It reads like any other, too.
+        expect(result).toEqual(JSON.parse(json))
+        expect(JSON.stringify(result)).toBe(JSON.stringify(JSON.parse(json)))
+        expect(rawBytes({ ...result })).toBeUndefined()
+      }
+    }))
+
+  it('has a result that two readers could read in two ways parsed, and handed on with one meaning', () =>
+    withServers({ s: scripted() }, async ({ call }) => {
+      const text = 'long '.repeat(4_000)
+      for (const [json, value] of [
+        [`{"content":[],"a":"${text}","a":1}`, { content: [], a: 1 }],
+        [`{"content":[],"a":"${text}\\u202e"}`, { content: [], a: `${text}\u202e` }],
+        [`{"content":[],"structuredContent":["${text}"]}`, { content: [], structuredContent: [text] }],
+      ] as const) {
+        const result = resultOf(await call('mcp_s.answer', { json }))
+        expect(rawBytes(result)).toBeUndefined()
+        expect(result).toEqual(value)
+      }
+    }))
+
+  it('that answers with more than the limit fails that call and no other [UPS-08]', () =>
     withServers(
       { s: scripted() },
       async ({ call, text }) => {
@@ -111,7 +141,7 @@ describe('a server on stdio', () => {
       })
     }))
 
-  it('sees a short list of our environment and what its entry names', () =>
+  it('sees a short list of our environment and what its entry names [UPS-17]', () =>
     withServers(
       { s: { ...scripted(), env: { GIVEN: 'yes', NUMBER: 7 } } },
       async ({ text }) => {
@@ -131,7 +161,7 @@ describe('a server on stdio', () => {
       },
     ))
 
-  it('gets its arguments literally', () =>
+  it('gets its arguments literally [UPS-19]', () =>
     withServers({ s: scripted('; touch x', '$(touch y)', '`touch z`') }, async ({ text }) => {
       expect(JSON.parse(await text('mcp_s.get_arguments'))).toEqual(['; touch x', '$(touch y)', '`touch z`'])
     }))
@@ -141,7 +171,7 @@ describe('a server on stdio', () => {
       expect(await text('mcp_s.echo', { text: 'alive' })).toBe('alive')
     }))
 
-  it('does not outlive us, nor does what it started', async () => {
+  it('does not outlive us, nor does what it started [UPS-15]', async () => {
     const file = join(mkdtempSync(join(tmpdir(), 'pegboard-')), 'pid')
     await withServers({ s: scripted() }, async ({ text }) => {
       await text('mcp_s.start_grandchild', { file })
@@ -150,7 +180,7 @@ describe('a server on stdio', () => {
     await until(() => !alive(Number(readFileSync(file, 'utf8'))))
   })
 
-  it('that stops reading does not keep a call for ever', () =>
+  it('that stops reading does not keep a call for ever [UPS-27]', () =>
     withServers({ s: { ...scripted(), timeoutMs: 400 } }, async ({ call }) => {
       const stuck = call('mcp_s.stop_reading')
       const big = call('mcp_s.echo', { text: 'x'.repeat(5_000_000) })

@@ -1,0 +1,152 @@
+import { createInterface } from 'node:readline/promises'
+import { systemClock } from '../core/clock.ts'
+import { PegboardError } from '../core/errors.ts'
+import { nearest } from '../core/names.ts'
+import type { Grant, GrantKey, TokenStore } from '../upstream/oauth/store.ts'
+import type { HttpTarget, ServerSettings } from '../upstream/settings.ts'
+import type { Args } from './commands.ts'
+import { type Io, table, UsageError, writeJson } from './io.ts'
+import { openConfig, text, whole } from './open.ts'
+
+/** `pegboard auth [server]`: logs in at a remote server, out again, or shows where one is logged in. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const { config } = await openConfig(args, io)
+  const { openTokenStore } = await import('../upstream/oauth/open.ts')
+  const store = await openTokenStore(config.dirs.state, io.env, (message) =>
+    io.stderr(`pegboard: warning: ${message}\n`),
+  )
+  const id = args.positionals[0]
+  if (id === undefined) return await list(args, io, config.servers, store)
+  const { settings, target } = serverOf(id, config.servers)
+  const principal = principalOf(args, id, settings)
+  const key: GrantKey = { server: id, url: target.url, principal }
+  if (args.values['logout'] === true) return await logout(args, io, key, store)
+  if (settings.auth?.type === 'none')
+    throw new UsageError(`${id} is never logged in to: mcpServers.${id}.auth.type is none`)
+  const { login } = await import('../upstream/oauth/login.ts')
+  const { createBrowser } = await import('../upstream/oauth/browser.ts')
+  const alone = args.values['no-browser'] === true
+  const grant = await login({
+    id,
+    settings,
+    target,
+    principal,
+    store,
+    clock: systemClock,
+    signal: io.stop,
+    timeoutMs: whole(args, 'timeout', 1, 3_600, 300) * 1_000,
+    person: {
+      show: (url) => io.stderr(`Log in to ${id} here:\n\n  ${url}\n\n`),
+      warn: (message) => io.stderr(`pegboard: warning: ${message}\n`),
+      ...(alone ? { paste: () => paste(io) } : { open: createBrowser(process.platform, io.env) }),
+    },
+  })
+  const state = stateOf(grant, systemClock.now())
+  if (args.values['json'] === true) writeJson(io, { server: id, ...(principal ? { principal } : {}), ...state })
+  else io.stdout(`Logged in to ${id}${until(state)}. The tokens are in ${store.place}.\n`)
+  return 0
+}
+
+async function paste(io: Io): Promise<string> {
+  io.stderr('Paste the address of the page the browser shows after the login: ')
+  const lines = createInterface({ input: io.input })
+  try {
+    for await (const line of lines) if (line.trim() !== '') return line
+  } finally {
+    lines.close()
+  }
+  throw new PegboardError('E_AUTH_FAILED', 'No address was pasted.')
+}
+
+async function logout(args: Args, io: Io, key: GrantKey, store: TokenStore): Promise<number> {
+  const had = await store.read(key).catch(() => undefined)
+  await store.exclusively(key, () => store.delete(key))
+  if (args.values['json'] === true)
+    writeJson(io, { server: key.server, state: 'logged out', was: had?.tokens !== undefined })
+  else io.stdout(had?.tokens ? `Logged out of ${key.server}.\n` : `There was no login at ${key.server}.\n`)
+  return 0
+}
+
+interface State {
+  readonly state: 'logged in' | 'expired' | 'login needed' | 'not logged in'
+  readonly expires_at?: string
+  readonly renews?: boolean
+  readonly scope?: string
+  /** Asked for by the server since. */
+  readonly wants_scope?: string
+}
+
+function stateOf(grant: Grant | undefined, now: number): State {
+  const { tokens, expiresAt, wanted } = grant ?? {}
+  const wants = wanted?.scope === undefined ? {} : { wants_scope: wanted.scope }
+  if (!tokens) return { state: wanted ? 'login needed' : 'not logged in', ...wants }
+  const renews = tokens.refresh_token !== undefined
+  return {
+    state: expiresAt !== undefined && expiresAt < now && !renews ? 'expired' : 'logged in',
+    ...(expiresAt === undefined ? {} : { expires_at: new Date(expiresAt).toISOString() }),
+    renews,
+    ...(tokens.scope === undefined ? {} : { scope: tokens.scope }),
+    ...wants,
+  }
+}
+
+function until({ expires_at, renews }: State): string {
+  if (renews) return ', renewed by itself'
+  return expires_at === undefined ? '' : ` until ${expires_at}`
+}
+
+async function list(
+  args: Args,
+  io: Io,
+  servers: Readonly<Record<string, ServerSettings>>,
+  store: TokenStore,
+): Promise<number> {
+  const principal = text(args, 'principal')
+  const now = systemClock.now()
+  const rows = []
+  for (const [id, settings] of Object.entries(servers)) {
+    const { target } = settings
+    if (target.kind === 'stdio') continue
+    const own = settings.auth?.perPrincipal === true ? (principal ?? 'local') : undefined
+    const state = stateOf(await store.read({ server: id, url: target.url, principal: own }), now)
+    rows.push({ server: id, ...(own === undefined ? {} : { principal: own }), ...state })
+  }
+  if (args.values['json'] === true) writeJson(io, rows)
+  else if (rows.length === 0) io.stdout('No remote servers.\n')
+  else
+    io.stdout(
+      table(
+        rows.map((row) => [
+          row.server,
+          row.principal ?? '',
+          row.state,
+          until(row).replace(/^, /, ''),
+          row.wants_scope === undefined ? '' : `wants the scope "${row.wants_scope}"`,
+        ]),
+      ),
+    )
+  return 0
+}
+
+function serverOf(
+  id: string,
+  servers: Readonly<Record<string, ServerSettings>>,
+): { readonly settings: ServerSettings; readonly target: HttpTarget } {
+  const settings = Object.hasOwn(servers, id) ? servers[id] : undefined
+  if (!settings) {
+    const [near] = nearest(id, Object.keys(servers), 3)
+    throw new UsageError(`there is no server "${id}"${near ? `; did you mean "${near}"?` : ''}`)
+  }
+  if (settings.target.kind === 'stdio')
+    throw new UsageError(`${id} is a program on this machine; only remote servers are logged in to`)
+  return { settings, target: settings.target }
+}
+
+/** Whose tokens: everybody's, or one principal's where each logs in for itself. */
+function principalOf(args: Args, id: string, settings: ServerSettings): string | undefined {
+  const principal = text(args, 'principal')
+  if (settings.auth?.perPrincipal === true) return principal ?? 'local'
+  if (principal !== undefined)
+    throw new UsageError(`${id} has one login for everybody; mcpServers.${id}.auth.perPrincipal decides`)
+  return undefined
+}

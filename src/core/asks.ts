@@ -1,0 +1,26 @@
+import { ProtocolFailure } from './failure.ts'
+
+/** What a server may ask of whoever called it, and the capability a client declares to be asked. */
+export type Ask = 'elicitation' | 'sampling' | 'roots'
+
+export const ASK_METHODS: Readonly<Record<string, Ask>> = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+}
+
+/** Whether a client with these capabilities takes this request. Plain `elicitation: {}` means forms. */
+export function takesAsk(capabilities: Readonly<Record<string, unknown>>, method: string, params: unknown): boolean {
+  const ask = Object.hasOwn(ASK_METHODS, method) ? ASK_METHODS[method] : undefined
+  const declared = ask && capabilities[ask]
+  if (typeof declared !== 'object' || declared === null) return false
+  if (ask !== 'elicitation') return true
+  if ((params as { mode?: unknown } | undefined)?.mode === 'url') return 'url' in declared
+  return 'form' in declared || !('url' in declared)
+}
+
+/** How an ask ends that nobody is asked: a question is cancelled, anything else refused. */
+export function refusedAsk(method: string, why: string): Promise<{ readonly action: 'cancel' }> {
+  if (method === 'elicitation/create') return Promise.resolve({ action: 'cancel' })
+  return Promise.reject(new ProtocolFailure(-32603, `${method} was not passed on: ${why}`))
+}

@@ -1,0 +1,192 @@
+import { randomUUID } from 'node:crypto'
+import { refusedAsk } from '../core/asks.ts'
+import type { Clock } from '../core/clock.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { Relay } from '../core/tool.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** One request of a client while it is being served. */
+export interface Turn {
+  readonly relay: Relay
+  readonly signal?: AbortSignal | undefined
+  readonly onProgress?: ((done: number, total?: number, message?: string) => void) | undefined
+}
+
+/** How a turn ends: with the result, or with what must be asked first. */
+export type Outcome<Result> =
+  | { readonly kind: 'done'; readonly result: Result }
+  | { readonly kind: 'asks'; readonly id: string; readonly round: number; readonly requests: Json }
+
+export interface ParkingOptions {
+  readonly clock: Clock
+  /** How long a call waits for its client to come back. */
+  readonly ttlMs: number
+  readonly perPrincipal: number
+  readonly total: number
+}
+
+/**
+ * Keeps calls open whose server asks something, for clients that can only be asked by an answer: the answer says what
+ * is asked, and the client makes the same request again with what it was told.
+ */
+export interface Parking {
+  start<Result extends Json>(
+    principal: string,
+    turn: Turn,
+    work: (turn: Turn) => Promise<Result>,
+  ): Promise<Outcome<Result>>
+  /** Goes on with a call. `undefined` when it is no longer there, or already further than this round. */
+  resume(principal: string, id: string, round: number, turn: Turn): Promise<Outcome<Json>> | undefined
+  /** Calls that wait for their client. */
+  readonly size: number
+  /** Ends all that wait. */
+  close(): void
+}
+
+interface Question {
+  readonly method: string
+  readonly params: unknown
+  resolve(answer: unknown): void
+  reject(reason: unknown): void
+}
+
+interface Call {
+  readonly id: string
+  readonly principal: string
+  readonly abort: AbortController
+  readonly questions: Map<string, Question>
+  round: number
+  turn?: Turn | undefined
+  settled?: Promise<Json>
+  wake: () => void
+  cancelExpiry: () => void
+}
+
+export function createParking({ clock, ttlMs, perPrincipal, total }: ParkingOptions): Parking {
+  const parked = new Map<string, Call>()
+
+  const hasRoom = (call: Call): boolean =>
+    parked.has(call.id) ||
+    (parked.size < total &&
+      [...parked.values()].filter(({ principal }) => principal === call.principal).length < perPrincipal)
+
+  function ask(call: Call): NonNullable<Relay['request']> {
+    let asked = 0
+    return (method, params, signal) => {
+      if (!hasRoom(call)) return refusedAsk(method, 'too many calls wait for an answer')
+      const key = `${method.split('/', 1)[0]}-${++asked}`
+      return new Promise((resolve, reject) => {
+        const back = (): void => {
+          if (call.questions.delete(key)) reject(signal?.reason)
+        }
+        signal?.addEventListener('abort', back, { once: true })
+        const settled =
+          (settle: (value: unknown) => void) =>
+          (value: unknown): void => {
+            signal?.removeEventListener('abort', back)
+            settle(value)
+          }
+        call.questions.set(key, { method, params, resolve: settled(resolve), reject: settled(reject) })
+        call.wake()
+      })
+    }
+  }
+
+  /** Serves one request for the call until the call is over or has something to ask. */
+  async function serve(call: Call, turn: Turn): Promise<Outcome<Json>> {
+    const gone = (): void => end(call, turn.signal?.reason)
+    call.turn = turn
+    if (turn.signal?.aborted) gone()
+    turn.signal?.addEventListener('abort', gone, { once: true })
+    try {
+      const asks = new Promise<undefined>((resolve) => {
+        call.wake = () => {
+          if (call.questions.size > 0) resolve(undefined)
+        }
+        call.wake()
+      })
+      const result = await Promise.race([asks, call.settled as Promise<Json>])
+      return result ? { kind: 'done', result } : park(call)
+    } finally {
+      call.turn = undefined
+      call.wake = () => undefined
+      turn.signal?.removeEventListener('abort', gone)
+    }
+  }
+
+  function park(call: Call): Outcome<Json> {
+    parked.set(call.id, call)
+    call.round++
+    call.cancelExpiry = clock.after(ttlMs, () =>
+      end(call, new PegboardError('E_CANCELLED', 'Nobody answered the question of the server in time.')),
+    )
+    const requests = Object.fromEntries(
+      [...call.questions].map(([key, { method, params }]) => [key, { method, params }]),
+    )
+    return { kind: 'asks', id: call.id, round: call.round, requests }
+  }
+
+  function end(call: Call, reason: unknown): void {
+    call.cancelExpiry()
+    parked.delete(call.id)
+    call.abort.abort(reason)
+    for (const question of call.questions.values()) question.reject(reason)
+    call.questions.clear()
+  }
+
+  return {
+    start(principal, turn, work) {
+      const call: Call = {
+        id: randomUUID(),
+        principal,
+        abort: new AbortController(),
+        questions: new Map(),
+        round: 0,
+        turn,
+        wake: () => undefined,
+        cancelExpiry: () => undefined,
+      }
+      const { relay } = turn
+      const request = ask(call)
+      call.settled = work({
+        relay: {
+          ...relay,
+          request,
+          connection: relay.connection ?? call,
+          notify: (method, params) => call.turn?.relay.notify?.(method, params),
+        },
+        signal: call.abort.signal,
+        onProgress: (done, of, message) => call.turn?.onProgress?.(done, of, message),
+      })
+      // It may end while nobody waits: whoever comes back hears of it.
+      call.settled.catch(() => undefined)
+      return serve(call, turn) as Promise<Outcome<never>>
+    },
+    resume(principal, id, round, turn) {
+      const call = parked.get(id)
+      if (!call || call.principal !== principal || call.round !== round) return undefined
+      call.cancelExpiry()
+      parked.delete(id)
+      const answers = turn.relay.inputResponses
+      for (const [key, question] of [...call.questions]) {
+        const answer = isRecord(answers) && Object.hasOwn(answers, key) ? answers[key] : undefined
+        // What was not answered is asked again.
+        if (!isRecord(answer)) continue
+        call.questions.delete(key)
+        question.resolve(answer)
+      }
+      return serve(call, turn)
+    },
+    get size() {
+      return parked.size
+    },
+    close() {
+      for (const call of [...parked.values()])
+        end(call, new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.'))
+    },
+  }
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

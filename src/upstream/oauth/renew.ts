@@ -1,0 +1,85 @@
+import type { StoredOAuthTokens } from '@modelcontextprotocol/client'
+import type { Clock } from '../../core/clock.ts'
+import { PegboardError } from '../../core/errors.ts'
+import { union } from './challenge.ts'
+import { discover, failure, issuerOf } from './discover.ts'
+import { clientAuthentication, configuredClient, createFlow } from './provider.ts'
+import type { Site } from './site.ts'
+import type { Grant } from './store.ts'
+
+/** What a grant becomes with new tokens; what was wanted is had. */
+export function withTokens(grant: Grant | undefined, tokens: StoredOAuthTokens, clock: Clock): Grant {
+  const now = clock.now()
+  return {
+    ...grant,
+    tokens,
+    obtainedAt: now,
+    expiresAt: tokens.expires_in === undefined ? undefined : now + tokens.expires_in * 1_000,
+    wanted: undefined,
+  }
+}
+
+/** The authorization server will not take this refresh token, or this client, again: only a login helps. */
+export const isRefused = (error: unknown): boolean =>
+  ['invalid_grant', 'invalid_client', 'unauthorized_client'].includes(String((error as { code?: unknown }).code))
+
+/**
+ * New tokens for the refresh token of a grant, which stays when the server gives no other.
+ * @throws PegboardError E_AUTH_REQUIRED when only a login helps; E_UPSTREAM_UNAVAILABLE and others when later may do
+ */
+export async function refresh(site: Site, grant: Grant, clock: Clock): Promise<Grant> {
+  const { tokens, discovery } = grant
+  if (!tokens?.refresh_token || !discovery) throw loginWanted(site.id)
+  const issuer = issuerOf(discovery)
+  const client = configuredClient(site.auth, issuer) ?? grant.clients?.[issuer]
+  if (!client) throw loginWanted(site.id)
+  const { refreshAuthorization } = await import('@modelcontextprotocol/client')
+  const authenticate = await clientAuthentication(site.auth)
+  try {
+    const endpoint = discovery.authorizationServerMetadata?.token_endpoint
+    if (endpoint !== undefined) site.assertNamed(endpoint)
+    const renewed = await refreshAuthorization(discovery.authorizationServerUrl, {
+      ...(discovery.authorizationServerMetadata ? { metadata: discovery.authorizationServerMetadata } : {}),
+      clientInformation: client,
+      refreshToken: tokens.refresh_token,
+      fetchFn: site.fetch,
+      ...(discovery.resourceMetadata ? { resource: discovery.resourceMetadata.resource } : {}),
+      ...(authenticate ? { addClientAuthentication: authenticate } : {}),
+    })
+    // An answer without a scope means the scope stays.
+    const scope = renewed.scope ?? tokens.scope
+    return withTokens(grant, { ...renewed, issuer, ...(scope === undefined ? {} : { scope }) }, clock)
+  } catch (error) {
+    throw isRefused(error) ? loginWanted(site.id, undefined, error) : failure(site, error)
+  }
+}
+
+/**
+ * Tokens for the client itself, without a person.
+ * @throws PegboardError E_AUTH_FAILED, E_SSRF_BLOCKED, E_UPSTREAM_UNAVAILABLE
+ */
+export async function clientCredentials(site: Site, grant: Grant | undefined, clock: Clock): Promise<Grant> {
+  const { auth } = await import('@modelcontextprotocol/client')
+  const discovery = await discover(site, grant?.wanted, 'headless', grant)
+  const flow = await createFlow({ auth: site.auth, discovery })
+  const scope = union(site.auth.scopes.join(' '), grant?.wanted?.scope)
+  try {
+    await auth(flow.provider, {
+      serverUrl: site.url,
+      fetchFn: site.fetch,
+      ...(scope === undefined ? {} : { scope }),
+    })
+  } catch (error) {
+    throw failure(site, error)
+  }
+  if (!flow.tokens) throw failure(site, new Error('it gave no token'))
+  return withTokens({ ...grant, discovery }, flow.tokens, clock)
+}
+
+/** What everyone is told who needs a login that is not there. Its exact words are shown by list and status. */
+export const loginWanted = (id: string, principal?: string, cause?: unknown): PegboardError =>
+  new PegboardError(
+    'E_AUTH_REQUIRED',
+    `it wants a login: run \`pegboard auth ${id}${principal === undefined ? '' : ` --principal ${principal}`}\``,
+    cause === undefined ? {} : { cause },
+  )

@@ -1,0 +1,209 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { watch as watchFolder } from 'node:fs'
+import { mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { OAuthDiscoveryState, StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client'
+import { messageOf, PegboardError } from '../../core/errors.ts'
+import { deletePieces, getPieces, type Keyring, setPieces } from './keyring.ts'
+
+/** Whose tokens: one server entry, and one principal where every principal logs in for itself. */
+export interface GrantKey {
+  readonly server: string
+  readonly url: string
+  readonly principal?: string | undefined
+}
+
+/** What must not lie about in the clear. */
+export interface Secrets {
+  readonly tokens?: StoredOAuthTokens
+  /** Clients registered with authorization servers, by issuer. */
+  readonly clients?: Readonly<Record<string, StoredOAuthClientInformation>>
+}
+
+/** Everything known of one login. */
+export interface Grant extends Secrets {
+  /** Milliseconds since the epoch; absent when the server does not say how long its tokens live. */
+  readonly expiresAt?: number | undefined
+  readonly obtainedAt?: number
+  /** The authorization server, as it described itself at the last login. */
+  readonly discovery?: OAuthDiscoveryState | undefined
+  /** What the server asked for when it last refused us. */
+  readonly wanted?: Wanted | undefined
+  /** The scopes of the last login, as they were asked for. */
+  readonly asked?: string
+  /** A login with the client registered earlier was begun, and nobody knows how it ended. */
+  readonly begun?: boolean
+}
+
+export interface Wanted {
+  readonly scope?: string | undefined
+  readonly resourceMetadataUrl?: string | undefined
+}
+
+/** Grants by server and principal. Every write is whole or not at all, and is seen by other processes. */
+export interface TokenStore {
+  read(key: GrantKey): Promise<Grant | undefined>
+  write(key: GrantKey, grant: Grant): Promise<void>
+  delete(key: GrantKey): Promise<void>
+  /** Runs work while no other process does for this key: a refresh token that rotates must not be used twice. */
+  exclusively<T>(key: GrantKey, work: () => Promise<T>): Promise<T>
+  /** Told when the grant may have changed. Gives what ends it. */
+  watch(key: GrantKey, changed: () => void): () => void
+  /** Where secrets go, in words. */
+  readonly place: string
+}
+
+interface Document extends Grant {
+  readonly format: 1
+  readonly server: string
+  readonly principal?: string
+  /** The secrets are in the keyring, under this name and in so many pieces. */
+  readonly keyring?: { readonly name: string; readonly pieces: number }
+}
+
+const LOCK_MS = { poll: 50, wait: 20_000, stale: 40_000 }
+
+/**
+ * Grants as files of mode 0600 in `dir`; with a keyring the secrets go there, and into the file only where the keyring
+ * refuses them.
+ * @param warn told when a keyring cannot be used
+ */
+export function createTokenStore(
+  dir: string,
+  keyring: Keyring | undefined,
+  warn: (message: string) => void = () => undefined,
+): TokenStore {
+  let warned = false
+  const nameOf = ({ server, url, principal }: GrantKey): string =>
+    createHash('sha256')
+      .update(JSON.stringify([server, url, principal ?? null]))
+      .digest('hex')
+      .slice(0, 32)
+  const fileOf = (key: GrantKey): string => join(dir, `${nameOf(key)}.json`)
+
+  async function load(key: GrantKey): Promise<Document | undefined> {
+    try {
+      const document = JSON.parse(await readFile(fileOf(key), 'utf8')) as Document
+      return document?.format === 1 ? document : undefined
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT' || error instanceof SyntaxError) return undefined
+      throw error
+    }
+  }
+
+  async function keep(name: string, secrets: Secrets): Promise<Document['keyring']> {
+    if (!keyring || (!secrets.tokens && !secrets.clients)) return undefined
+    try {
+      return { name, pieces: await setPieces(keyring, name, JSON.stringify(secrets)) }
+    } catch (error) {
+      if (!warned) warn(`the keyring cannot be used, so tokens are kept in files: ${messageOf(error)}`)
+      warned = true
+      return undefined
+    }
+  }
+
+  return {
+    get place() {
+      return keyring && !warned ? 'the keyring of this system' : 'a file only you can read'
+    },
+    async read(key) {
+      const document = await load(key)
+      if (!document) return undefined
+      const { format: _f, server: _s, principal: _p, keyring: kept, ...grant } = document
+      if (!kept) return grant
+      if (!keyring) throw unreadable('they are in the keyring of this system, which is not available')
+      let text: string | undefined
+      try {
+        text = await getPieces(keyring, kept.name, kept.pieces)
+      } catch (error) {
+        throw unreadable(messageOf(error))
+      }
+      return text === undefined ? grant : { ...grant, ...(JSON.parse(text) as Secrets) }
+    },
+    async write(key, grant) {
+      const before = await load(key)
+      const { tokens, clients, ...open } = grant
+      // A new name each time, so that the file alone decides which secrets are the ones.
+      const kept = await keep(`${nameOf(key)}.${randomUUID().slice(0, 8)}`, {
+        ...(tokens && { tokens }),
+        ...(clients && { clients }),
+      })
+      const document: Document = {
+        format: 1,
+        server: key.server,
+        ...(key.principal === undefined ? {} : { principal: key.principal }),
+        ...open,
+        ...(kept ? { keyring: kept } : { ...(tokens && { tokens }), ...(clients && { clients }) }),
+      }
+      await replace(dir, fileOf(key), JSON.stringify(document))
+      if (before?.keyring && keyring) await deletePieces(keyring, before.keyring.name, before.keyring.pieces)
+    },
+    async delete(key) {
+      const before = await load(key)
+      await rm(fileOf(key), { force: true })
+      if (before?.keyring && keyring) await deletePieces(keyring, before.keyring.name, before.keyring.pieces)
+    },
+    async exclusively(key, work) {
+      await mkdir(dir, { recursive: true, mode: 0o700 })
+      const unlock = await lock(`${fileOf(key)}.lock`)
+      try {
+        return await work()
+      } finally {
+        await unlock()
+      }
+    },
+    watch(key, changed) {
+      const file = `${nameOf(key)}.json`
+      let stop: (() => void) | undefined
+      let ended = false
+      void mkdir(dir, { recursive: true, mode: 0o700 })
+        .then(() => {
+          if (ended) return
+          const watcher = watchFolder(dir, { persistent: false }, (_event, name) => {
+            if (name === null || name === file) changed()
+          })
+          watcher.on('error', () => watcher.close())
+          stop = () => watcher.close()
+        })
+        // Without it a login is noticed at the next attempt.
+        .catch(() => undefined)
+      return () => {
+        ended = true
+        stop?.()
+      }
+    },
+  }
+}
+
+const unreadable = (why: string): PegboardError =>
+  new PegboardError('E_UPSTREAM_UNAVAILABLE', `its tokens cannot be read: ${why}`)
+
+async function replace(dir: string, file: string, content: string): Promise<void> {
+  await mkdir(dir, { recursive: true, mode: 0o700 })
+  const temporary = `${file}.${process.pid}-${randomUUID().slice(0, 8)}.tmp`
+  try {
+    await writeFile(temporary, content, { mode: 0o600, flag: 'wx' })
+    await rename(temporary, file)
+  } catch (error) {
+    await rm(temporary, { force: true }).catch(() => undefined)
+    throw error
+  }
+}
+
+/** A file nobody else may create while it is there. One left behind by a process that died counts for 40 s. */
+async function lock(file: string): Promise<() => Promise<void>> {
+  const until = Date.now() + LOCK_MS.wait
+  for (;;) {
+    try {
+      await (await open(file, 'wx', 0o600)).close()
+      return () => rm(file, { force: true })
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    }
+    const made = await stat(file).catch(() => undefined)
+    if (made && Date.now() - made.mtimeMs > LOCK_MS.stale) await rm(file, { force: true })
+    else if (Date.now() > until)
+      throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'another process has been renewing its tokens for too long')
+    await new Promise((resolve) => setTimeout(resolve, LOCK_MS.poll))
+  }
+}

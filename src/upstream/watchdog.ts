@@ -1,0 +1,154 @@
+import { type ChildProcessByStdio, type SpawnOptions, spawn } from 'node:child_process'
+import type { Writable } from 'node:stream'
+import type { Environment } from './spawn.ts'
+
+/**
+ * Ends the process groups of our children when this process ends without doing so, as after SIGKILL. A tiny process in
+ * a session of its own hears of every group on its stdin; when that ends, however it comes, it sends SIGTERM and a
+ * second later SIGKILL to all that are left, and to what they started that left their group.
+ *
+ * On Windows there are no groups: each child is ended with its tree by `taskkill`, which finds no grandchildren of a
+ * child that has gone by itself before.
+ */
+export interface Watchdog {
+  /** Makes sure that it runs; called before a child is started, so that the child is watched from its first moment. */
+  wake(): void
+  guard(pid: number): void
+  release(pid: number): void
+  /** It ends as soon as nothing is guarded any more; wakes again when needed. */
+  stop(): void
+  readonly pid: number | undefined
+}
+
+export interface WatchdogOptions {
+  readonly platform: string
+  readonly environment: Environment
+  /** It could not be kept running. */
+  warn(message: string): void
+}
+
+// Lines are `+pid` and `-pid`. POSIX only: dash, bash 3 and busybox run it. A signal to us must not end it before us.
+const POSIX = `trap '' HUP INT QUIT TERM
+groups=' '
+while IFS= read -r line; do
+  pid=\${line#?}
+  case $pid in ''|*[!0-9]*) continue;; esac
+  case $line in
+    +*) groups="$groups$pid ";;
+    -*) case $groups in *" $pid "*) key=" $pid "; groups="\${groups%%$key*} \${groups#*$key}";; esac;;
+  esac
+done
+case $groups in *[0-9]*) ;; *) exit 0;; esac
+table() {
+  if [ -r /proc/self/stat ]; then
+    for file in /proc/[0-9]*/stat; do
+      { IFS= read -r stat < "$file"; } 2>/dev/null || continue
+      pid=\${file#/proc/}
+      set -- \${stat##*) }
+      echo "\${pid%/stat} $2"
+    done
+  else ps -A -o pid= -o ppid= 2>/dev/null
+  fi
+}
+end() { for pid in $2; do kill -s "$1" -- "$3$pid" 2>/dev/null; done; }
+all=$(table)
+end TERM "$groups" -
+sleep 1 &
+below=$groups
+grew=1
+while [ $grew = 1 ]; do
+  grew=0
+  while read -r pid parent; do
+    case $below in *" $pid "*) continue;; esac
+    case $below in *" $parent "*) below="$below$pid "; grew=1;; esac
+  done <<END
+$all
+END
+done
+end TERM "$below" ''
+wait
+end KILL "$groups" -
+end KILL "$below" ''
+exit 0
+`
+
+const WINDOWS = `const pids = new Set()
+require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const pid = line.slice(1)
+  if (!/^\\d+$/.test(pid)) return
+  if (line[0] === '+') pids.add(pid)
+  else pids.delete(pid)
+}).on('close', () => {
+  for (const pid of pids) require('node:child_process').spawnSync('taskkill', ['/pid', pid, '/T', '/F'], { stdio: 'ignore', windowsHide: true })
+})`
+
+export interface WatchdogPlan {
+  readonly file: string
+  readonly args: readonly string[]
+  readonly options: Pick<SpawnOptions, 'detached' | 'windowsHide' | 'cwd'>
+}
+
+/** How the watchdog is started. @param node the runtime that runs us */
+export const watchdogPlan = (platform: string, node: string): WatchdogPlan =>
+  platform === 'win32'
+    ? { file: node, args: ['-e', WINDOWS], options: { detached: true, windowsHide: true } }
+    : { file: '/bin/sh', args: ['-c', POSIX, 'pegboard-watchdog'], options: { detached: true, cwd: '/' } }
+
+type Dog = ChildProcessByStdio<Writable, null, null>
+
+const INHERITED = ['PATH', 'SYSTEMROOT', 'SystemRoot', 'WINDIR', 'windir']
+/** One that ends this often is not started again: something ends it on purpose. */
+const MAX_STARTS = 20
+
+export function createWatchdog({ platform, environment, warn }: WatchdogOptions): Watchdog {
+  const guarded = new Set<number>()
+  let child: Dog | undefined
+  let starts = 0
+
+  const tell = (line: string): void => {
+    if (child?.stdin.writable) child.stdin.write(line)
+  }
+
+  function wake(): void {
+    if (child || starts >= MAX_STARTS) return
+    starts++
+    const { file, args, options } = watchdogPlan(platform, process.execPath)
+    const env = Object.fromEntries(INHERITED.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])))
+    const started = spawn(file, [...args], { ...options, env, stdio: ['pipe', 'ignore', 'ignore'] }) as Dog
+    child = started
+    const gone = (why: string): void => {
+      if (child !== started) return
+      child = undefined
+      warn(`the watchdog ended (${why})${starts < MAX_STARTS ? '' : '; children may outlive a killed Pegboard'}`)
+      if (guarded.size > 0) wake()
+    }
+    started.once('exit', (code, signal) => gone(String(signal ?? code)))
+    started.once('error', (error: NodeJS.ErrnoException) => gone(error.code ?? error.message))
+    // Its end is told by `exit`.
+    started.stdin.on('error', () => undefined)
+    // Neither keeps this process alive.
+    started.unref()
+    ;(started.stdin as unknown as { unref(): void }).unref()
+    for (const pid of guarded) tell(`+${pid}\n`)
+  }
+
+  return {
+    wake,
+    guard(pid) {
+      guarded.add(pid)
+      if (child) tell(`+${pid}\n`)
+      else wake()
+    },
+    release(pid) {
+      if (guarded.delete(pid)) tell(`-${pid}\n`)
+    },
+    stop() {
+      const ending = child
+      child = undefined
+      ending?.stdin.end()
+    },
+    get pid() {
+      return child?.pid
+    },
+  }
+}

@@ -1,0 +1,121 @@
+import { chmodSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { text as readText } from 'node:stream/consumers'
+import { describe, expect, it } from 'vitest'
+import { run } from '../../src/cli/run.ts'
+import { authorization, browse, resource } from '../upstream/oauth/rig.ts'
+import { folder, terminal } from './terminal.ts'
+
+/** A folder with a configuration of these servers, and a browser that a person drives. */
+async function withPerson(
+  servers: (url: string) => object,
+  test: (at: {
+    pegboard(...argv: string[]): Promise<{ code: number; out: string; err: string }>
+    opened: string[]
+  }) => Promise<void>,
+): Promise<void> {
+  const as = await authorization()
+  const server = await resource(as, { scope: 'read' })
+  const opened: string[] = []
+  const person = createServer(async (request, response) => {
+    const url = await readText(request)
+    opened.push(url)
+    response.end()
+    await browse(url)
+  })
+  await new Promise<void>((resolve) => person.listen(0, '127.0.0.1', resolve))
+  const { dir, remove } = folder({ 'mcp.config.json': { mcpServers: servers(server.url) } })
+  const browser = join(dir, 'browser')
+  const tell = `http://127.0.0.1:${(person.address() as AddressInfo).port}`
+  writeFileSync(browser, `#!${process.execPath}\nfetch('${tell}', { method: 'POST', body: process.argv[2] })\n`)
+  chmodSync(browser, 0o755)
+  try {
+    await test({
+      opened,
+      async pegboard(...argv) {
+        const { io, out, err } = terminal(dir)
+        const env = { ...io.env, BROWSER: browser, PEGBOARD_KEYRING: 'off' }
+        const code = await run([...argv, '--config', join(dir, 'mcp.config.json')], { ...io, env })
+        return { code, out: out(), err: err() }
+      },
+    })
+  } finally {
+    remove()
+    person.closeAllConnections()
+    person.close()
+    as.close()
+    server.close()
+  }
+}
+
+const remote = (url: string) => ({
+  web: { url },
+  each: { url, auth: { perPrincipal: true } },
+  never: { url, auth: { type: 'none' } },
+  local: { command: 'node' },
+})
+
+describe('pegboard auth', () => {
+  it('logs in by the browser, shows the login without its tokens, and logs out', () =>
+    withPerson(remote, async ({ pegboard, opened }) => {
+      const first = await pegboard('auth', 'web')
+      expect(first).toMatchObject({
+        code: 0,
+        out: 'Logged in to web, renewed by itself. The tokens are in a file only you can read.\n',
+      })
+      expect(first.err).toContain(`Log in to web here:\n\n  ${opened[0]}\n`)
+      const listed = await pegboard('auth', '--json')
+      expect(JSON.parse(listed.out)).toMatchObject([
+        { server: 'web', state: 'logged in', renews: true },
+        { server: 'each', principal: 'local', state: 'not logged in' },
+        { server: 'never', state: 'not logged in' },
+      ])
+      expect(Object.keys(JSON.parse(listed.out)[0]).sort()).toEqual([
+        'expires_at',
+        'renews',
+        'scope',
+        'server',
+        'state',
+      ])
+      expect((await pegboard('auth')).out).toMatch(/^web +logged in +renewed by itself\n/)
+      expect(await pegboard('auth', 'web', '--logout')).toMatchObject({ code: 0, out: 'Logged out of web.\n' })
+      expect(await pegboard('auth', 'web', '--logout')).toMatchObject({ out: 'There was no login at web.\n' })
+      expect(JSON.parse((await pegboard('auth', '--json')).out)[0]).toEqual({ server: 'web', state: 'not logged in' })
+    }))
+
+  it('logs in one principal of a server where each has its own login', () =>
+    withPerson(remote, async ({ pegboard }) => {
+      expect(await pegboard('auth', 'each', '--principal', 'ann', '--json')).toMatchObject({ code: 0 })
+      const state = async (principal: string) =>
+        JSON.parse((await pegboard('auth', '--json', '--principal', principal)).out)[1]
+      expect(await state('ann')).toMatchObject({ principal: 'ann', state: 'logged in' })
+      expect(await state('bob')).toMatchObject({ principal: 'bob', state: 'not logged in' })
+    }))
+
+  it.each([
+    [['wbe'], 'there is no server "wbe"; did you mean "web"?'],
+    [['local'], 'local is a program on this machine; only remote servers are logged in to'],
+    [['never'], 'never is never logged in to: mcpServers.never.auth.type is none'],
+    [['web', '--principal', 'ann'], 'web has one login for everybody; mcpServers.web.auth.perPrincipal decides'],
+    [['web', '--timeout', '0'], '--timeout takes a whole number from 1 to 3600, not "0"'],
+  ])('%j is refused: %s', (argv, why) =>
+    withPerson(remote, async ({ pegboard, opened }) => {
+      const { code, err } = await pegboard('auth', ...argv)
+      expect(code).toBe(2)
+      expect(err).toContain(why)
+      expect(opened).toEqual([])
+    }),
+  )
+
+  it('with --no-browser opens nothing and reads the address the browser ended at', () =>
+    withPerson(remote, async ({ pegboard, opened }) => {
+      // The terminal of the tests has nobody typing: the end of its input is the end of the login.
+      const pending = pegboard('auth', 'web', '--no-browser', '--timeout', '1')
+      expect(await pending).toMatchObject({ code: 1 })
+      expect((await pending).err).toContain('Paste the address of the page the browser shows after the login')
+      expect((await pending).err).toContain('E_AUTH_FAILED: Nobody logged in within 1 s.')
+      expect(opened).toEqual([])
+    }))
+})

@@ -1,0 +1,36 @@
+import type { Clock } from '../src/core/clock.ts'
+
+/** A clock that only moves when a test says so. */
+export interface ManualClock extends Clock {
+  /** Lets so many milliseconds pass and runs what falls due, in order. */
+  pass(ms: number): void
+  /** Timers not yet due. */
+  readonly waiting: number
+}
+
+export function createManualClock(start = 0): ManualClock {
+  let now = start
+  const due = new Set<{ readonly at: number; readonly fn: () => void }>()
+  return {
+    now: () => now,
+    after(ms, fn) {
+      const timer = { at: now + ms, fn }
+      due.add(timer)
+      return () => due.delete(timer)
+    },
+    pass(ms) {
+      const end = now + ms
+      for (;;) {
+        const next = [...due].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0]
+        if (!next) break
+        due.delete(next)
+        now = next.at
+        next.fn()
+      }
+      now = end
+    },
+    get waiting() {
+      return due.size
+    },
+  }
+}

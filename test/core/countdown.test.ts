@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest'
+import { createCountdown } from '../../src/core/countdown.ts'
+import { createManualClock } from '../clock.ts'
+
+describe('a time limit', () => {
+  it('fires once, when its time has passed', () => {
+    const clock = createManualClock()
+    let fired = 0
+    createCountdown(100, () => fired++, clock)
+    clock.pass(99)
+    expect(fired).toBe(0)
+    clock.pass(1_000)
+    expect(fired).toBe(1)
+  })
+
+  it('stands still while it is paused, until the last who paused it goes on', () => {
+    const clock = createManualClock()
+    let fired = 0
+    const limit = createCountdown(100, () => fired++, clock)
+    clock.pass(60)
+    const first = limit.pause()
+    const second = limit.pause()
+    clock.pass(10_000)
+    first()
+    first()
+    clock.pass(10_000)
+    expect(fired).toBe(0)
+    second()
+    clock.pass(39)
+    expect(fired).toBe(0)
+    clock.pass(1)
+    expect(fired).toBe(1)
+  })
+
+  it('never fires once it was stopped, and leaves no timer behind', () => {
+    const clock = createManualClock()
+    let fired = 0
+    const limit = createCountdown(100, () => fired++, clock)
+    const goOn = limit.pause()
+    limit.stop()
+    goOn()
+    clock.pass(1_000)
+    expect([fired, clock.waiting]).toEqual([0, 0])
+  })
+})

@@ -1,0 +1,211 @@
+import { PassThrough } from 'node:stream'
+import { describe, expect, it } from 'vitest'
+import type { App } from '../../src/app.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import { serveOnStdio } from '../../src/server/stdio.ts'
+import { startApp } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { place, serveHttp } from '../process.ts'
+import { scripted } from '../upstream/host.ts'
+
+const LONG = 'long '.repeat(4_000)
+const EXACT = `{"content": [{"type":"text","text":"${LONG}"}],  "structuredContent":{"n":1234567890123456789, "f":1.0}}`
+
+const initialize = {
+  method: 'initialize',
+  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+}
+
+/** A client of the 2025 era that sees the lines as they are. */
+async function linesOf(app: App) {
+  const up = new PassThrough()
+  const down = new PassThrough()
+  serveOnStdio({ host: app.server, clock: systemClock, input: up, output: down })
+  const lines: string[] = []
+  const waiting = new Map<number, (line: string) => void>()
+  let rest = ''
+  let last = 0
+  down.setEncoding('utf8')
+  down.on('data', (chunk: string) => {
+    const parts = (rest + chunk).split('\n')
+    rest = parts.pop() ?? ''
+    for (const line of parts) {
+      lines.push(line)
+      const id = Number(/^\{"jsonrpc":"2.0","id":(\d+),/.exec(line)?.[1])
+      waiting.get(id)?.(line)
+    }
+  })
+  const ask = (message: object): Promise<string> =>
+    new Promise((resolve) => {
+      waiting.set(++last, resolve)
+      up.write(`${JSON.stringify({ jsonrpc: '2.0', id: last, ...message })}\n`)
+    })
+  await ask(initialize)
+  const call = (name: string, args: object, more: object = {}): Promise<string> =>
+    ask({ method: 'tools/call', params: { name, arguments: args, ...more } })
+  return { lines, ask, call }
+}
+
+async function appWith(settings: object = {}, server: object = {}) {
+  const { app } = await startApp({
+    exposure: { mode: 'direct' },
+    mcpServers: { s: { ...scripted(), ...server } },
+    ...settings,
+  })
+  await app.settled(20_000)
+  return app
+}
+
+describe('a large result on its way to a client of the 2025 era', () => {
+  it('is not touched, by name and through execute_tool, and its numbers keep their digits', async () => {
+    const { call } = await linesOf(await appWith())
+    expect(await call('s__answer', { json: EXACT })).toBe(`{"jsonrpc":"2.0","id":2,"result":${EXACT}}`)
+    const through = await call('execute_tool', { name: 's__answer', params: { json: EXACT } })
+    expect(through).toBe(`{"jsonrpc":"2.0","id":3,"result":${EXACT}}`)
+    expect(await call('s__answer', { json: '{"content":[],"n":1234567890123456789}' })).toContain('1234567890123456789')
+  })
+
+  it('loses what belongs to the hop before, and keeps the rest', async () => {
+    const { call } = await linesOf(await appWith())
+    const meta = '{"io.modelcontextprotocol/serverInfo":{"name":"x"},"kept":1}'
+    const line = await call('s__answer', {
+      json: `{"content":[],"a":"${LONG}","resultType":"complete","_meta":${meta}}`,
+    })
+    expect(JSON.parse(line).result).toEqual({ content: [], a: LONG, _meta: { kept: 1 } })
+  })
+
+  it('keeps its place among the other answers of a turn', async () => {
+    const { call } = await linesOf(await appWith())
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, (_, n) =>
+        n % 2 ? call('s__answer', { json: EXACT }) : call('s__echo', { text: String(n) }),
+      ),
+    )
+    for (const [n, line] of answers.entries())
+      expect(n % 2 ? line.includes(EXACT) : JSON.parse(line).result.content[0].text === String(n)).toBe(true)
+  })
+
+  it('is read by a client of the 2026 era as well', async () => {
+    const client = await connectTo(await appWith(), 'modern')
+    const result = await client.callTool({ name: 's__answer', arguments: { json: EXACT } })
+    expect(result.content).toEqual([{ type: 'text', text: LONG }])
+    await client.close()
+  })
+
+  it('is not touched over HTTP either, as JSON and as an event', async () => {
+    const served = await serveHttp(place({ exposure: { mode: 'direct' }, mcpServers: { s: scripted() } }))
+    const post = async (message: object, headers: object = {}): Promise<Response> =>
+      fetch(served.url, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${served.token}`,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          ...headers,
+        },
+        body: JSON.stringify({ jsonrpc: '2.0', ...message }),
+      })
+    const opened = await post({ id: 1, ...initialize })
+    const session = { 'mcp-session-id': opened.headers.get('mcp-session-id') }
+    await post({ method: 'notifications/initialized' }, session)
+    const call = (id: number, name: string, args: object, more: object = {}): Promise<Response> =>
+      post({ id, method: 'tools/call', params: { name, arguments: args, ...more } }, session)
+    let plain = ''
+    for (let tries = 0; tries < 100 && !plain.includes(LONG); tries++) {
+      plain = await (await call(2 + tries, 's__answer', { json: EXACT })).text()
+      if (!plain.includes(LONG)) await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    expect(plain.endsWith(`"result":${EXACT}}`)).toBe(true)
+    const stream = await call(500, 's__burst', { count: 500 }, { _meta: { progressToken: 'mine' } })
+    const told = [...(await stream.text()).matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data ?? ''))
+    expect(told.map(({ params, result }) => params?.progress ?? result.content[0].text)).toEqual([
+      ...Array.from({ length: 500 }, (_, n) => n + 1),
+      'done',
+    ])
+  })
+})
+
+describe('a result over the limit', () => {
+  it('of eleven megabytes fails its call alone; the server stays, and so do the calls beside it [UPS-08]', async () => {
+    const { call } = await linesOf(await appWith())
+    const textOf = async (line: Promise<string>) => JSON.parse(await line).result.content[0].text
+    const pid = await textOf(call('s__get_pid', {}))
+    const [huge, ...others] = await Promise.all([
+      call('s__huge', { bytes: 11 * 1024 * 1024 }),
+      ...Array.from({ length: 5 }, () => textOf(call('s__echo', { text: 'beside' }))),
+    ])
+    const { isError, structuredContent } = JSON.parse(huge).result
+    expect(isError).toBe(true)
+    expect(structuredContent.error).toMatchObject({
+      code: 'E_TOO_LARGE',
+      message: 'mcp_s.huge answered with 11534375 bytes; up to 2097152 are handed on.',
+      hint: 'Ask for a part, or raise execution.maxResultBytes.',
+    })
+    expect(others).toEqual(Array.from({ length: 5 }, () => 'beside'))
+    expect(await textOf(call('s__get_pid', {}))).toBe(pid)
+  })
+
+  it('may be let through', async () => {
+    const { call } = await linesOf(await appWith({ execution: { maxResultBytes: 20 * 1024 * 1024 } }))
+    expect((await call('s__huge', { bytes: 11 * 1024 * 1024 })).length).toBeGreaterThan(11 * 1024 * 1024)
+  })
+
+  it('of depth is an error of its call, and nothing else', async () => {
+    const { call } = await linesOf(await appWith())
+    const line = await call('s__answer', { json: `{"content":[],"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}` })
+    expect(JSON.parse(line)).toMatchObject({ error: { code: -32603 } })
+    expect(await call('s__echo', { text: 'still here' })).toContain('still here')
+  })
+})
+
+describe('progress', () => {
+  it('of a burst reaches a client on stdio whole, in order and before the result', async () => {
+    const { lines, call } = await linesOf(await appWith())
+    await call('s__burst', { count: 500 }, { _meta: { progressToken: 7 } })
+    const told = lines.map((line) => JSON.parse(line)).filter(({ method, id }) => method || id === 2)
+    expect(told.map(({ params, result }) => params?.progress ?? result.content[0].text)).toEqual([
+      ...Array.from({ length: 500 }, (_, n) => n + 1),
+      'done',
+    ])
+  })
+})
+
+describe('a server that hangs', () => {
+  it('holds its own places and no others, and its line has an end', async () => {
+    const app = await appWith({}, { maxConcurrent: 4, maxQueued: 2 })
+    const { call } = await linesOf(app)
+    const stuck = Array.from({ length: 6 }, () => call('s__hang', {}))
+    const refused = JSON.parse(await call('s__hang', {})).result.structuredContent.error
+    expect(refused).toMatchObject({
+      code: 'E_OVERLOADED',
+      retryable: true,
+      hint: 'Try again later, or raise mcpServers.s.maxQueued.',
+    })
+    expect(await call('hello__hello', { name: 'Ada' })).toContain('Ada')
+    await app.stop()
+    for (const line of await Promise.all(stuck)) expect(line).toContain('E_SHUTTING_DOWN')
+  })
+
+  it('is cut off by the limit of its tool, which the error names [UPS-02]', async () => {
+    const { call } = await linesOf(
+      await appWith({}, { timeoutMs: 60_000, tools: { hang_reporting: { timeoutMs: 200 } } }),
+    )
+    const { error } = JSON.parse(await call('s__hang_reporting', {}, { _meta: { progressToken: 1 } })).result
+      .structuredContent
+    expect(error).toMatchObject({
+      code: 'E_TIMEOUT',
+      message: 'mcp_s.hang_reporting took longer than 200 ms.',
+      hint: 'Ask for less, or raise mcpServers.s.tools.hang_reporting.timeoutMs.',
+    })
+    expect(await call('s__list_cancelled', {})).toMatch(/p:\d+/)
+  })
+})
+
+describe('arguments for a server', () => {
+  it('are checked by the server alone, but for what no reader can carry [SCH-06]', async () => {
+    const { call } = await linesOf(await appWith())
+    expect(await call('s__echo', { text: { not: 'text' } })).toContain('[object Object]')
+    const refused = await call('s__echo', { text: 1, n: 2 ** 60 })
+    expect(refused).toContain('E_INT_PRECISION')
+  })
+})

@@ -1,0 +1,248 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { listenHttp } from '../../src/server/listen.ts'
+import { type Answer, answerOf, startApp, type TestApp } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { modern, scripted } from '../upstream/host.ts'
+
+const TOKEN = 'a-token-for-questions'
+
+async function apart(settings: Record<string, unknown> = {}): Promise<TestApp & { readonly url: string }> {
+  const made = await startApp({
+    exposure: { mode: 'direct' },
+    mcpServers: { old: { ...scripted(), start: 'eager' }, new: { ...modern(), start: 'eager' } },
+    ...settings,
+  })
+  await made.app.settled(20_000)
+  const http = await listenHttp({
+    host: made.app.server,
+    settings: {
+      host: '127.0.0.1',
+      port: 0,
+      auth: 'token',
+      allowedHosts: [],
+      allowedOrigins: [],
+      maxSessions: 10,
+      sessionIdleMs: 60_000,
+    },
+    token: TOKEN,
+    clock: systemClock,
+    forget: () => undefined,
+  })
+  onTestFinished(() => http.close())
+  return { ...made, url: new URL('/mcp', http.url).href }
+}
+
+/** One 2026-era request as bytes on the wire, so that nothing answers questions by itself. */
+async function post(
+  url: string,
+  method: string,
+  params: Record<string, unknown>,
+  capabilities: object = { elicitation: {} },
+): Promise<Answer> {
+  const name = String(params['name'] ?? params['uri'])
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${TOKEN}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      'mcp-name': name,
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method,
+      params: {
+        ...params,
+        _meta: {
+          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+          'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+          'io.modelcontextprotocol/clientCapabilities': capabilities,
+        },
+      },
+    }),
+  })
+  const text = await response.text()
+  return JSON.parse(text.startsWith('{') ? text : (/^data: (.*"(?:result|error)".*)$/m.exec(text)?.[1] ?? 'null'))
+}
+
+const yes = { action: 'accept', content: { name: 'Ann' } }
+const form = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] }
+
+describe('a 2025-era server that asks, behind a 2026-era client', () => {
+  it('has its question answered by the same call made again', async () => {
+    const { url } = await apart()
+    const call = { name: 'old__ask_person', arguments: {} }
+    const { result } = await post(url, 'tools/call', call)
+    expect(result).toMatchObject({
+      resultType: 'input_required',
+      inputRequests: {
+        'elicitation-1': {
+          method: 'elicitation/create',
+          params: { message: 'old: Your name?', requestedSchema: form },
+        },
+      },
+    })
+    const { requestState } = result
+    const again = await post(url, 'tools/call', { ...call, requestState, inputResponses: { 'elicitation-1': yes } })
+    expect(JSON.parse(again.result.content[0].text)).toEqual(yes)
+  })
+
+  it('is asked through execute_tool as well', async () => {
+    const { url } = await apart({ exposure: { mode: 'discovery' } })
+    const call = { name: 'execute_tool', arguments: { name: 'mcp_old.ask_person', params: {} } }
+    const { requestState } = (await post(url, 'tools/call', call)).result
+    const again = await post(url, 'tools/call', { ...call, requestState, inputResponses: { 'elicitation-1': yes } })
+    expect(JSON.parse(again.result.content[0].text)).toEqual(yes)
+  })
+
+  it('gets no answer from a client that did not say it takes questions', async () => {
+    const { url } = await apart()
+    const call = { name: 'old__ask_person', arguments: {} }
+    expect(JSON.parse((await post(url, 'tools/call', call, {})).result.content[0].text)).toEqual({ action: 'cancel' })
+    const sampling = await post(url, 'tools/call', { name: 'old__ask_model', arguments: {} }, { elicitation: {} })
+    expect(JSON.parse(sampling.result.content[0].text)).toMatchObject({ error: { code: -32603 } })
+  })
+
+  it('holds no slot and no clock while the person thinks', async () => {
+    const { url } = await apart({ execution: { timeoutMs: 1_000, maxConcurrent: 1, maxQueued: 0 } })
+    const call = { name: 'old__ask_person', arguments: {} }
+    const { requestState } = (await post(url, 'tools/call', call)).result
+    expect(
+      (await post(url, 'tools/call', { name: 'new__echo', arguments: { text: 'x' } })).result.content[0].text,
+    ).toBe('x')
+    await new Promise((resolve) => setTimeout(resolve, 1_300))
+    const again = await post(url, 'tools/call', { ...call, requestState, inputResponses: { 'elicitation-1': yes } })
+    expect(JSON.parse(again.result.content[0].text)).toEqual(yes)
+    expect(
+      (await post(url, 'tools/call', { name: 'new__echo', arguments: { text: 'y' } })).result.content[0].text,
+    ).toBe('y')
+  })
+
+  it('is told when the gateway stops, and leaves nothing behind', async () => {
+    const { url, app } = await apart()
+    await post(url, 'tools/call', { name: 'old__ask_person', arguments: {} })
+    await app.stop()
+    expect(app.upstreams.status().map(({ state }) => state)).toEqual(['stopped', 'stopped'])
+  })
+})
+
+describe('a state that does not belong to the request', () => {
+  it('is refused before the server hears of it, in either era of the server [AUTH-11]', async () => {
+    const { url } = await apart()
+    for (const [name, key] of [
+      ['old__ask_person', 'elicitation-1'],
+      ['new__greet', 'name'],
+    ] as const) {
+      const call = { name, arguments: {} }
+      const inputResponses = { [key]: yes }
+      const { requestState } = (await post(url, 'tools/call', call)).result
+      const at = requestState.length >> 1
+      const altered = `${requestState.slice(0, at)}${requestState[at] === 'A' ? 'B' : 'A'}${requestState.slice(at + 1)}`
+      for (const wrong of [
+        { ...call, requestState: altered },
+        { ...call, requestState: 'opaque-1' },
+        { ...call, requestState, arguments: { x: 1 } },
+        { name: name === 'new__greet' ? 'old__ask_person' : 'new__greet', arguments: {}, requestState },
+        { name: 'execute_tool', arguments: { name: call.name }, requestState },
+      ])
+        expect((await post(url, 'tools/call', { ...wrong, inputResponses })).error).toMatchObject({ code: -32602 })
+      // It was not used up by any of these.
+      const done = await post(url, 'tools/call', { ...call, requestState, inputResponses })
+      expect(done.result.content[0].text).toContain('Ann')
+    }
+  })
+
+  it('is the state of a server sealed, which gets its own back', async () => {
+    const { url } = await apart()
+    const { result } = await post(url, 'tools/call', { name: 'new__greet', arguments: {} })
+    expect(result.requestState).not.toContain('opaque-1')
+    const done = await post(url, 'tools/call', {
+      name: 'new__greet',
+      arguments: {},
+      requestState: result.requestState,
+      inputResponses: { name: yes },
+    })
+    expect(done.result.content[0].text).toBe('Hello Ann, opaque-1')
+  })
+})
+
+describe('a 2026-era server that asks by answering, behind a 2025-era client', () => {
+  const people = async (client: Client): Promise<void> => {
+    client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { name: 'Ann' } }))
+  }
+  const capabilities = { elicitation: { form: {} } }
+
+  it('reaches the person by a request, over stdio, by name and through execute_tool', async () => {
+    const { app } = await apart()
+    const client = await connectTo(app, 'legacy', { capabilities })
+    await people(client)
+    for (const [name, args] of [
+      ['new__greet', {}],
+      ['execute_tool', { name: 'mcp_new.greet', params: {} }],
+    ] as const)
+      expect(textOf(await client.callTool({ name, arguments: args }))).toBe('Hello Ann, opaque-1')
+    await client.close()
+  })
+
+  it('reaches the person by a request, over an HTTP session', async () => {
+    const { url } = await apart()
+    const client = new Client({ name: 'test', version: '1' }, { capabilities, versionNegotiation: { mode: 'legacy' } })
+    await people(client)
+    await client.connect(
+      new StreamableHTTPClientTransport(new URL(url), {
+        requestInit: { headers: { authorization: `Bearer ${TOKEN}` } },
+      }),
+    )
+    for (const [name, args] of [
+      ['new__greet', {}],
+      ['execute_tool', { name: 'mcp_new.greet', params: {} }],
+    ] as const)
+      expect(textOf(await client.callTool({ name, arguments: args }))).toBe('Hello Ann, opaque-1')
+    await client.close()
+  })
+})
+
+describe('what one hop says of itself', () => {
+  it('is not passed on: a public answer of a server is private from us [UPS-22]', async () => {
+    const { url } = await apart()
+    const { result } = await post(url, 'resources/read', { uri: 'memo://one' })
+    expect(result).toMatchObject({ cacheScope: 'private', ttlMs: 0 })
+    expect(result._meta['io.modelcontextprotocol/serverInfo'].name).toBe('pegboard')
+    for (const method of ['tools/list', 'resources/list', 'prompts/list', 'server/discover'])
+      expect((await post(url, method, {})).result).toMatchObject({ cacheScope: 'private', ttlMs: expect.any(Number) })
+  })
+
+  it('is told of a resource that is not there', async () => {
+    const { url } = await apart()
+    expect((await post(url, 'resources/read', { uri: 'nowhere://x' })).error).toMatchObject({
+      code: -32602,
+      data: { uri: 'nowhere://x' },
+    })
+  })
+})
+
+describe('pages of servers', () => {
+  it('are found with the tool and told by get_tool', async () => {
+    const fixture = new URL('../fixtures/upstreams/eras.mjs', import.meta.url).pathname
+    const { url } = await apart({
+      mcpServers: { page: { command: process.execPath, args: [fixture, 'page', 'v2', 'stdio'], start: 'eager' } },
+    })
+    const ui = { resourceUri: 'ui://page/page' }
+    const { tools } = (await post(url, 'tools/list', {})).result
+    expect(tools.find(({ name }: { name: string }) => name === 'page__link')._meta).toEqual({ ui })
+    const told = await post(url, 'tools/call', { name: 'get_tool', arguments: { name: 'page__link' } })
+    expect(answerOf(told.result).ui).toEqual(ui)
+    // A page calls tools by the names its server gave them.
+    const echoed = await post(url, 'tools/call', { name: 'echo', arguments: { text: 'from the page' } })
+    expect(echoed.result.content[0].text).toBe('page from the page')
+    const { result } = await post(url, 'server/discover', {})
+    expect(result.capabilities.extensions).toHaveProperty(['io.modelcontextprotocol/ui'])
+  })
+})
+
+const textOf = (result: unknown): unknown => (result as { content: Array<{ text?: string }> }).content[0]?.text

@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest'
+import { createBackoff } from '../../src/upstream/backoff.ts'
+import { manualClock } from '../server/echo.ts'
+
+const luck =
+  (value: number): (() => number) =>
+  () =>
+    value
+
+describe('how long is waited before the next attempt', () => {
+  it('doubles from a second, and from the fifth failure on is half a minute to a minute, for ever', () => {
+    const longest = createBackoff(manualClock(), luck(1))
+    const waits = Array.from({ length: 40 }, () => longest.failed())
+    expect(waits.slice(0, 8)).toEqual([1_000, 2_000, 4_000, 8_000, 30_000, 32_000, 60_000, 60_000])
+    expect(Math.max(...waits)).toBe(60_000)
+  })
+
+  it('is shortened by chance, so that servers do not return in step', () => {
+    const shortest = createBackoff(manualClock(), luck(0))
+    expect(Array.from({ length: 6 }, () => shortest.failed())).toEqual([100, 100, 100, 100, 30_000, 30_000])
+    const middling = createBackoff(manualClock(), luck(0.5))
+    expect(Array.from({ length: 4 }, () => middling.failed())).toEqual([500, 1_000, 2_000, 4_000])
+  })
+
+  it('starts anew after a minute of health', () => {
+    const clock = manualClock()
+    const backoff = createBackoff(clock, luck(1))
+    for (let n = 0; n < 3; n++) backoff.failed()
+    backoff.succeeded()
+    clock.advance(59_000)
+    expect(backoff.lost()).toBe(8_000)
+    expect(backoff.attempt).toBe(4)
+    backoff.succeeded()
+    clock.advance(60_000)
+    expect(backoff.lost()).toBe(1_000)
+    expect(backoff.attempt).toBe(1)
+  })
+
+  it('is at least what the server asks for, within an hour [UPS-21]', () => {
+    const clock = manualClock()
+    const backoff = createBackoff(clock, luck(0))
+    expect(backoff.failed(20_000)).toBe(20_000)
+    expect(backoff.dueInMs()).toBe(20_000)
+    clock.advance(20_000)
+    expect(backoff.dueInMs()).toBe(0)
+    expect(backoff.failed(1e12)).toBe(3_600_000)
+  })
+
+  it('lets a call try five seconds after the last attempt, and half a minute after it while the circuit is open', () => {
+    const clock = manualClock()
+    const backoff = createBackoff(clock, luck(1))
+    backoff.begin()
+    clock.advance(1_000)
+    backoff.failed()
+    expect([backoff.open, backoff.dueInMs()]).toEqual([false, 4_000])
+    for (let n = 0; n < 4; n++) backoff.failed()
+    expect([backoff.open, backoff.dueInMs()]).toEqual([true, 30_000])
+    backoff.succeeded()
+    clock.advance(60_000)
+    backoff.lost()
+    expect(backoff.open).toBe(false)
+  })
+})

@@ -1,0 +1,148 @@
+import { createServer, type RequestListener, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text as readText } from 'node:stream/consumers'
+import { describe, expect, it } from 'vitest'
+import { modern, type Rig, resultOf, scripted, until, withHttpServer, withServers } from './host.ts'
+
+type Message = { id?: number | string; method?: string; params?: Record<string, never> }
+
+/** What an old server does with a call besides answering it. */
+interface Ways {
+  /** Sends the messages, all in one piece. */
+  say(...messages: object[]): void
+  readonly message: Message
+}
+
+/** A 2025-era server over HTTP, of either kind, whose calls do what the test says. */
+async function withWeb(
+  kind: 'http' | 'sse',
+  tools: Readonly<Record<string, (ways: Ways) => void>>,
+  test: (rig: Rig, heard: { readonly calls: string[]; readonly cancelled: unknown[] }) => Promise<void>,
+): Promise<void> {
+  const heard = { calls: [] as string[], cancelled: [] as unknown[] }
+  let stream: ServerResponse | undefined
+  const events = (messages: readonly object[]): string =>
+    messages.map((message) => `event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`).join('')
+  const serve = (message: Message, say: Ways['say']): void => {
+    const { id, method, params } = message
+    if (method === 'notifications/cancelled') heard.cancelled.push(params?.['requestId'])
+    if (id === undefined) return
+    if (method === 'initialize')
+      say({
+        id,
+        result: {
+          protocolVersion: '2025-06-18',
+          capabilities: { tools: {} },
+          serverInfo: { name: 'web', version: '1' },
+        },
+      })
+    else if (method === 'tools/list')
+      say({ id, result: { tools: Object.keys(tools).map((name) => ({ name, inputSchema: { type: 'object' } })) } })
+    else if (method === 'tools/call') {
+      const name = String(params?.['name'])
+      heard.calls.push(name)
+      tools[name]?.({ say, message })
+    } else say({ id, error: { code: -32601, message: 'no' } })
+  }
+  const answer: RequestListener = async (request, response) => {
+    if (request.method === 'GET' && kind === 'sse') {
+      stream = response
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      return void response.write('event: endpoint\ndata: /messages\n\n')
+    }
+    if (request.method !== 'POST' || (kind === 'sse' && request.url !== '/messages'))
+      return void response.writeHead(405).end()
+    const message = JSON.parse(await readText(request)) as Message
+    if (kind === 'sse') {
+      response.writeHead(202).end()
+      return serve(message, (...messages) => stream?.write(events(messages)))
+    }
+    if (message.id === undefined) response.writeHead(202).end()
+    serve(message, (...messages) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.end(events(messages))
+    })
+  }
+  const server = createServer((request, response) => void answer(request, response))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/${kind === 'sse' ? 'sse' : 'mcp'}`
+  try {
+    await withServers({ s: { url, ...(kind === 'sse' ? { type: 'sse' } : {}) } }, (rig) => test(rig, heard))
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+const burst = ({ say, message: { id, params } }: Ways): void => {
+  const meta = params?.['_meta'] as { progressToken?: unknown } | undefined
+  const steps = Array.from({ length: 500 }, (_, n) => ({
+    method: 'notifications/progress',
+    params: { progressToken: meta?.progressToken, progress: n + 1, total: 500 },
+  }))
+  say(...steps, { id, result: { content: [{ type: 'text', text: 'done' }] } })
+}
+const hang = (): void => undefined
+
+const ALL = Array.from({ length: 500 }, (_, n) => n + 1)
+
+describe('five hundred progress notices that arrive in one piece with the result', () => {
+  const heardBy = async ({ call }: Rig): Promise<unknown[]> => {
+    const heard: unknown[] = []
+    const answer = call('mcp_s.burst', { count: 500 }, { onProgress: (done) => heard.push(done) }).then((result) => {
+      heard.push(resultOf(result).content?.[0]?.['text'])
+    })
+    await answer
+    return heard
+  }
+
+  it('are all heard, in order and before it: from stdio', () =>
+    withServers({ s: scripted() }, async (rig) => expect(await heardBy(rig)).toEqual([...ALL, 'done'])))
+
+  it.each(['http', 'sse'] as const)('are all heard, in order and before it: from a 2025-era server over %s', (kind) =>
+    withWeb(kind, { burst }, async (rig) => expect(await heardBy(rig)).toEqual([...ALL, 'done'])),
+  )
+
+  it('are all heard, in order and before it: from a 2026-07-28 server on stdio and over HTTP', async () => {
+    await withServers({ s: modern('--only') }, async (rig) => expect(await heardBy(rig)).toEqual([...ALL, 'done']))
+    await withHttpServer(modern('--http'), /port (\d+)/, (port) =>
+      withServers({ s: { url: `http://127.0.0.1:${port}/mcp` } }, async (rig) =>
+        expect(await heardBy(rig)).toEqual([...ALL, 'done']),
+      ),
+    )
+  })
+})
+
+describe('a call that is given up', () => {
+  it.each(['http', 'sse'] as const)('is cancelled at the server within a second: over %s', (kind) =>
+    withWeb(kind, { hang }, async ({ call }, { cancelled }) => {
+      const abort = new AbortController()
+      const hanging = call('mcp_s.hang', {}, { signal: abort.signal })
+      setTimeout(() => abort.abort(), 50)
+      await expect(hanging).rejects.toMatchObject({ code: 'E_CANCELLED' })
+      await until(() => cancelled.length === 1, 1_000)
+      expect(String(cancelled[0])).toMatch(/^p:\d+$/)
+    }),
+  )
+})
+
+describe('a call whose connection breaks', () => {
+  const dying: Readonly<Record<string, (ways: Ways) => void>> = {
+    // The answer begins and never ends; the server did whatever it does.
+    send_money: ({ say }) => say({ method: 'notifications/message', params: { level: 'info', data: 'paid' } }),
+  }
+
+  it('fails and is not made again, for it may have run', () =>
+    withWeb('http', dying, async ({ call }, heard) => {
+      await expect(call('mcp_s.send_money')).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE', retryable: true })
+      await new Promise((resolve) => setTimeout(resolve, 300))
+      expect(heard.calls).toEqual(['send_money'])
+    }))
+
+  it('because the server died fails and is not made again', () =>
+    withServers({ s: scripted() }, async ({ call, text }) => {
+      await expect(call('mcp_s.crash')).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE', retryable: true })
+      // Made again it would have taken the next process along.
+      expect(await text('mcp_s.echo', { text: 'alive' })).toBe('alive')
+    }))
+})

@@ -1,0 +1,396 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { noRelay } from '../../src/core/tool.ts'
+import { decodeManifest } from '../../src/upstream/manifest.ts'
+import { temporaryFolder } from '../app.ts'
+import { manualClock } from '../server/echo.ts'
+import { alive, hurried, keeping, modern, scripted, settingsOf, until, withHttpServer, withServers } from './host.ts'
+
+const status = (rig: { upstreams: { status(): readonly { id: string }[] } }, id: string) =>
+  rig.upstreams.status().find((one) => one.id === id)
+
+describe('a lazy server', () => {
+  it('never seen before is looked at once and stopped again, its tools stay', () => {
+    const file = join(temporaryFolder(), 'pid')
+    return withServers(
+      { s: scripted('--pid-file', file) },
+      async ({ upstreams, catalog, text, logged }) => {
+        const pid = Number(readFileSync(file, 'utf8'))
+        const tools = catalog.snapshot().tools.length
+        expect(tools).toBeGreaterThan(10)
+        await until(() => upstreams.status()[0]?.state === 'known' && !alive(pid), 8_000)
+        expect(catalog.snapshot().tools).toHaveLength(tools)
+        expect(upstreams.status()).toMatchObject([{ state: 'known', pending: false, tools }])
+        expect(upstreams.status()[0]).not.toHaveProperty('reason')
+        expect(logged.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([])
+        expect(Number(await text('mcp_s.get_pid'))).not.toBe(pid)
+      },
+      hurried(20),
+    )
+  })
+
+  it('that is known is not started until someone calls it', async () => {
+    const manifests = keeping()
+    await withServers({ s: scripted() }, async () => undefined, { manifests })
+    expect([...manifests.kept.values()].map((bytes) => decodeManifest(bytes)?.startMs)).toEqual([expect.any(Number)])
+    await withServers(
+      { s: scripted() },
+      async ({ upstreams, catalog, text }) => {
+        await new Promise((resolve) => setTimeout(resolve, 500))
+        expect(upstreams.status()).toMatchObject([{ state: 'known', pending: false, start: 'lazy' }])
+        expect(catalog.snapshot().owners.get('mcp_s')?.startsInMs).toBeGreaterThan(0)
+        expect(await text('mcp_s.echo', { text: 'woken' })).toBe('woken')
+        expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
+        expect(catalog.snapshot().owners.get('mcp_s')).not.toHaveProperty('startsInMs')
+      },
+      { manifests, wait: false, delayMs: { known: 0 } },
+    )
+  })
+
+  it('is not stopped under a call, and after the call only when it was idle for as long as it may', () =>
+    withServers(
+      { s: { ...scripted(), idleStopMs: 10_000 } },
+      async ({ upstreams, text }) => {
+        // Half a minute of the test's time, three times the limit.
+        expect(await text('mcp_s.wait', { ms: 1_500 })).toBe('waited')
+        expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
+        await new Promise((resolve) => setTimeout(resolve, 120))
+        expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
+        await until(() => upstreams.status()[0]?.state === 'known')
+      },
+      hurried(20),
+    ))
+
+  it('is not stopped while somebody is subscribed to a resource', () =>
+    withServers(
+      { s: { ...modern(), idleStopMs: 10_000 } },
+      async ({ upstreams, catalog }) => {
+        const { endpoints, resources } = catalog.snapshot().owners.get('mcp_s') ?? {}
+        const uri = resources?.[0]?.uri
+        const ask = (method: string) => endpoints?.request(method, { uri }, noRelay, new AbortController().signal)
+        await ask('resources/subscribe')
+        await new Promise((resolve) => setTimeout(resolve, 1_000))
+        expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
+        await ask('resources/unsubscribe')
+        await until(() => upstreams.status()[0]?.state === 'known')
+      },
+      hurried(20),
+    ))
+
+  it('over HTTP has its session closed, and a new one opened for the next call', () =>
+    withHttpServer(modern('--http', '--only'), /port (\d+)/, (port) =>
+      withServers(
+        { web: { url: `http://127.0.0.1:${port}/mcp` } },
+        async ({ upstreams, text }) => {
+          await until(() => upstreams.status()[0]?.state === 'known')
+          expect(await text('mcp_web.echo', { text: 'hello' })).toBe('hello')
+        },
+        hurried(20),
+      ),
+    ))
+
+  it('that dies while nobody uses it is left alone, says so, and the next call starts it [UPS-04]', () =>
+    withServers({ s: scripted() }, async ({ upstreams, catalog, text }) => {
+      process.kill(Number(await text('mcp_s.get_pid')), 'SIGKILL')
+      await until(() => upstreams.status()[0]?.state === 'known')
+      expect(catalog.snapshot().owners.get('mcp_s')).toMatchObject({
+        state: 'known',
+        reason: 'disconnected: it was ended by SIGKILL',
+      })
+      expect(catalog.snapshot().owners.get('mcp_s')).not.toHaveProperty('nextAttemptAt')
+      await new Promise((resolve) => setTimeout(resolve, 1_200))
+      expect(upstreams.status()).toMatchObject([{ state: 'known', pending: false }])
+      expect(await text('mcp_s.echo', { text: 'again' })).toBe('again')
+      expect(upstreams.status()[0]).not.toHaveProperty('reason')
+    }))
+
+  it('is looked at with at most three others at once, and one that hangs gives way', () =>
+    withServers(
+      {
+        ...Object.fromEntries(Array.from({ length: 5 }, (_, n) => [`silent${n}`, scripted('--silent')])),
+        fine: scripted(),
+      },
+      async (rig) => {
+        const begun = () => rig.upstreams.status().filter((one) => one.state === 'connecting').length
+        await until(() => begun() === 4)
+        expect(status(rig, 'fine')).toMatchObject({ state: 'configured', pending: true })
+        await until(() => (status(rig, 'fine') as { state?: string }).state === 'ready', 8_000)
+      },
+      { wait: false },
+    ))
+})
+
+describe('a server that is to be there', () => {
+  it('from the first moment is connected at once, and stays', async () => {
+    const manifests = keeping()
+    await withServers({ s: scripted() }, async () => undefined, { manifests })
+    await withServers(
+      { s: { ...scripted(), start: 'eager' } },
+      async ({ upstreams }) => {
+        expect(upstreams.status()).toMatchObject([{ state: 'known', pending: true }])
+        await until(() => upstreams.status()[0]?.state === 'ready')
+        await new Promise((resolve) => setTimeout(resolve, 800))
+        expect(upstreams.status()).toMatchObject([{ state: 'ready', start: 'eager' }])
+      },
+      { manifests, wait: false, delayMs: { cold: 60_000, known: 60_000 }, ...hurried(20) },
+    )
+  })
+
+  it('in the background is started again without a call', () =>
+    withServers({ s: { ...scripted(), start: 'background' } }, async ({ upstreams, text }) => {
+      const pid = Number(await text('mcp_s.get_pid'))
+      process.kill(pid, 'SIGKILL')
+      await until(() => upstreams.status()[0]?.state !== 'ready')
+      await until(() => upstreams.status()[0]?.state === 'ready')
+      expect(Number(await text('mcp_s.get_pid'))).not.toBe(pid)
+    }))
+})
+
+/** Listens on a port that is free, answering as told. */
+async function on(answer: RequestListener, test: (url: string) => Promise<void>): Promise<void> {
+  const server = createServer(answer)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    await test(`http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+describe('a server that fails', () => {
+  it('says why in the words of its stderr, without paths and without what it was given in confidence', () =>
+    withServers(
+      {
+        s: {
+          command: process.execPath,
+          args: [
+            '-e',
+            'console.error("starting"); console.error("Error: key", process.env.KEY, "is invalid, see /home/ada/x/config.json"); console.error("    at main (/home/ada/x.js:1:1)"); process.exit(3)',
+          ],
+          env: { KEY: 'tr0ub4dor' },
+        },
+      },
+      async ({ upstreams, catalog }) => {
+        await until(() => upstreams.status()[0]?.state === 'failing')
+        const reason = 'it exited with code 3: Error: key <secret> is invalid, see <path>'
+        expect(upstreams.status()).toMatchObject([{ state: 'failing', reason, nextAttemptAt: expect.any(Number) }])
+        expect(catalog.snapshot().owners.get('mcp_s')).toMatchObject({ reason, nextAttemptAt: expect.any(Number) })
+      },
+      { wait: false },
+    ))
+
+  it('five times in a row is not called any more until a probe succeeds', async () => {
+    const manifests = keeping()
+    await withServers({ s: scripted() }, async () => undefined, { manifests })
+    const [bytes] = [...manifests.kept.values()]
+    const file = join(temporaryFolder(), 'broken')
+    writeFileSync(file, '')
+    const clock = manualClock()
+    const circuit = { code: 'E_CIRCUIT_OPEN', retryable: true }
+    await withServers(
+      { s: { ...scripted('--crash-while', file), start: 'eager' } },
+      async ({ upstreams, call, text }) => {
+        const next = () => (upstreams.status()[0]?.nextAttemptAt ?? 0) - clock.now()
+        clock.advance(0)
+        for (let n = 1; n < 5; n++) {
+          await until(() => next() > 0)
+          await expect(call('mcp_s.echo', { text: 'x' })).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
+          clock.advance(next())
+        }
+        await until(() => next() === 30_000)
+        const startedAt = performance.now()
+        await expect(call('mcp_s.echo', { text: 'x' })).rejects.toMatchObject({
+          ...circuit,
+          retryAfterMs: 30_000,
+          message: 's failed 5 times in a row: it exited with code 4: Error: told to crash.',
+        })
+        clock.advance(29_000)
+        await expect(call('mcp_s.echo', { text: 'x' })).rejects.toMatchObject({ ...circuit, retryAfterMs: 1_000 })
+        expect(performance.now() - startedAt).toBeLessThan(200)
+        rmSync(file)
+        clock.advance(1_000)
+        // The probe is on its way, and nobody waits for it.
+        await expect(call('mcp_s.echo', { text: 'x' })).rejects.toMatchObject(circuit)
+        await until(() => upstreams.status()[0]?.state === 'ready')
+        expect(await text('mcp_s.echo', { text: 'back' })).toBe('back')
+      },
+      { manifests: { line: () => bytes, get: () => bytes, set: () => undefined }, wait: false, clock },
+    )
+  })
+
+  it('and asks to be left alone for 20 s is, and its redirects are not followed [UPS-21]', async () => {
+    const inside: string[] = []
+    await on(
+      (request, response) => {
+        inside.push(String(request.url))
+        response.end()
+      },
+      (internal) =>
+        on(
+          (request, response) =>
+            void (
+              request.url === '/mcp'
+                ? response.writeHead(503, { 'retry-after': '20' })
+                : response.writeHead(302, { location: internal })
+            ).end(),
+          (url) =>
+            withServers(
+              { busy: { url }, moved: { url: url.replace('/mcp', '/moved') } },
+              async (rig) => {
+                await until(() => rig.upstreams.status().every(({ state }) => state === 'failing'))
+                const [busy, moved] = rig.upstreams.status()
+                expect(busy?.reason).toBe('HTTP 503')
+                expect((busy?.nextAttemptAt ?? 0) - Date.now()).toBeGreaterThan(18_000)
+                expect(moved?.reason).toBe('HTTP 302')
+                expect(inside).toEqual([])
+              },
+              { wait: false },
+            ),
+        ),
+    )
+  })
+
+  it('for ten minutes is connected within 90 s of its return, and nobody ever gave up [UPS-25]', async () => {
+    let down = true
+    let tried = 0
+    const clock = manualClock()
+    const answer: RequestListener = (request, response) => {
+      tried++
+      if (down || request.method !== 'POST') return void response.writeHead(down ? 500 : 405).end()
+      let body = ''
+      request.on('data', (chunk) => {
+        body += chunk
+      })
+      request.on('end', () => {
+        const { id, method } = JSON.parse(body)
+        if (id === undefined) return void response.writeHead(202).end()
+        const result =
+          method === 'initialize'
+            ? { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'b', version: '1' } }
+            : method === 'tools/list'
+              ? { tools: [{ name: 'there', inputSchema: { type: 'object' } }] }
+              : undefined
+        response.writeHead(200, { 'content-type': 'application/json' })
+        const error = { code: -32601, message: 'no' }
+        response.end(JSON.stringify({ jsonrpc: '2.0', id, ...(result ? { result } : { error }) }))
+      })
+    }
+    await on(answer, (url) =>
+      withServers(
+        { web: { url, start: 'background' } },
+        async ({ upstreams }) => {
+          clock.advance(0)
+          const [one] = [() => upstreams.status()[0]]
+          while (clock.now() < 600_000) {
+            await until(() => (one()?.nextAttemptAt ?? 0) > clock.now())
+            clock.advance((one()?.nextAttemptAt ?? 0) - clock.now())
+          }
+          await until(() => one()?.state === 'failing' && (one()?.nextAttemptAt ?? 0) > clock.now())
+          expect(tried).toBeGreaterThan(10)
+          down = false
+          const backAt = clock.now()
+          clock.advance((one()?.nextAttemptAt ?? 0) - clock.now())
+          await until(() => one()?.state === 'ready')
+          expect(clock.now() - backAt).toBeLessThanOrEqual(90_000)
+        },
+        { wait: false, clock },
+      ),
+    )
+  })
+
+  it('because the machine slept is checked once when it wakes, and tried once [LIFE-10]', () => {
+    const clock = manualClock()
+    let asleep = 0
+    return withServers(
+      { s: { ...scripted(), start: 'background' } },
+      async ({ upstreams, text }) => {
+        clock.advance(0)
+        await until(() => upstreams.status()[0]?.state === 'ready')
+        expect(await text('mcp_s.count_lists')).toBe('1')
+        asleep = 3_600_000
+        clock.advance(30_000)
+        await until(() => upstreams.status()[0]?.state === 'ready')
+        for (let tries = 0; tries < 50 && (await text('mcp_s.count_lists')) === '1'; tries++)
+          await new Promise((resolve) => setTimeout(resolve, 10))
+        clock.advance(120_000)
+        await new Promise((resolve) => setTimeout(resolve, 100))
+        expect(await text('mcp_s.count_lists')).toBe('2')
+      },
+      { clock: { now: () => clock.now() + asleep, after: clock.after }, wait: false },
+    )
+  })
+})
+
+describe('a change of the configuration', () => {
+  it('that does not concern the process leaves it running and applies', () =>
+    withServers({ s: scripted() }, async ({ upstreams, catalog, text }) => {
+      const pid = await text('mcp_s.get_pid')
+      upstreams.configure(
+        settingsOf({
+          s: { ...scripted(), deny: ['crash*'], summary: 'Scripts.', start: 'background', timeoutMs: 200 },
+        }),
+      )
+      const owner = catalog.snapshot().owners.get('mcp_s')
+      expect(owner).toMatchObject({ summary: 'Scripts.', state: 'ready' })
+      expect(owner?.tools.map(({ id }) => id)).not.toContain('mcp_s.crash')
+      expect(upstreams.status()).toMatchObject([{ start: 'background' }])
+      expect(await text('mcp_s.get_pid')).toBe(pid)
+      await expect(text('mcp_s.hang')).rejects.toMatchObject({ code: 'E_TIMEOUT' })
+    }))
+
+  it('that does restarts it', () =>
+    withServers({ s: scripted() }, async ({ upstreams, text }) => {
+      const pid = Number(await text('mcp_s.get_pid'))
+      upstreams.configure(settingsOf({ s: { ...scripted(), env: { A: 'b' } } }))
+      await until(() => upstreams.status()[0]?.state === 'ready' && !alive(pid))
+      expect(Number(await text('mcp_s.get_pid'))).not.toBe(pid)
+    }))
+
+  it('to background starts a server at rest', async () => {
+    const manifests = keeping()
+    await withServers({ s: scripted() }, async () => undefined, { manifests })
+    await withServers(
+      { s: scripted() },
+      async ({ upstreams }) => {
+        expect(upstreams.status()).toMatchObject([{ state: 'known' }])
+        upstreams.configure(settingsOf({ s: { ...scripted(), start: 'background' } }))
+        await until(() => upstreams.status()[0]?.state === 'ready')
+      },
+      { manifests, wait: false },
+    )
+  })
+})
+
+describe('a name that nobody knows', () => {
+  it('makes us look once a minute for new tools of servers that run, and of the one that is named', async () => {
+    const manifests = keeping()
+    await withServers({ rests: scripted(), other: scripted('--say', 'x') }, async () => undefined, { manifests })
+    const clock = manualClock()
+    await withServers(
+      { runs: { ...scripted('--say', 'y'), start: 'eager' }, rests: scripted(), other: scripted('--say', 'x') },
+      async ({ upstreams, catalog, text }) => {
+        clock.advance(0)
+        await until(() => upstreams.status()[0]?.state === 'ready')
+        await text('mcp_runs.add_silently')
+        expect(await Promise.all([upstreams.missed('rests__appeared'), upstreams.missed('rests__x')])).toEqual([
+          true,
+          true,
+        ])
+        expect(catalog.snapshot().byId.has('mcp_runs.appeared')).toBe(true)
+        expect(upstreams.status().map(({ state }) => state)).toEqual(['ready', 'ready', 'known'])
+        const lists = await text('mcp_runs.count_lists')
+        clock.advance(59_000)
+        expect(await upstreams.missed('runs__nothing')).toBe(false)
+        expect(await text('mcp_runs.count_lists')).toBe(lists)
+        clock.advance(1_000)
+        expect(await upstreams.missed('runs__nothing')).toBe(true)
+        expect(Number(await text('mcp_runs.count_lists'))).toBe(Number(lists) + 1)
+      },
+      { manifests, clock, wait: false },
+    )
+  })
+})

@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest'
+import type { Clock } from '../../../src/core/clock.ts'
+import { silentLog } from '../../../src/core/log.ts'
+import { type Bearer, createBearer } from '../../../src/upstream/oauth/bearer.ts'
+import type { HttpTarget } from '../../../src/upstream/settings.ts'
+import { settingsOf } from '../host.ts'
+import { type Rig, withRig } from './rig.ts'
+
+/** A clock that is ahead by what a test says. */
+function shifted(): Clock & { ms: number } {
+  const clock = { ms: 0, now: () => Date.now() + clock.ms, after: () => () => undefined }
+  return clock
+}
+
+function bearerOf({ server, store }: Rig, clock: Clock, use = store): Bearer {
+  const settings = settingsOf({ web: { url: server.url } })['web']
+  if (!settings) throw new Error('no settings')
+  const target = settings.target as HttpTarget
+  return createBearer({ id: 'web', settings, target, store: use, clock, log: silentLog, loggedIn: () => undefined })
+}
+
+describe('a token', () => {
+  it('is used until a minute before its end, and then renewed once for everyone who asks', () =>
+    withRig(async (rig) => {
+      const first = await rig.login()
+      const clock = shifted()
+      const bearer = bearerOf(rig, clock)
+      expect(await bearer.provider.token()).toBe(first.tokens?.access_token)
+      clock.ms = 3_500_000
+      expect(await bearer.provider.token()).toBe(first.tokens?.access_token)
+      clock.ms = 3_560_000
+      const renewed = await Promise.all(Array.from({ length: 20 }, () => bearer.provider.token()))
+      expect(new Set(renewed).size).toBe(1)
+      expect(renewed[0]).not.toBe(first.tokens?.access_token)
+      expect(rig.as.count('POST /token')).toBe(2)
+      bearer.close()
+    }))
+
+  it('that lives shorter is renewed when a tenth of its life is left', () =>
+    withRig(
+      async (rig) => {
+        await rig.login()
+        const clock = shifted()
+        const bearer = bearerOf(rig, clock)
+        clock.ms = 85_000
+        await bearer.provider.token()
+        expect(rig.as.count('POST /token')).toBe(1)
+        clock.ms = 95_000
+        await bearer.provider.token()
+        expect(rig.as.count('POST /token')).toBe(2)
+        bearer.close()
+      },
+      { accessTtl: 100 },
+    ))
+
+  it('is renewed with the refresh token that came last, which is kept', () =>
+    withRig(async (rig) => {
+      const first = await rig.login()
+      const clock = shifted()
+      const bearer = bearerOf(rig, clock)
+      for (const hours of [1, 2, 3]) {
+        clock.ms = hours * 3_600_000
+        await bearer.provider.token()
+      }
+      const now = await rig.store.read({ server: 'web', url: rig.server.url })
+      expect(now?.tokens?.refresh_token).not.toBe(first.tokens?.refresh_token)
+      expect(now?.tokens?.scope).toBe(first.tokens?.scope)
+      expect(rig.as.count('POST /token')).toBe(4)
+      bearer.close()
+    }))
+
+  it('is renewed by one of two processes, and the other takes what it got', () =>
+    withRig(async (rig) => {
+      await rig.login()
+      const clock = shifted()
+      const [one, two] = [bearerOf(rig, clock), bearerOf(rig, clock)]
+      await Promise.all([one.provider.token(), two.provider.token()])
+      clock.ms = 3_599_000
+      const [a, b] = await Promise.all([one.provider.token(), two.provider.token()])
+      expect(a).toBe(b)
+      expect(rig.as.count('POST /token')).toBe(2)
+      one.close()
+      two.close()
+    }))
+
+  it('that is still good is used while the authorization server cannot be reached, which is asked every five seconds', () =>
+    withRig(async (rig) => {
+      const first = await rig.login()
+      const clock = shifted()
+      const bearer = bearerOf(rig, clock)
+      await bearer.provider.token()
+      rig.as.close()
+      clock.ms = 3_560_000
+      expect(await bearer.provider.token()).toBe(first.tokens?.access_token)
+      clock.ms = 3_610_000
+      await expect(bearer.provider.token()).rejects.toMatchObject({
+        code: 'E_UPSTREAM_UNAVAILABLE',
+        message: 'the authorization server cannot be reached: ECONNREFUSED',
+      })
+      bearer.close()
+    }))
+})

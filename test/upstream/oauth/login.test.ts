@@ -1,0 +1,376 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { until, withServers } from '../host.ts'
+import { browse, type Rig, withRig } from './rig.ts'
+
+const login = 'it wants a login: run `pegboard auth web`'
+
+/** Runs the server of a rig as `web` and gives it to a test. */
+const served = (
+  { server, store }: Rig,
+  test: Parameters<typeof withServers>[1],
+  entry: object = {},
+  wait = true,
+): Promise<void> => withServers({ web: { url: server.url, ...entry } }, test, { tokens: async () => store, wait })
+
+const codeOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => 'no error',
+    (error: { code?: string; message: string }) => `${error.code}: ${error.message}`,
+  )
+
+describe('a login in the browser', () => {
+  it('registers a client, gets tokens, and the server is used with them', () =>
+    withRig(async (rig) => {
+      const grant = await rig.login()
+      expect(grant.tokens?.refresh_token).toBeTypeOf('string')
+      expect(rig.as.count('POST /reg')).toBe(1)
+      await served(rig, async ({ text, upstreams }) => {
+        expect(await text('mcp_web.who')).toBe('alice')
+        expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
+      })
+    }))
+
+  it('keeps the tokens in a file nobody else can read', () =>
+    withRig(async ({ dir, login }) => {
+      const grant = await login()
+      const [file = '', ...others] = readdirSync(dir)
+      expect(others).toEqual([])
+      expect(statSync(dir).mode & 0o777).toBe(0o700)
+      expect(statSync(join(dir, file)).mode & 0o777).toBe(0o600)
+      expect(readFileSync(join(dir, file), 'utf8')).toContain(grant.tokens?.access_token)
+    }))
+
+  it('uses the client registered before when its port is free, and registers anew after a login nobody finished', () =>
+    withRig(async ({ as, login }) => {
+      await login()
+      await login()
+      expect(as.count('POST /reg')).toBe(1)
+      const given = login(undefined, { open: undefined, paste: async () => 'http://127.0.0.1/callback?code=x' })
+      expect(await codeOf(given)).toBe('E_AUTH_FAILED: That is not the address this login leads to.')
+      await login()
+      expect(as.count('POST /reg')).toBe(2)
+    }))
+
+  it('presents a client-id metadata document where the authorization server reads one', () => {
+    const document = 'https://client.example/pegboard.json'
+    return withRig(
+      async (rig) => {
+        await rig.login({ clientMetadataUrl: document })
+        expect(rig.as.count('POST /reg')).toBe(0)
+        await served(rig, async ({ text }) => expect(await text('mcp_web.who')).toBe('alice'))
+      },
+      {
+        document: {
+          client_id: document,
+          client_name: 'Pegboard',
+          redirect_uris: ['http://127.0.0.1/callback'],
+          application_type: 'native',
+          grant_types: ['authorization_code', 'refresh_token'],
+          response_types: ['code'],
+          token_endpoint_auth_method: 'none',
+        },
+      },
+    )
+  })
+
+  it('uses a client registered beforehand, with its secret', () =>
+    withRig(
+      async (rig) => {
+        await rig.login({ clientId: 'known', clientSecret: 'hush' })
+        expect(rig.as.count('POST /reg')).toBe(0)
+        await served(rig, async ({ text }) => expect(await text('mcp_web.who')).toBe('alice'), {
+          auth: { clientId: 'known', clientSecret: 'hush' },
+        })
+      },
+      {
+        registration: false,
+        clients: [
+          {
+            client_id: 'known',
+            client_secret: 'hush',
+            redirect_uris: ['http://127.0.0.1/callback'],
+            application_type: 'native',
+            grant_types: ['authorization_code', 'refresh_token'],
+            token_endpoint_auth_method: 'client_secret_basic',
+          },
+        ],
+      },
+    ))
+
+  it('says what to do where nobody can register', () =>
+    withRig(
+      async ({ login }) =>
+        expect(await codeOf(login())).toBe(
+          'E_AUTH_FAILED: web cannot be logged in to: Incompatible auth server: does not support dynamic client registration.',
+        ),
+      { registration: false },
+    ))
+
+  it('takes the pasted address where no browser can come back', () =>
+    withRig(async ({ login }) => {
+      let shown = ''
+      let ended = ''
+      const grant = await login(undefined, {
+        open: undefined,
+        show: (url) => {
+          shown = url
+        },
+        paste: async () => {
+          // Nobody listens where this browser ends up.
+          const elsewhere = await browse(shown).catch((error: unknown) => error as { url: string })
+          ended = (elsewhere as { url: string }).url
+          return `  ${ended}\n`
+        },
+      })
+      expect(ended).toContain('/callback?code=')
+      expect(grant.tokens?.access_token).toBeTypeOf('string')
+    }))
+
+  it('answers a redirect with another state and goes on waiting', () =>
+    withRig(async ({ login }) => {
+      const answers: number[] = []
+      const grant = await login(undefined, {
+        async open(url) {
+          const redirect = new URL(new URL(url).searchParams.get('redirect_uri') ?? '')
+          redirect.search = '?code=stolen&state=guessed'
+          answers.push((await fetch(redirect)).status)
+          answers.push((await browse(url)).status)
+        },
+      })
+      expect(answers).toEqual([400, 200])
+      expect(grant.tokens?.access_token).toBeTypeOf('string')
+    }))
+
+  it('is refused when the answer names another authorization server', () =>
+    withRig(async ({ as, login }) => {
+      const forged = login(undefined, {
+        async open(url) {
+          const { searchParams } = new URL(url)
+          const redirect = new URL(searchParams.get('redirect_uri') ?? '')
+          redirect.search = String(
+            new URLSearchParams({ code: 'x', state: searchParams.get('state') ?? '', iss: 'https://evil.example' }),
+          )
+          await fetch(redirect)
+        },
+      })
+      expect(await codeOf(forged)).toBe(
+        'E_AUTH_FAILED: The answer comes from another authorization server than was asked.',
+      )
+      expect(as.count('POST /token')).toBe(0)
+    }))
+
+  it('sends a secret to no other authorization server than the one it is for', () =>
+    withRig(async ({ as, login }) => {
+      const elsewhere = login({ clientId: 'known', clientSecret: 'hush', issuer: 'https://as.example' })
+      expect(await codeOf(elsewhere)).toBe(
+        'E_AUTH_FAILED: web names another authorization server than the one its client is for.',
+      )
+      expect(as.count('POST /token')).toBe(0)
+    }))
+})
+
+describe('a client without a person', () => {
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const client = (more: object) => ({
+    client_id: 'robot',
+    redirect_uris: [],
+    response_types: [],
+    grant_types: ['client_credentials'],
+    ...more,
+  })
+  it.each([
+    ['client_secret_basic', { clientSecret: 'hush' }, { client_secret: 'hush' }],
+    [
+      'client_secret_post',
+      { clientSecret: 'hush', tokenEndpointAuth: 'client_secret_post' },
+      { client_secret: 'hush' },
+    ],
+    [
+      'private_key_jwt',
+      { privateKey: privateKey.export({ type: 'pkcs8', format: 'pem' }) },
+      { jwks: { keys: [publicKey.export({ format: 'jwk' })] } },
+    ],
+  ])('proves itself with %s', (method, ours, theirs) =>
+    withRig(
+      (rig) =>
+        served(rig, async ({ text }) => expect(await text('mcp_web.who')).toBe('robot'), {
+          auth: { type: 'client-credentials', clientId: 'robot', scopes: 'read', ...ours },
+        }),
+      { clients: [client({ token_endpoint_auth_method: method, ...theirs })] },
+    ),
+  )
+
+  it('that is refused is said to be, and asks again only at the next attempt', () =>
+    withRig(
+      (rig) =>
+        served(
+          rig,
+          async ({ upstreams }) => {
+            await until(() => upstreams.status()[0]?.state === 'failing')
+            expect(upstreams.status()[0]?.reason).toMatch(/^web cannot be logged in to: .*invalid_client/)
+          },
+          { auth: { type: 'client-credentials', clientId: 'robot', clientSecret: 'wrong', scopes: 'read' } },
+          false,
+        ),
+      { clients: [client({ client_secret: 'hush' })] },
+    ))
+})
+
+describe('a server that wants a login', () => {
+  it('is failing, says which command to run, and is connected as soon as it was run', () =>
+    withRig((rig) =>
+      served(
+        rig,
+        async ({ upstreams, text }) => {
+          await until(() => upstreams.status()[0]?.state === 'failing')
+          expect(upstreams.status()[0]?.reason).toBe(login)
+          const before = rig.server.tokens.length
+          expect(before).toBeLessThanOrEqual(2)
+          await rig.login()
+          await until(() => upstreams.status()[0]?.state === 'ready', 5_000)
+          expect(await text('mcp_web.who')).toBe('alice')
+        },
+        {},
+        false,
+      ),
+    ))
+
+  it('never opens a browser and does not try in a loop', () =>
+    withRig((rig) =>
+      served(
+        rig,
+        async ({ upstreams }) => {
+          await until(() => upstreams.status()[0]?.state === 'failing')
+          const before = rig.server.tokens.length
+          await Promise.allSettled(Array.from({ length: 50 }, () => upstreams.refresh('web')))
+          expect(rig.server.tokens.length - before).toBeLessThanOrEqual(3)
+          expect(rig.as.requests).toEqual([])
+        },
+        {},
+        false,
+      ),
+    ))
+
+  it('is not logged in to where auth is none, or the entry brings its own header', () =>
+    withRig(async (rig) => {
+      await rig.login()
+      for (const entry of [{ auth: { type: 'none' } }, { headers: { authorization: 'Bearer own' } }]) {
+        await served(
+          rig,
+          async ({ upstreams }) => {
+            await until(() => upstreams.status()[0]?.state === 'failing')
+            expect(upstreams.status()[0]?.reason).toBe('it wants authorization (HTTP 401)')
+          },
+          entry,
+          false,
+        )
+      }
+    }))
+})
+
+describe('a storm of 401', () => {
+  it('of a hundred calls renews the tokens once, and every call is made once more', () =>
+    withRig(async (rig) => {
+      const first = await rig.login()
+      await served(rig, async ({ text }) => {
+        rig.server.refused.add(first.tokens?.access_token ?? '')
+        const [requests, renewals] = [rig.server.tokens.length, rig.as.count('POST /token')]
+        const answers = await Promise.all(Array.from({ length: 100 }, () => text('mcp_web.who')))
+        expect(new Set(answers)).toEqual(new Set(['alice']))
+        expect(rig.as.count('POST /token') - renewals).toBe(1)
+        expect(rig.server.tokens.length - requests).toBeLessThanOrEqual(200)
+      })
+    }))
+
+  it('with a refresh token that was revoked fails fast, asks once, and a login ends it in the running server', () =>
+    withRig(async (rig) => {
+      const first = await rig.login()
+      await served(rig, async ({ call, text, upstreams }) => {
+        const refresh = await rig.as.provider.RefreshToken.find(first.tokens?.refresh_token ?? '')
+        await refresh?.destroy()
+        rig.server.refused.add(first.tokens?.access_token ?? '')
+        const renewals = rig.as.count('POST /token')
+        const failures = await Promise.all(Array.from({ length: 100 }, () => codeOf(call('mcp_web.who'))))
+        expect(new Set(failures)).toEqual(new Set([`E_AUTH_REQUIRED: web: ${login}.`]))
+        expect(rig.as.count('POST /token') - renewals).toBe(1)
+        expect(upstreams.status()).toMatchObject([{ state: 'failing', reason: login }])
+        const requests = rig.server.tokens.length
+        await Promise.all(Array.from({ length: 100 }, () => codeOf(call('mcp_web.who'))))
+        expect(rig.server.tokens.length - requests).toBeLessThanOrEqual(100)
+        expect(rig.as.count('POST /token') - renewals).toBe(1)
+        await rig.login()
+        await until(() => upstreams.status()[0]?.state === 'ready', 5_000)
+        expect(await text('mcp_web.who')).toBe('alice')
+      })
+    }))
+
+  it('that was a mistake of the server is over when the server says so', () =>
+    withRig(async (rig) => {
+      await rig.login()
+      await served(rig, async ({ call, text, upstreams }) => {
+        rig.server.refuseAll = true
+        expect(await codeOf(call('mcp_web.who'))).toBe(`E_AUTH_REQUIRED: web: ${login}.`)
+        rig.server.refuseAll = false
+        let answer = ''
+        const end = Date.now() + 10_000
+        while (answer === '' && Date.now() < end) {
+          await new Promise((resolve) => setTimeout(resolve, 50))
+          answer = await text('mcp_web.who').catch(() => '')
+        }
+        expect(answer).toBe('alice')
+        expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
+      })
+    }))
+})
+
+describe('a scope that is missing', () => {
+  it('fails the call alone, and is asked for at the next login', () =>
+    withRig(async (rig) => {
+      await rig.login()
+      await served(rig, async ({ call, text, upstreams }) => {
+        expect(await codeOf(call('mcp_web.write'))).toBe(
+          'E_AUTH_REQUIRED: web: it wants the scope "write": run `pegboard auth web`.',
+        )
+        expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
+        expect(await text('mcp_web.who')).toBe('alice')
+        let asked = ''
+        await rig.login(undefined, {
+          async open(url) {
+            asked = new URL(url).searchParams.get('scope') ?? ''
+            await browse(url)
+          },
+        })
+        expect(asked.split(' ')).toEqual(expect.arrayContaining(['read', 'write']))
+        expect(await text('mcp_web.write')).toBe('alice')
+      })
+    }))
+})
+
+describe('what is sent where', () => {
+  it('the headers of the entry go to the server alone', () =>
+    withRig(async (rig) => {
+      await rig.login()
+      await served(
+        rig,
+        async ({ text }) => {
+          await text('mcp_web.who')
+          expect(rig.server.headers.at(-1)?.['x-key']).toBe('k')
+        },
+        { headers: { 'x-key': 'k' } },
+      )
+    }))
+
+  it('no token is logged', () =>
+    withRig(async (rig) => {
+      const grant = await rig.login()
+      await served(rig, async ({ text, logged }) => {
+        await text('mcp_web.who')
+        const lines = JSON.stringify(logged)
+        expect(lines).not.toContain(grant.tokens?.access_token)
+        expect(lines).not.toContain(grant.tokens?.refresh_token)
+      })
+    }))
+})

@@ -1,0 +1,313 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { toNodeHandler } from '@modelcontextprotocol/node'
+import {
+  createMcpHandler,
+  Server as McpServer,
+  OAuthError,
+  OAuthErrorCode,
+  requireBearerAuth,
+} from '@modelcontextprotocol/server'
+import Provider from 'oidc-provider'
+import { systemClock } from '../../../src/core/clock.ts'
+import { type LoginOptions, login } from '../../../src/upstream/oauth/login.ts'
+import { createTokenStore, type Grant, type TokenStore } from '../../../src/upstream/oauth/store.ts'
+import type { HttpTarget } from '../../../src/upstream/settings.ts'
+import { settingsOf } from '../host.ts'
+
+/** Listens on a free port of this machine for one test. */
+export async function listening(
+  answer: (origin: string) => RequestListener | Promise<RequestListener>,
+): Promise<{ readonly origin: string; close(): void }> {
+  let listener: RequestListener = (_request, response) => void response.writeHead(503).end()
+  const server: Server = createServer((request, response) => listener(request, response))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  listener = await answer(origin)
+  return {
+    origin,
+    close() {
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
+
+export interface Authorization {
+  readonly origin: string
+  readonly provider: Provider
+  /** Requests it got, as `POST /token`. */
+  readonly requests: string[]
+  count(request: string): number
+  close(): void
+}
+
+export interface AuthorizationOptions {
+  readonly accessTtl?: number
+  /** Clients registered beforehand. */
+  readonly clients?: readonly object[]
+  /** Without it nobody can register. */
+  readonly registration?: boolean
+  /** Answers for the address of a client-id metadata document. */
+  readonly document?: object
+}
+
+/** A real authorization server (oidc-provider) whose login pages take any name. */
+export async function authorization(options: AuthorizationOptions = {}): Promise<Authorization> {
+  const requests: string[] = []
+  let provider!: Provider
+  const { origin, close } = await listening((issuer) => {
+    provider = new Provider(issuer, {
+      clients: options.clients ?? [],
+      cookies: { keys: ['test'] },
+      jwks: undefined,
+      scopes: ['openid', 'offline_access', 'read', 'write'],
+      clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post', 'private_key_jwt'],
+      pkce: { required: () => true },
+      rotateRefreshToken: true,
+      responseTypes: ['code'],
+      ttl: { AccessToken: options.accessTtl ?? 3_600, ClientCredentials: options.accessTtl ?? 3_600 },
+      findAccount: (_ctx: unknown, id: string) => ({ accountId: id, claims: () => ({ sub: id }) }),
+      ...(options.document
+        ? { fetch: async () => Response.json(options.document, { headers: { 'cache-control': 'max-age=60' } }) }
+        : {}),
+      features: {
+        devInteractions: { enabled: true },
+        registration: { enabled: options.registration !== false },
+        clientCredentials: { enabled: true },
+        revocation: { enabled: true },
+        resourceIndicators: {
+          enabled: true,
+          getResourceServerInfo: () => ({
+            scope: 'read write',
+            accessTokenTTL: options.accessTtl ?? 3_600,
+            accessTokenFormat: 'opaque',
+          }),
+          useGrantedResource: () => true,
+        },
+        ...(options.document
+          ? {
+              clientIdMetadataDocument: {
+                enabled: true,
+                ack: 'draft-02',
+                allowFetch: () => true,
+                allowClient: () => true,
+              },
+            }
+          : {}),
+      },
+    })
+    const answer = provider.callback()
+    return (request, response) => {
+      requests.push(`${request.method} ${request.url?.split('?')[0]}`)
+      answer(request, response)
+    }
+  })
+  return { origin, provider, requests, count: (text) => requests.filter((one) => one === text).length, close }
+}
+
+export interface Resource {
+  /** Of its MCP endpoint. */
+  readonly url: string
+  /** Refuses every token. */
+  refuseAll: boolean
+  /** Refuses these tokens alone. */
+  readonly refused: Set<string>
+  /** What every request to the endpoint carried. */
+  readonly tokens: Array<string | undefined>
+  readonly refusals: () => number
+  readonly headers: Array<NodeJS.Dict<string | string[]>>
+  close(): void
+}
+
+/** A real MCP server behind that authorization server. Its tools: `who` says whose token was used, `write` wants a scope. */
+export async function resource(
+  as: Authorization,
+  options: { readonly metadata?: object; readonly challenge?: string; readonly scope?: string } = {},
+): Promise<Resource> {
+  const tokens: Array<string | undefined> = []
+  const headers: Array<NodeJS.Dict<string | string[]>> = []
+  const refused = new Set<string>()
+  let refusals = 0
+  const state = { refuseAll: false }
+  const { origin, close } = await listening((own) => {
+    const metadataUrl = `${own}/.well-known/oauth-protected-resource/mcp`
+    const gate = (requiredScopes: string[]) =>
+      requireBearerAuth({
+        resourceMetadataUrl: metadataUrl,
+        requiredScopes,
+        verifier: {
+          async verifyAccessToken(token) {
+            const { AccessToken } = as.provider
+            const Credentials = (as.provider as unknown as { ClientCredentials: typeof AccessToken }).ClientCredentials
+            const found = (await AccessToken.find(token)) ?? (await Credentials.find(token))
+            if (!found || state.refuseAll || refused.has(token))
+              throw new OAuthError(OAuthErrorCode.InvalidToken, 'no such token')
+            return {
+              token,
+              clientId: found.clientId,
+              scopes: found.scope?.split(' ') ?? [],
+              expiresAt: found.exp,
+              extra: { account: found.accountId ?? found.clientId },
+            }
+          },
+        },
+      })
+    const build = (): McpServer => {
+      const server = new McpServer({ name: 'guarded', version: '1' }, { capabilities: { tools: {} } })
+      const inputSchema = { type: 'object' as const }
+      server.setRequestHandler('tools/list', () => ({
+        tools: [
+          { name: 'who', inputSchema },
+          { name: 'write', inputSchema },
+        ],
+      }))
+      server.setRequestHandler('tools/call', (_request, ctx) => ({
+        content: [{ type: 'text', text: String(ctx.http?.authInfo?.extra?.['account']) }],
+      }))
+      return server
+    }
+    const mcp = toNodeHandler(createMcpHandler(build))
+    return async (request, response) => {
+      if (request.url?.startsWith('/.well-known/oauth-protected-resource')) {
+        response.writeHead(200, { 'content-type': 'application/json' })
+        const metadata = {
+          resource: `${own}/mcp`,
+          authorization_servers: [as.origin],
+          ...(options.scope === undefined ? {} : { scopes_supported: options.scope.split(' ') }),
+          ...options.metadata,
+        }
+        return void response.end(JSON.stringify(metadata))
+      }
+      if (request.url !== '/mcp') return void response.writeHead(404).end()
+      const chunks: Buffer[] = []
+      for await (const chunk of request) chunks.push(chunk as Buffer)
+      const body = Buffer.concat(chunks).toString()
+      headers.push(request.headers)
+      tokens.push(request.headers.authorization?.replace('Bearer ', ''))
+      const asks = new Request(`${own}/mcp`, { headers: request.headers as Record<string, string> })
+      const verdict = await gate(body.includes('"write"') && body.includes('tools/call') ? ['write'] : [])(asks)
+      if (verdict instanceof Response) {
+        refusals++
+        const sent = Object.fromEntries(verdict.headers)
+        if (options.challenge !== undefined) sent['www-authenticate'] = options.challenge
+        response.writeHead(verdict.status, sent)
+        return void response.end(await verdict.text())
+      }
+      Object.assign(request, { auth: verdict })
+      await (mcp as (a: unknown, b: unknown, c: unknown) => Promise<void>)(
+        request,
+        response,
+        body === '' ? undefined : JSON.parse(body),
+      )
+    }
+  })
+  return Object.assign(state, { url: `${origin}/mcp`, refused, tokens, headers, refusals: () => refusals, close })
+}
+
+/** Logs in as a person would: follows every page, fills in every form. Gives the last address and answer. */
+export async function browse(start: string, who = 'alice'): Promise<{ readonly url: string; readonly status: number }> {
+  const cookies = new Map<string, string>()
+  let url = start
+  let form: URLSearchParams | undefined
+  for (let step = 0; step < 20; step++) {
+    const response = await fetch(url, {
+      redirect: 'manual',
+      headers: { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') },
+      ...(form ? { method: 'POST', body: form } : {}),
+    })
+    form = undefined
+    for (const line of response.headers.getSetCookie()) {
+      const [pair = ''] = line.split(';')
+      const at = pair.indexOf('=')
+      cookies.set(pair.slice(0, at), pair.slice(at + 1))
+    }
+    const location = response.headers.get('location')
+    const page = await response.text()
+    if (location !== null) {
+      url = new URL(location, url).href
+      continue
+    }
+    const prompt = /name="prompt" value="(\w+)"/.exec(page)?.[1]
+    const action = /action="([^"]+)"/.exec(page)?.[1]
+    if (prompt === undefined || action === undefined) return { url, status: response.status }
+    url = new URL(action, url).href
+    form = new URLSearchParams({ prompt, ...(prompt === 'login' ? { login: who, password: 'x' } : {}) })
+  }
+  throw new Error(`the login goes round in circles at ${url}`)
+}
+
+export interface Rig {
+  readonly as: Authorization
+  readonly server: Resource
+  readonly store: TokenStore
+  /** Of the store. */
+  readonly dir: string
+  /** Logs in at the server under the id `web`; the person follows all pages at once. */
+  login(auth?: object, person?: Partial<LoginOptions['person']>, principal?: string): Promise<Grant>
+}
+
+/** Logs in at any address as `web`. */
+export function loginAt(
+  url: string,
+  store: TokenStore,
+  entry: object = {},
+  person: Partial<LoginOptions['person']> = {},
+  principal?: string,
+): Promise<Grant> {
+  const settings = settingsOf({ web: { url, ...entry } })['web']
+  if (!settings) throw new Error('no settings')
+  return login({
+    id: 'web',
+    settings,
+    target: settings.target as HttpTarget,
+    principal,
+    store,
+    clock: systemClock,
+    timeoutMs: 10_000,
+    signal: new AbortController().signal,
+    person: {
+      show: () => undefined,
+      warn: () => undefined,
+      open: async (page) => void (await browse(page, principal)),
+      ...person,
+    },
+  })
+}
+
+/** A folder for one test. */
+export async function withFolder(test: (dir: string) => Promise<void>): Promise<void> {
+  const dir = mkdtempSync(join(tmpdir(), 'pegboard-login-'))
+  try {
+    await test(dir)
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
+/** An authorization server, an MCP server behind it, and a store, for one test. */
+export const withRig = (
+  test: (rig: Rig) => Promise<void>,
+  options: AuthorizationOptions & { readonly resource?: Parameters<typeof resource>[1] } = {},
+): Promise<void> =>
+  withFolder(async (folder) => {
+    const as = await authorization(options)
+    const server = await resource(as, { scope: 'read', ...options.resource })
+    const dir = join(folder, 'auth')
+    const store = createTokenStore(dir, undefined)
+    try {
+      await test({
+        as,
+        server,
+        store,
+        dir,
+        login: (auth, person, principal) => loginAt(server.url, store, auth ? { auth } : {}, person, principal),
+      })
+    } finally {
+      as.close()
+      server.close()
+    }
+  })
