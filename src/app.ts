@@ -1,6 +1,6 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Catalog, createCatalog, type Snapshot } from './catalog/catalog.ts'
+import { type Catalog, clashSentence, createCatalog, type Snapshot } from './catalog/catalog.ts'
 import { shownState } from './catalog/state.ts'
 import { type Config, policySettings } from './config/load.ts'
 import { planReload } from './config/reload.ts'
@@ -14,6 +14,8 @@ import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
+import type { KeptList } from './openapi/api.ts'
+import { type Apis, createApis } from './openapi/apis.ts'
 import { embeddedTable, ownPackage } from './package.ts'
 import { createPolicy, type Policy } from './policy/policy.ts'
 import { laneFor } from './search/deferred.ts'
@@ -54,6 +56,7 @@ export interface App extends Host {
   readonly surface: Surface
   readonly loader: Loader
   readonly upstreams: Upstreams
+  readonly apis: Apis
   /** What a transport needs. */
   readonly server: ServerHost
   /** How tools would be shown to a caller who came now; nothing is remembered. */
@@ -64,6 +67,8 @@ export interface App extends Host {
   forget(session: string): void
   /** Files that could not be loaded, and why. */
   failed(): readonly { readonly file: string; readonly error: string; readonly code: string }[]
+  /** Names that clash, and settings of servers' tools that have no effect, as sentences. */
+  nameProblems(): readonly string[]
   /** Constraint entries that name no tool. */
   unknownActions(): readonly { readonly owner: string; readonly action: string }[]
   /** Loads modules. Upstreams whose manifest is known are in the catalogue afterwards; connections follow on their own. */
@@ -98,7 +103,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     unknownActions: (tools) => rules.unknownActions(tools),
   }
   const catalog = createCatalog(new Set(META_NAMES))
-  const views = createViews({ catalog, policy, log })
+  const views = createViews({ catalog, policy, log, schema: () => current.exposure.schema })
   const exposures = createExposures(config.exposure)
   const { file, dirs } = config
   const logged = createSignal<[Readonly<Record<string, unknown>>]>()
@@ -179,6 +184,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
 
   const trust = createTrust({
     file: lockFile(file),
+    reserved: new Set(META_NAMES),
     log: log.scoped('trust'),
     clock,
     kept: createFileStore<Kept>(join(dirs.state, 'trust'), (error) =>
@@ -202,13 +208,24 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       return await openTokenStore(config.dirs.state, options.env ?? {}, (message) => log.warn(message))
     },
     clientInfo: { name: 'pegboard', version: own.version },
-    reserved: new Set(META_NAMES),
     callTimeoutMs: config.execution.timeoutMs,
     // A line also holds what is around the result, and lists may be longer than any result.
     maxFrameBytes: Math.max(16 * 1024 * 1024, 2 * config.execution.maxResultBytes),
     // The first list goes out before children take the processor.
     delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
     hooks: { onLog: (_server, params) => logged.emit(params), onResourceUpdated: (_server, uri) => updated.emit(uri) },
+  })
+
+  const documents = join(config.dirs.state, 'openapi')
+  const lost = (error: unknown): void =>
+    log.warn('the document of an API could not be kept', { error: messageOf(error) })
+  const apis = createApis({
+    catalog,
+    log,
+    clock,
+    apis: config.openapi,
+    lists: createFileStore<KeptList>(join(documents, 'lists'), lost),
+    documents: createFileStore<Readonly<Record<string, unknown>>>(join(documents, 'documents'), lost),
   })
 
   let indexed: Snapshot['tools'] | undefined
@@ -228,6 +245,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     })
   }
   let stopWarming: (() => void) | undefined
+  let stopWatchingNames: (() => void) | undefined
   const host: Host = {
     view: (caller) => views.viewFor(caller),
     exposure: (caller) => exposures.of(views.viewFor(caller), caller),
@@ -281,16 +299,21 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     surface,
     loader,
     upstreams,
+    apis,
     server,
     explainExposure: (caller, change) => decideExposure(views.viewFor(caller), { ...current.exposure, ...change }),
     listedTokens: (caller, mode) => estimateTokens(JSON.stringify(surface.list(caller, mode))),
     forget: (session) => exposures.forget(session),
     failed: server.failed,
     searchStatus: server.searchStatus,
+    nameProblems: () => [...catalog.snapshot().clashes.map(clashSentence), ...upstreams.problems(), ...apis.problems()],
     unknownActions: () => rules.unknownActions(allTools()),
     async start() {
+      stopWatchingNames = warnOfClashes(catalog, log, clock)
       upstreams.start()
+      const known = apis.start()
       await loader.loadAll()
+      await known
       for (const { owner, action } of rules.unknownActions(allTools()))
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },
@@ -305,7 +328,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     reviewed: () => trust.reread(),
     settled(timeoutMs) {
-      const settledNow = (): boolean => upstreams.status().every(({ pending }) => !pending)
+      const settledNow = (): boolean =>
+        upstreams.status().every(({ pending }) => !pending) &&
+        apis.status().every(({ state }) => state !== 'connecting' && state !== 'known')
       return new Promise((resolve) => {
         const done = (): void => {
           cancel()
@@ -323,6 +348,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...current,
         modules: next.modules,
         servers: next.servers,
+        openapi: next.openapi,
         policy: next.policy,
         exposure: next.exposure,
         tools: next.tools,
@@ -331,6 +357,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       exposures.use(current.exposure)
       catalog.touch()
       upstreams.configure(current.servers)
+      apis.configure(current.openapi)
       await loader.configure(current.modules)
       return plan
     },
@@ -339,8 +366,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       calls.stop()
       resumes.close()
       stopWarming?.()
+      stopWatchingNames?.()
       warming?.()
-      const parts = [upstreams.stop(), loader.stop(), search.close(), trust.flush()].map((part) =>
+      const parts = [upstreams.stop(), apis.stop(), loader.stop(), search.close(), trust.flush()].map((part) =>
         part.catch((error: unknown) => log.error('stopping failed', { error })),
       )
       // A module may hang in its import or its stop: the process ends all the same.
@@ -348,6 +376,29 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
   }
 }
+
+/** A clash is told once, whatever changes around it; after a moment, because finding it puts all tools in order. */
+function warnOfClashes(catalog: Catalog, log: Log, clock: Clock): () => void {
+  const told = new Set<string>()
+  let cancel: (() => void) | undefined
+  const look = (): void => {
+    for (const sentence of catalog.snapshot().clashes.map(clashSentence)) {
+      if (told.has(sentence)) continue
+      told.add(sentence)
+      log.warn(sentence, { code: 'E_NAME_TAKEN' })
+    }
+  }
+  const stop = catalog.onChange(() => {
+    cancel?.()
+    cancel = clock.after(CLASH_DELAY_MS, look)
+  })
+  return () => {
+    cancel?.()
+    stop()
+  }
+}
+
+const CLASH_DELAY_MS = 1_000
 
 /** How long parts may take to stop. */
 const STOP_MS = 3_500

@@ -1,5 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
-import { isModuleId } from '../core/names.ts'
+import { distinctName, isModuleId } from '../core/names.ts'
 import { once } from '../core/once.ts'
 import { createSignal } from '../core/signal.ts'
 import type { Tool } from '../core/tool.ts'
@@ -105,7 +105,22 @@ export interface Snapshot {
   readonly tools: readonly Tool[]
   readonly byId: ReadonlyMap<string, Tool>
   readonly byName: ReadonlyMap<string, Tool>
+  /** Names that more than one tool wanted, or that are reserved. Nobody got them. */
+  readonly clashes: readonly Clash[]
 }
+
+/** A wire name nobody has, because several tools wanted it or a built-in tool has it. Case makes no difference. */
+export interface Clash {
+  readonly name: string
+  /** Those that wanted it, sorted. Each has a name of its own, made of this one and a hash of its id. */
+  readonly ids: readonly string[]
+}
+
+/** For the operator, naming all of them. */
+export const clashSentence = ({ name, ids }: Clash): string =>
+  ids.length > 1
+    ? `${ids.slice(0, -1).join(', ')} and ${ids.at(-1)} both want the name "${name}"; each got a name of its own. Rename one, or set a prefix.`
+    : `${ids[0]} wants the name "${name}", which is a built-in tool's; it got another. Rename it, or set a prefix.`
 
 /** What changes about an owner while its tools stay; what is said of its state is replaced as a whole. */
 export type OwnerChange = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs' | 'summary'>
@@ -196,8 +211,10 @@ const ownerOf = (fields: Omit<MadeOwner, 'tools'>): Owner =>
 
 function checkNames(owner: string, tools: readonly Tool[], reserved: ReadonlySet<string>): void {
   const ids = new Set<string>()
-  for (const { id, name } of tools) {
-    if (reserved.has(name)) throw new PegboardError('E_NAME_TAKEN', `"${name}" (${id}) is the name of a built-in tool.`)
+  for (const { id, name, origin } of tools) {
+    // A module's author can mend it; what a server calls its tools is not in the operator's hands.
+    if (origin === 'module' && reserved.has(name))
+      throw new PegboardError('E_NAME_TAKEN', `"${name}" (${id}) is the name of a built-in tool.`)
     if (ids.has(id)) throw new PegboardError('E_NAME_TAKEN', `"${id}" is defined twice in ${owner}.`)
     ids.add(id)
   }
@@ -218,34 +235,65 @@ function snapshotOf(version: number, owners: ReadonlyMap<string, Owner>, reserve
     get byName() {
       return indexed().byName
     },
+    get clashes() {
+      return indexed().clashes
+    },
   }
 }
 
-type Index = Pick<Snapshot, 'tools' | 'byId' | 'byName'>
+type Index = Pick<Snapshot, 'tools' | 'byId' | 'byName' | 'clashes'>
 
 function indexOf(owners: ReadonlyMap<string, Owner>, reserved: ReadonlySet<string>): Index {
-  const tools: Tool[] = []
+  const all: Tool[] = []
   const byId = new Map<string, Tool>()
-  const byName = new Map<string, Tool>()
+  const wanted = new Map<string, Tool[]>()
   for (const owner of owners.values()) {
     for (const tool of owner.tools) {
-      const named = distinct(tool, byName, reserved)
-      byId.set(named.id, named)
-      byName.set(named.name, named)
-      tools.push(named)
+      byId.set(tool.id, tool)
+      all.push(tool)
+      // Some clients take names that differ in case for the same.
+      const folded = tool.name.toLowerCase()
+      const others = wanted.get(folded)
+      if (others) others.push(tool)
+      else wanted.set(folded, [tool])
     }
   }
-  return { tools, byId, byName }
+  const clashes: Clash[] = []
+  const renames = new Map<Tool, string>()
+  for (const [folded, group] of wanted) {
+    const [first] = group
+    if (!first || (group.length === 1 && !reserved.has(folded))) continue
+    const ids = group.map(({ id }) => id).sort()
+    clashes.push({ name: ids.map((id) => byId.get(id)?.name).find(Boolean) ?? first.name, ids })
+    for (const tool of group) renames.set(tool, freeName(tool, wanted))
+  }
+  const byName = new Map<string, Tool>()
+  const tools = all.map((tool) => {
+    const name = renames.get(tool)
+    const named = name === undefined ? tool : renamed(tool, name)
+    if (named !== tool) byId.set(named.id, named)
+    byName.set(named.name, named)
+    return named
+  })
+  return { tools, byId, byName, clashes }
 }
 
-/** Two ids may become the same wire name (`a.b__c`, `a__b.c`): the later gets `_2`, `_3` …, the same in every run. */
-function distinct(tool: Tool, taken: ReadonlyMap<string, Tool>, reserved: ReadonlySet<string>): Tool {
-  if (!taken.has(tool.name)) return tool
-  for (let n = 2; ; n++) {
-    const name = `${tool.name}_${n}`
-    if (!taken.has(name) && !reserved.has(name)) return renamed(tool, name)
+/** Depends on the tool's own name and id only; another round of the hash where somebody is called like that. */
+function freeName(tool: Tool, wanted: ReadonlyMap<string, unknown>): string {
+  for (let seed = tool.id; ; seed += '#') {
+    const name = distinctName(tool.name, seed)
+    if (!wanted.has(name.toLowerCase())) return name
   }
 }
 
-/** A view of the tool under another name. Prototype, not spread: definitions may be lazy getters. */
-const renamed = (tool: Tool, name: string): Tool => Object.create(tool, { name: { value: name, enumerable: true } })
+const others = new WeakMap<Tool, Tool>()
+
+/** The tool under another name; the same object as long as the name is the same, for whoever keeps something about it. */
+function renamed(tool: Tool, name: string): Tool {
+  const known = others.get(tool)
+  if (known?.name === name) return known
+  // Prototype, not spread: definitions may be lazy getters.
+  const made: Tool = Object.create(tool, { name: { value: name, enumerable: true } })
+  others.set(tool, made)
+  return made
+}

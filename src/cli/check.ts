@@ -6,6 +6,7 @@ import { isPegboardError, messageOf, sentences } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
 import { matcher } from '../policy/rules.ts'
 import { tokensOf } from '../view/listing.ts'
+import { hasAlternatives } from '../view/portable.ts'
 import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
 import { type Io, table, writeJson } from './io.ts'
@@ -100,9 +101,12 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
     estimators: { measured: decide('measured'), flat: decide('flat') },
     categories,
     warnings: [
-      ...warnings.filter((warning) => !skipped.has(warning)),
-      ...(frozen ? [] : waiting),
-      ...namesNothing(app, config),
+      ...new Set([
+        ...warnings.filter((warning) => !skipped.has(warning)),
+        ...(frozen ? [] : waiting),
+        ...app.nameProblems(),
+        ...namesNothing(app, config),
+      ]),
     ],
     errors,
   }
@@ -132,11 +136,20 @@ function namesNothing(app: Session['app'], config: Config): string[] {
   const denied = config.policy.deny
     .filter((pattern) => !spellings.some(matcher([pattern.toLowerCase()])))
     .map((pattern) => `policy.deny names "${pattern}", which fits no tool.`)
+  const alternatives = view.tools.filter(
+    ({ input }) => config.exposure.schema === 'portable' && hasAlternatives(input.json),
+  )
+  const refused =
+    alternatives.length > 0 && app.explainExposure(localCaller).mode === 'direct'
+      ? [
+          `${alternatives.map(({ tool }) => tool.id).join(', ')}: alternatives at the top of the schema, for which some providers refuse all tools; exposure.schema "strict" makes one object of them.`,
+        ]
+      : []
   const folder =
     config.modulesDir !== undefined && basename(config.modulesDir) !== 'modules' && !existsSync(config.modulesDir)
       ? [`modulesDir names a folder that does not exist: ${config.modulesDir}`]
       : []
-  return [...unknown, ...modules, ...switches, ...pinned, ...denied, ...folder]
+  return [...unknown, ...modules, ...switches, ...pinned, ...denied, ...refused, ...folder]
 }
 
 function suggestion(name: string, known: Iterable<string>): string {

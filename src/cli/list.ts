@@ -99,5 +99,15 @@ function servers({ app, config }: Session): Row[] {
     summary: '',
     reason,
   }))
-  return [...rows, ...broken]
+  const apis = app.apis.status().map(({ id, module, state, reason }) => ({
+    id: module,
+    state,
+    tools: view.count(module),
+    summary: owners.get(module)?.summary ?? `API ${id}`,
+    ...(reason === undefined ? {} : { reason }),
+  }))
+  const idle = Object.entries(config.openapi).flatMap(([id, { enabled }]) =>
+    enabled ? [] : [{ id: `api_${id}`, state: 'disabled', tools: 0, summary: '' }],
+  )
+  return [...rows, ...broken, ...apis, ...idle]
 }

@@ -3,6 +3,7 @@ import { basename, dirname, resolve } from 'node:path'
 import type { z } from 'zod'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { ExecutionSettings } from '../exec/options.ts'
+import { type ApiSettings, readApi } from '../openapi/options.ts'
 import type { PolicySettings } from '../policy/policy.ts'
 import type { SearchSettings } from '../search/options.ts'
 import type { ServerSettings } from '../server/options.ts'
@@ -28,6 +29,8 @@ export interface Config {
   readonly servers: Readonly<Record<string, UpstreamSettings>>
   /** Server entries that cannot be used as they are; everything else goes on. */
   readonly skipped: readonly SkippedServer[]
+  /** `openapi` by id, those with `enabled: false` included. */
+  readonly openapi: Readonly<Record<string, ApiSettings>>
   readonly search: SearchSettings
   readonly exposure: ExposureSettings
   readonly policy: FileSettings['policy']
@@ -84,10 +87,10 @@ export function readConfig(text: string, file: string | undefined, machine: Mach
   for (const { path, variable } of filled.unset) {
     const [section, id] = path
     const what = `${path.join('.')} needs the environment variable ${variable}, which is not set`
-    if (section !== 'modules' || id === undefined) problems.add(path, what)
-    else if (isEnabled(own['modules'], id)) {
-      without.add(id)
-      warnings.push(`${what}; the module is left out.`)
+    if ((section !== 'modules' && section !== 'openapi') || id === undefined) problems.add(path, what)
+    else if (isEnabled(own[section], id)) {
+      without.add(`${section}.${id}`)
+      warnings.push(`${what}; the ${section === 'modules' ? 'module' : 'API'} is left out.`)
     }
   }
   const settings = problems.check(fileSchema, filled, { mcpServers, servers })
@@ -155,8 +158,12 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
   const { cacheDir } = settings.search.embedderOptions
   const modules = Object.entries(settings.modules).map(([id, entry]) => [
     id,
-    without.has(id) ? { ...entry, enabled: false, config: {}, setup: [] } : entry,
+    without.has(`modules.${id}`) ? { ...entry, enabled: false, config: {}, setup: [] } : entry,
   ])
+  const apis = Object.entries(settings.openapi).map(([id, entry]) => {
+    const read = readApi(id, entry, (path) => pathFrom(base, path, machine))
+    return [id, without.has(`openapi.${id}`) ? { ...read, enabled: false } : read]
+  })
   return {
     file,
     server,
@@ -165,6 +172,7 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
     modules: Object.fromEntries(modules) as Record<string, ModuleSettings>,
     servers: read.servers,
     skipped: read.skipped,
+    openapi: Object.fromEntries(apis) as Record<string, ApiSettings>,
     search: {
       ...settings.search,
       embedderOptions: {

@@ -15,7 +15,7 @@ export interface ReloadPlan {
   readonly restart: readonly string[]
 }
 
-const LIVE = ['modules', 'mcpServers', 'policy', 'exposure', 'tools'] as const
+const LIVE = ['modules', 'mcpServers', 'openapi', 'policy', 'exposure', 'tools'] as const
 const RESTART = ['server', 'modulesDir', 'autoload', 'search', 'execution', 'dirs', 'loader'] as const
 
 /** What changed between two configurations and when each change takes effect. */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { executionOptions } from '../exec/options.ts'
+import { apiOptions } from '../openapi/options.ts'
 import { constraintsOptions, policyOptions } from '../policy/policy.ts'
 import { searchOptions } from '../search/options.ts'
 import { serverOptions } from '../server/options.ts'
@@ -68,6 +69,10 @@ const sections = {
   tools: z.record(z.string(), toolOptions).default({}).describe('Settings by tool name.'),
   dirs: dirsOptions.prefault({}).describe('Folders, relative to this file.'),
   loader: loaderOptions.prefault({}).describe('How modules are loaded.'),
+  openapi: z
+    .record(z.string().regex(/^[a-z0-9][a-z0-9_-]{0,59}$/), apiOptions)
+    .default({})
+    .describe('HTTP APIs whose operations become tools, by a name of lower-case letters, digits, _ and -.'),
   inputs: z.array(inputOptions).optional().describe('As VS Code writes them.'),
 }
 

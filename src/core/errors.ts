@@ -117,6 +117,12 @@ export const errorCatalogue = {
     meaning: 'The server behind this tool answered with something that is not MCP.',
     next: 'Report it to the operator.',
   },
+  E_BACKEND_UNAVAILABLE: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'The service behind this tool cannot be reached.',
+    next: 'Try again shortly; pegboard list servers shows its state.',
+  },
   E_AUTH_REQUIRED: {
     audience: 'model',
     retryable: false,
@@ -200,6 +206,12 @@ export const errorCatalogue = {
     retryable: false,
     meaning: 'The server would listen without authentication beyond this machine.',
     next: 'Remove server.http.auth: "none", or bind 127.0.0.1.',
+  },
+  E_OPENAPI_DOCUMENT: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'The description of an API cannot be read, or is not OpenAPI 3.x.',
+    next: 'Correct the document or openapi.<id>.document; it is read again on the next reload.',
   },
   E_AUTH_FAILED: {
     audience: 'operator',

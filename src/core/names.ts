@@ -22,6 +22,11 @@ export function wireName(id: string, max: number = WIRE_NAME_MAX): string {
   return `${legal.slice(0, max - 9)}_${hash}`
 }
 
+/** `name` told apart from its twins by eight characters of a hash of `id`: the same in every run, whoever came first. */
+export function distinctName(name: string, id: string, max: number = WIRE_NAME_MAX): string {
+  return `${name.slice(0, max - 9)}_${createHash('sha256').update(id).digest('hex').slice(0, 8)}`
+}
+
 /** Damerau-Levenshtein (adjacent swaps count one), giving up at `max + 1`. */
 export function editDistance(a: string, b: string, max: number): number {
   if (Math.abs(a.length - b.length) > max) return max + 1

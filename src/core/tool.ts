@@ -54,6 +54,8 @@ export interface Tool {
   readonly hiddenParameters?: Readonly<Record<string, JsonSchema>>
   /** Upstream `_meta`, annotations, icons: relayed when the tool is listed. */
   readonly extra: Readonly<Record<string, unknown>>
+  /** Id of a tool that callers do not see while they have this one. Only the operator's configuration sets it. */
+  readonly replaces?: string
   /** Characters that listing it takes beside its name, as `charactersOf` counts: known without reading its definition. */
   readonly listed?: number | undefined
   /** A number that changes with its definition: known without reading that. */

@@ -1,6 +1,7 @@
 import { PegboardError } from '../core/errors.ts'
 import { valueResult } from '../core/result.ts'
 import { riskOf } from '../core/tool.ts'
+import { portableSchema } from '../view/portable.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { refusalOf } from '../view/visible.ts'
 import type { Host, MetaTool } from './host.ts'
@@ -30,8 +31,8 @@ export const getTool = (host: Host): MetaTool => ({
       module: tool.module,
       risk_level: riskOf(tool.effect),
       tags: tool.tags,
-      parameters: entry.input.json,
-      ...(tool.output ? { returns: tool.output } : {}),
+      parameters: portableSchema(entry.input.json, entry.schema),
+      ...(tool.output ? { returns: portableSchema(tool.output, entry.schema) } : {}),
       examples: tool.examples.map(({ input: params, note }) => ({ name: tool.id, params, ...(note ? { note } : {}) })),
       side_effects: tool.sideEffects,
       irreversible: tool.effect === 'destructive',

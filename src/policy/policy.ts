@@ -70,7 +70,10 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     ]),
   )
   // A tool answers to all of these; what forbids it may use any of them, in any case.
-  const spellings = (tool: Tool): string[] => [actionOf(tool), tool.id, tool.name, ...tool.aliases].map(lower)
+  const spellings = (tool: Tool): string[] =>
+    [actionOf(tool), tool.id, tool.name, ...tool.aliases.flatMap((alias) => [alias, `${tool.module}.${alias}`])].map(
+      lower,
+    )
 
   return {
     decide(tool) {

@@ -22,6 +22,8 @@ export interface TrustOptions {
   readonly kept?: FileStore<Kept>
   /** Lets in nothing that the lock does not have, and writes nothing. */
   readonly frozen?: boolean
+  /** Names of the meta-tools, which no tool may look like. */
+  readonly reserved: ReadonlySet<string>
 }
 
 /** Decides which foreign tools are let in, and remembers it. */
@@ -30,7 +32,7 @@ export interface Trust {
    * Which of a server's tools are kept out, by name. What may be trusted without a person is remembered.
    * @param fresh the definitions come from the server itself just now, not from disk
    */
-  look(look: Look, fresh: boolean): ReadonlyMap<string, Held>
+  look(look: Omit<Look, 'reserved'>, fresh: boolean): ReadonlyMap<string, Held>
   /** Somebody may have changed the lock file. */
   reread(): void
   /** Told when tools may be let in or kept out that were not before. */
@@ -57,7 +59,7 @@ export function createTrust(options: TrustOptions): Trust {
       const pins = lock.pins(server)
       const broken = lock.broken !== undefined
       const open = clock.now() < (firstUntil.get(server) ?? 0)
-      const { held, taken } = assess(look, { pins, broken, frozen, open })
+      const { held, taken } = assess({ ...look, reserved: options.reserved }, { pins, broken, frozen, open })
       if (!frozen && !broken) {
         const first = pins === undefined && look.mode === 'first-use' && tools.length > 0
         if (taken.length > 0 || first) {

@@ -1,6 +1,7 @@
 import type { Prompt } from '../catalog/catalog.ts'
+import { exposedName, overrideAliases, overrideOf } from '../catalog/naming.ts'
+import type { ToolOverride } from '../catalog/options.ts'
 import type { CallContext } from '../core/context.ts'
-import { isToolName, wireName } from '../core/names.ts'
 import type { ToolResult } from '../core/result.ts'
 import { type Schema, unchecked } from '../core/schema.ts'
 import type { Capacity, Example, Relay, Tool } from '../core/tool.ts'
@@ -21,8 +22,8 @@ export interface ToolHost {
 }
 
 /** Hands out each name once: a second one gets `_2`, a third `_3`. */
-export function createNames(taken: ReadonlySet<string> = new Set()): (name: string) => string {
-  const used = new Set(taken)
+export function createNames(): (name: string) => string {
+  const used = new Set<string>()
   return (name) => {
     let free = name
     for (let n = 2; used.has(free); n++) free = `${name}_${n}`
@@ -30,15 +31,6 @@ export function createNames(taken: ReadonlySet<string> = new Set()): (name: stri
     return free
   }
 }
-
-export interface Naming {
-  readonly ids: (name: string) => string
-  readonly wire: (name: string) => string
-}
-
-/** The name clients see for something the server calls `name`. */
-export const exposedName = (settings: ServerSettings, name: string): string =>
-  wireName(settings.prefix === '' ? name : `${settings.prefix}__${name}`)
 
 /** A tool of a server in the catalogue, and what is kept with it. */
 interface Adapted extends Tool {
@@ -52,7 +44,7 @@ interface Adapted extends Tool {
  * Makes catalogue entries of a server's tools. What all of them share is on their prototype, and what a definition says is
  * read from it when someone asks: there may be ten thousand, and most are never looked at.
  */
-export function createAdapter(host: ToolHost, naming: Naming): (record: ToolRecord) => Tool {
+export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, string>): (record: ToolRecord) => Tool {
   const { settings } = host
   const definitionOf = (tool: Adapted): Definition => {
     tool.whole ??= parseDefinition(tool.record)
@@ -88,7 +80,8 @@ export function createAdapter(host: ToolHost, naming: Naming): (record: ToolReco
       return believed(this, 'openWorldHint') !== false
     },
     get aliases() {
-      return verbAliases(this.record.name)
+      const { name } = this.record
+      return [...overrideAliases(name, settings), ...verbAliases(name)]
     },
     get examples() {
       this.sample ??= [exampleOf(definitionOf(this).input)]
@@ -116,12 +109,21 @@ export function createAdapter(host: ToolHost, naming: Naming): (record: ToolReco
   return (record) => {
     const tool = Object.create(shared)
     tool.record = record
-    tool.id = `${host.module}.${naming.ids(isToolName(record.name) ? record.name : wireName(record.name, 64))}`
-    tool.name = naming.wire(exposedName(settings, record.name))
+    const override = overrideOf(settings, record.name)
+    tool.id = `${host.module}.${actions.get(record.name) ?? record.name}`
+    tool.name = exposedName(settings, override?.rename ?? record.name)
     tool.effect = settings.trustHints ? record.claimed : record.effect
-    if (Object.hasOwn(settings.tools, record.name)) Object.assign(tool, timeoutOf(host.id, settings, record.name))
-    return tool
+    return override ? overridden(tool, override, timeoutOf(host.id, settings, record.name)) : tool
   }
+}
+
+/** What the operator says of it stands before what its server says. */
+function overridden(tool: Adapted, { describe, replaces }: ToolOverride, timeout: object): Tool {
+  Object.assign(tool, timeout, replaces === undefined ? {} : { replaces })
+  // Its length is no longer that of the server's text.
+  if (describe !== undefined)
+    Object.defineProperties(tool, { description: { value: describe }, listed: { value: undefined } })
+  return tool
 }
 
 /** How long a call of a tool may take, and who decides: its own setting, its server's, or else the gateway's. */
@@ -135,23 +137,6 @@ export function timeoutOf(
   const { timeoutMs } = settings
   return timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: `mcpServers.${id}.timeoutMs` }
 }
-
-/** Keeps the tools the operator's globs let through. `*` is any run of characters, `?` any one. */
-export function createFilter({ allow, deny }: ServerSettings): (name: string) => boolean {
-  const allowed = allow.map(glob)
-  const denied = deny.map(glob)
-  return (name) =>
-    (allowed.length === 0 || allowed.some((one) => one.test(name))) && !denied.some((one) => one.test(name))
-}
-
-const glob = (pattern: string): RegExp =>
-  new RegExp(
-    `^${pattern
-      .replaceAll(/[.+^${}()|[\]\\]/g, '\\$&')
-      .replaceAll('*', '.*')
-      .replaceAll('?', '.')}$`,
-    's',
-  )
 
 /** A prompt as clients see it: everything as the server wrote it but its name. */
 export function adaptPrompt(

@@ -1,3 +1,4 @@
+import { plain } from '../core/plain.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { charactersOf } from '../core/tokens.ts'
 import type { Effect } from '../core/tool.ts'
@@ -5,7 +6,6 @@ import { digestOf } from '../trust/fingerprint.ts'
 import { isRecord } from './envelope.ts'
 import { guessEffect, wordsOf } from './hints.ts'
 import { stampOf } from './manifest.ts'
-import { plain } from './plain.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -1,18 +1,20 @@
 import type { Catalog, Endpoints, LaterTools, OwnerInfo, Prompt, Withheld } from '../catalog/catalog.ts'
+import { actionNames, createFilter, exposedName, mayStillCome, namingProblems } from '../catalog/naming.ts'
 import { PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { plain } from '../core/plain.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Held, Stranger } from '../trust/assess.ts'
 import { type Trust, waitingNote } from '../trust/trust.ts'
-import { adaptPrompt, createAdapter, createFilter, createNames, exposedName, type ToolHost } from './adapt.ts'
+import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.ts'
 import type { ToolRecord } from './definition.ts'
 import type { Listing } from './listing.ts'
-import { plain } from './plain.ts'
 
 export interface PublisherOptions extends ToolHost {
   readonly catalog: Catalog
   readonly endpoints: Endpoints
-  readonly reserved: ReadonlySet<string>
   readonly trust: Trust | undefined
+  readonly log: Log
 }
 
 /** Puts what a server offers into the catalogue, when it differs from what is there. */
@@ -24,6 +26,8 @@ export interface Publisher {
   /** @throws PegboardError E_TOOL_CHANGED, E_TOOL_QUARANTINED when a tool is kept out by now */
   admit(record: ToolRecord): void
   promptNamed(exposed: string): string
+  /** Settings of its tools that have no effect, as sentences for the operator. Empty until its list is known. */
+  problems(): readonly string[]
 }
 
 const nobody: ReadonlyMap<string, Held> = new Map()
@@ -34,7 +38,7 @@ interface Made {
 }
 
 export function createPublisher(options: PublisherOptions): Publisher {
-  const { id, module, settings, catalog } = options
+  const { id, module, settings, catalog, log } = options
   const passes = createFilter(settings)
   let published: Listing | undefined
   let held = nobody
@@ -42,9 +46,11 @@ export function createPublisher(options: PublisherOptions): Publisher {
   /** By the server's names for them. */
   let made: ReadonlyMap<string, Made> = new Map()
   let prompts = new Map<string, string>()
+  const told = new Set<string>()
 
   function make(records: readonly ToolRecord[]): readonly Tool[] {
-    const adapt = createAdapter(options, { ids: createNames(), wire: createNames(options.reserved) })
+    const names = records.map(({ name }) => name)
+    const adapt = createAdapter(options, actionNames(names, settings))
     const before = made
     const next = records.map((record): readonly [string, Made] => {
       const tool = adapt(record)
@@ -81,11 +87,9 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   function look(listing: Listing, isFresh: boolean): ReadonlyMap<string, Held> {
-    const { trust, reserved } = options
+    const { trust } = options
     const strangers = (): Stranger[] => strangersOf(catalog, module)
-    return (
-      trust?.look({ server: id, mode: settings.trust, tools: listing.tools, strangers, reserved }, isFresh) ?? nobody
-    )
+    return trust?.look({ server: id, mode: settings.trust, tools: listing.tools, strangers }, isFresh) ?? nobody
   }
 
   function noticeFor(listing: Listing): { readonly notice?: string } {
@@ -105,6 +109,20 @@ export function createPublisher(options: PublisherOptions): Publisher {
       tokens += Math.ceil((listed + exposedName(settings, name).length) / 4)
     }
     return tokens
+  }
+
+  function problems(): string[] {
+    if (!published || Object.keys(settings.tools).length === 0) return []
+    const listed = new Map(published.tools.map(({ name }) => [name, made.get(name)?.tool]))
+    return namingProblems(`mcpServers.${id}.tools`, id, settings, listed, catalog)
+  }
+
+  function tell(): void {
+    for (const problem of problems().filter((one) => !mayStillCome(one))) {
+      if (told.has(problem)) continue
+      told.add(problem)
+      log.warn(problem)
+    }
   }
 
   return {
@@ -140,6 +158,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
         },
       )
       published = listing
+      tell()
       return true
     },
     admit({ name }) {
@@ -147,6 +166,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
       if (why) throw new PegboardError(why.code, `${module}.${name} ${why.reason}.`, { hint: hintFor(id) })
     },
     promptNamed: (exposed) => prompts.get(exposed) ?? exposed,
+    problems,
   }
 }
 

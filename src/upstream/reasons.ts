@@ -1,5 +1,5 @@
 import { isPegboardError, type PegboardError } from '../core/errors.ts'
-import { plain } from './plain.ts'
+import { plain } from '../core/plain.ts'
 
 /** The HTTP status an SDK error carries, if any. */
 export function statusOf(error: unknown): number | undefined {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { readOverrides, type ToolOverride, toolOverrideOptions } from '../catalog/options.ts'
 import type { Ask } from '../core/asks.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
@@ -22,19 +23,6 @@ export interface HttpTarget {
   readonly kind: 'http' | 'sse'
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-}
-
-/** What the operator says of one tool of a server, by the server's own name for it. */
-export interface ToolOverride {
-  /** Takes the place of the server's name for it; the prefix still comes before. */
-  readonly rename?: string
-  /** Takes the place of its description. */
-  readonly describe?: string
-  /** Other names it is found and called by. */
-  readonly alias: readonly string[]
-  /** Id of a tool that this one stands in for: the other is hidden while this one is available. */
-  readonly replaces?: string
-  readonly timeoutMs?: number
 }
 
 /** How we get tokens for a remote server. Absent: only its `headers`, and OAuth when the server asks for it. */
@@ -96,23 +84,6 @@ export interface ServerSettings {
 const ASKS = ['elicitation', 'sampling', 'roots'] as const
 const scalar = z.union([z.string(), z.number(), z.boolean()]).transform(String)
 const names = z.array(z.string())
-
-const toolOverride = z.strictObject({
-  rename: z.string().min(1).max(64).optional().describe('Name instead of the one the server gives.'),
-  describe: z.string().min(1).optional().describe('Description instead of the one the server gives.'),
-  alias: z
-    .union([z.string(), names])
-    .transform((given) => (typeof given === 'string' ? [given] : given))
-    .optional()
-    .describe('Other names it is found and called by.'),
-  replaces: z.string().optional().describe('Tool that is hidden while this one is available, such as "web.fetch_url".'),
-  timeoutMs: z
-    .int()
-    .min(100)
-    .max(600_000)
-    .optional()
-    .describe('Longest a call of this tool may take, in milliseconds.'),
-})
 
 const authSchema = z.looseObject({
   type: z.enum(['oauth', 'client-credentials', 'none']).optional().describe('How to get tokens; default oauth.'),
@@ -198,7 +169,7 @@ export const serverSchema = z.looseObject({
   allow_private: z.boolean().optional().describe('The same as allowPrivate.'),
   auth: authSchema.optional().describe('How to get tokens for a remote server.'),
   tools: z
-    .union([z.record(z.string(), toolOverride), names])
+    .union([z.record(z.string(), toolOverrideOptions), names])
     .optional()
     .describe(
       "By the server's name of a tool: rename, describe, alias, replaces, timeoutMs. A list is the same as allow.",
@@ -279,28 +250,12 @@ export function parseServer(
     // Another client's `trust: true` is about its own prompts.
     trust: typeof entry.trust === 'string' ? entry.trust : 'first-use',
     allowPrivate,
-    tools: overridesOf(entry.tools),
+    tools: entry.tools === undefined || Array.isArray(entry.tools) ? {} : readOverrides(entry.tools),
     ...(entry.auth === undefined ? {} : { auth: authOf(entry.auth) }),
     ...(entry.timeoutMs === undefined ? {} : { timeoutMs: entry.timeoutMs }),
     ...(summary === undefined ? {} : { summary }),
   }
   return { settings, warnings }
-}
-
-function overridesOf(tools: Entry['tools']): Readonly<Record<string, ToolOverride>> {
-  if (tools === undefined || Array.isArray(tools)) return {}
-  return Object.fromEntries(
-    Object.entries(tools).map(([name, { rename, describe, alias, replaces, timeoutMs }]) => [
-      name,
-      {
-        alias: alias ?? [],
-        ...(rename === undefined ? {} : { rename }),
-        ...(describe === undefined ? {} : { describe }),
-        ...(replaces === undefined ? {} : { replaces }),
-        ...(timeoutMs === undefined ? {} : { timeoutMs }),
-      },
-    ]),
-  )
 }
 
 /** What the look of an address gives away; where its name leads is checked when connecting. */

@@ -30,8 +30,6 @@ export interface UpstreamShared {
   readonly hooks: UpstreamHooks
   /** Decides which tools are let in; without it all are. */
   readonly trust: Trust | undefined
-  /** Names no tool may take. */
-  readonly reserved: ReadonlySet<string>
   readonly callTimeoutMs: number
   readonly connectTimeoutMs: number
   readonly maxFrameBytes: number | undefined

@@ -61,6 +61,8 @@ export interface Upstream {
   /** Somebody decided which of its tools are let in. */
   reviewed(): void
   status(): UpstreamStatus
+  /** Settings of its tools that have no effect. */
+  problems(): readonly string[]
   stop(graceMs: number): Promise<void>
 }
 
@@ -148,8 +150,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   function forPublisher(): PublisherOptions {
     const { maxConcurrent, maxQueued } = settings
     const capacity = { maxConcurrent, maxQueued, setting: `mcpServers.${id}.maxQueued` }
-    const { reserved, trust } = shared
-    return { id, module, settings, catalog, endpoints, reserved, trust, capacity, available, call }
+    const { trust } = shared
+    return { id, module, settings, catalog, endpoints, log, trust, capacity, available, call }
   }
 
   function become(next: OwnerState, why?: string): void {
@@ -379,6 +381,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
         state === 'configured' || state === 'connecting' || (state === 'known' && link.nextAttemptAt !== undefined),
       ...(startMs === undefined ? {} : { startMs }),
     }),
+    problems: () => publisher.problems(),
     async stop(graceMs) {
       cancelLook?.()
       cancelRefresh?.()

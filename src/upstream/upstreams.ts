@@ -29,8 +29,6 @@ export interface UpstreamsOptions {
   readonly hooks?: UpstreamHooks
   /** Decides which tools are let in; without it all are. */
   readonly trust?: Trust
-  /** Names no tool may take (the meta-tools); one that would is given a number. */
-  readonly reserved?: ReadonlySet<string>
   /** Longest call for servers that set none; default 600,000. Callers' signals end most earlier. */
   readonly callTimeoutMs?: number
   /** Default 30,000. */
@@ -52,6 +50,8 @@ export interface Upstreams {
   /** Ends all in parallel, children and their children included, within three seconds. */
   stop(): Promise<void>
   status(): readonly UpstreamStatus[]
+  /** Settings of tools that have no effect, as sentences for the operator. */
+  problems(): readonly string[]
   /** Reads the lists of one server, starting it if need be, or of all that run. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE */
   refresh(id?: string): Promise<void>
   /**
@@ -102,7 +102,6 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     tokens: once(options.tokens),
     hooks: options.hooks ?? {},
     trust: options.trust,
-    reserved: options.reserved ?? new Set(),
     callTimeoutMs: options.callTimeoutMs ?? 600_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
     maxFrameBytes: options.maxFrameBytes,
@@ -214,6 +213,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
           },
       )
     },
+    problems: () => [...running.values()].flatMap(({ upstream }) => upstream.problems()),
     async refresh(id) {
       if (id === undefined) {
         const live = [...running.values()].filter(({ upstream }) => upstream.status().state === 'ready')

@@ -15,6 +15,12 @@ export const exposureOptions = z.strictObject({
     .default('measured')
     .describe('measured counts the serialised definitions; flat takes tokensPerTool for each.'),
   tokensPerTool: z.int().min(1).default(200).describe('What one tool costs for the flat estimator.'),
+  schema: z
+    .enum(['portable', 'strict', 'as-is'])
+    .default('portable')
+    .describe(
+      'portable writes references out and drops rare formats; strict also makes one object of alternatives at the top, which some providers refuse; as-is changes nothing.',
+    ),
   primitives: z
     .boolean()
     .default(true)

@@ -1,6 +1,7 @@
 import type { JsonSchema } from '../core/schema.ts'
 import { estimateTokens } from '../core/tokens.ts'
 import type { Effect } from '../core/tool.ts'
+import { portableSchema } from './portable.ts'
 import type { ViewTool } from './view.ts'
 
 /** A tool as `tools/list` sends it. */
@@ -31,12 +32,12 @@ export function listTool(entry: ViewTool): ListedTool {
   let made = listed.get(entry)
   if (!made) {
     const { tool } = entry
-    const output = tool.output && portable(tool.output)
+    const output = tool.output && portableSchema(tool.output, entry.schema)
     made = {
       name: tool.name,
       ...(tool.title ? { title: tool.title } : {}),
       description: entry.description || tool.title || tool.id,
-      inputSchema: portable(entry.input.json),
+      inputSchema: portableSchema(entry.input.json, entry.schema),
       ...(output ? { outputSchema: output } : {}),
       ...(tool.origin === 'module' ? { annotations: hintsOf(tool.effect, tool.idempotent, tool.openWorld) } : {}),
       ...tool.extra,
@@ -49,16 +50,6 @@ export function listTool(entry: ViewTool): ListedTool {
 /** Names and one-liners with open schemas: what compact mode lists. */
 export function listCompact(entry: ViewTool): ListedTool {
   return { name: entry.tool.name, description: firstSentence(entry.description, 100), inputSchema: { type: 'object' } }
-}
-
-/**
- * Newer clients refuse a draft-07 `$schema` although hardly any schema needs that dialect, so the mark is dropped.
- */
-function portable(json: JsonSchema): JsonSchema {
-  const dialect = json.$schema
-  if (typeof dialect !== 'string' || dialect.includes('2020-12')) return json
-  const { $schema: _dialect, ...rest } = json
-  return rest
 }
 
 /** Estimated tokens of what a client would be sent. */

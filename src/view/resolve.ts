@@ -21,7 +21,7 @@ export type Resolution =
 
 /**
  * Resolution order, first that yields wins: id, wire name, other separators (`__`, `::`, `:`, `/`, and an upstream's
- * name without `mcp_`), a unique alias, one `_` as the separator, a unique action name, and last all of it with case
+ * name without `mcp_` or `api_`), a unique alias, one `_` as the separator, a unique action name, and last all of it with case
  * and punctuation ignored.
  */
 export function createResolver(
@@ -48,11 +48,21 @@ export function createResolver(
       add(aliases, alias.toLowerCase(), entry)
       add(aliases, `${module}.${alias}`.toLowerCase(), entry)
     }
-    if (module.startsWith('mcp_')) {
-      add(aliases, `${module.slice(4)}.${action}`.toLowerCase(), entry)
-      add(flat, flatten(`${module.slice(4)}.${action}`), entry)
+    if (/^(?:mcp|api)_/.test(module)) {
+      const short = module.slice(4)
+      add(aliases, `${short}.${action}`.toLowerCase(), entry)
+      add(flat, flatten(`${short}.${action}`), entry)
+      for (const alias of entry.tool.aliases) add(aliases, `${short}.${alias}`.toLowerCase(), entry)
     }
   }
+  // An alias never stands in the way of a tool that is really called like that.
+  for (const [name, named] of actions) {
+    const also = aliases.get(name)
+    if (also && [...also].some((entry) => !named.has(entry))) aliases.delete(name)
+  }
+  const clashes = new Map(
+    snapshot.clashes.flatMap(({ name, ids }) => (ids.length > 1 ? [[name.toLowerCase(), new Set(ids)]] : [])),
+  )
   // A wire name always beats a derived spelling, and an id beats a wire name.
   for (const entry of tools) if (!exact.has(entry.tool.name)) exact.set(entry.tool.name, entry)
 
@@ -67,6 +77,9 @@ export function createResolver(
     const name = raw.trim()
     const direct = exact.get(name)
     if (direct) return { kind: 'found', tool: direct }
+    const clash = clashes.get(name.toLowerCase())
+    const wanting = clash && unique(new Set(tools.filter(({ tool }) => clash.has(tool.id))))
+    if (wanting) return wanting
     for (const separator of ['__', '::', ':', '/']) {
       const at = name.indexOf(separator)
       if (at <= 0) continue
@@ -121,7 +134,8 @@ function suggest(
     suggestions.push(...nearest(dotted, actions.keys()).flatMap((action) => actions.get(action) ?? []))
   }
   const module = dotted.split('.')[0] ?? ''
-  const owner = owners.find(({ id }) => id === module) ?? owners.find(({ id }) => id === `mcp_${module}`)
+  const owner =
+    owners.find(({ id }) => id === module) ?? owners.find(({ id }) => id === `mcp_${module}` || id === `api_${module}`)
   const owned = tools.filter((entry) => entry.tool.module === owner?.id)
   const sameModule = owned.slice(0, 5).map((entry) => entry.tool.id)
   if (owner?.origin !== 'upstream' || owner.state === 'ready') return { suggestions, sameModule }

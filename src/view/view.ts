@@ -1,4 +1,5 @@
 import type { Catalog, Outline, Owner, Snapshot } from '../catalog/catalog.ts'
+import { replacedBy } from '../catalog/replaced.ts'
 import type { Caller } from '../core/context.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -7,6 +8,7 @@ import type { Schema } from '../core/schema.ts'
 import type { NameOf, Tool } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
 import { tokensOf } from './listing.ts'
+import type { SchemaStyle } from './portable.ts'
 import { createResolver, type Resolution } from './resolve.ts'
 import { type Hidden, see } from './visible.ts'
 
@@ -15,6 +17,8 @@ export interface ViewTool {
   readonly tool: Tool
   readonly description: string
   readonly input: Schema
+  /** How its schemas are listed; absent: portable. */
+  readonly schema?: SchemaStyle
 }
 
 /** The catalogue as one caller may see it now. Visible is callable; what is not here does not run for this caller. */
@@ -45,7 +49,13 @@ export interface Views {
  * Builds views and remembers them while nothing changes: one per catalogue version and caller.
  * @param keyOf everything a view may depend on, as a string; callers with the same key share a view
  */
-export function createViews(options: { readonly catalog: Catalog; readonly policy: Policy; readonly log: Log }): Views {
+export function createViews(options: {
+  readonly catalog: Catalog
+  readonly policy: Policy
+  readonly log: Log
+  /** How schemas are listed now. */
+  readonly schema?: () => SchemaStyle
+}): Views {
   const { catalog, log } = options
   let version = -1
   const views = new Map<string, View>()
@@ -70,7 +80,7 @@ export function createViews(options: { readonly catalog: Catalog; readonly polic
         byCaller.set(caller, known)
         return known
       }
-      const view = build(snapshot, caller, options.policy, (tool, message) => {
+      const view = build(snapshot, caller, options.policy, options.schema?.() ?? 'portable', (tool, message) => {
         if (warned.has(`${tool}\n${message}`)) return
         warned.add(`${tool}\n${message}`)
         log.warn('a tool was hidden because its check failed', { tool, error: message })
@@ -102,15 +112,15 @@ interface Seen {
   readonly hidden: ReadonlyMap<string, Hidden>
 }
 
-function build(snapshot: Snapshot, caller: Caller, policy: Policy, warn: Warn): View {
-  const whole = once(() => look(snapshot.tools, caller, policy, warn))
+function build(snapshot: Snapshot, caller: Caller, policy: Policy, schema: SchemaStyle, warn: Warn): View {
+  const whole = once(() => look(snapshot.tools, caller, policy, schema, warn))
   const outlined = (owner: Owner): Outline | undefined => (policy.allowsAll(owner.id) ? owner.outline : undefined)
   // Counting does not take what all tools of an owner have in common: of a server that was never looked into, none is made.
   const counted = once(() => {
     const owners = [...snapshot.owners.values()]
     const rest = owners.filter((owner) => !outlined(owner)).flatMap(({ tools }) => tools)
     const seen = owners.some(outlined)
-      ? look(rest, caller, policy, warn, (id) => whole().byId.get(id)?.tool.name)
+      ? look(rest, caller, policy, schema, warn, (id) => whole().byId.get(id)?.tool.name)
       : whole()
     const counts = new Map<string, number>()
     for (const { tool } of seen.tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
@@ -184,6 +194,7 @@ function look(
   all: readonly Tool[],
   caller: Caller,
   policy: Policy,
+  schema: SchemaStyle,
   warn: Warn,
   others: NameOf = () => undefined,
 ): Seen {
@@ -205,7 +216,7 @@ function look(
     try {
       const draft = tool.assemble(caller, nameOf)
       if (draft) {
-        const entry = draft === tool ? asItIs(tool) : { tool, ...draft }
+        const entry = draft === tool ? asItIs(tool, schema) : { tool, schema, ...draft }
         tools.push(entry)
         byId.set(id, entry)
       } else hidden.set(id, { kind: 'unavailable', reason: 'nothing it needs is configured for this caller' })
@@ -214,12 +225,26 @@ function look(
       warn(id, messageOf(error))
     }
   }
+  standAside(tools, byId, hidden)
   tools.sort((a, b) => (a.tool.module < b.tool.module ? -1 : a.tool.module > b.tool.module ? 1 : 0))
   return { tools, byId, hidden }
 }
 
+/** Takes out what the operator wants another tool to stand in for, where this caller has that other one. */
+function standAside(tools: ViewTool[], byId: Map<string, ViewTool>, hidden: Map<string, Hidden>): void {
+  if (!tools.some(({ tool }) => tool.replaces !== undefined)) return
+  const replaced = replacedBy(new Map(tools.map(({ tool }) => [tool.id, tool])))
+  for (const [id, entry] of byId) {
+    const by = replaced.get(entry.tool.id)
+    if (by === undefined) continue
+    byId.delete(id)
+    tools.splice(tools.indexOf(entry), 1)
+    hidden.set(id, { kind: 'unavailable', reason: `replaced by ${by}` })
+  }
+}
+
 // Read through, not copied: a definition may be bytes until someone asks for it.
-const through: Omit<ViewTool, 'tool'> & ThisType<ViewTool> = {
+const through: Omit<ViewTool, 'tool' | 'schema'> & ThisType<ViewTool> = {
   get description() {
     return this.tool.description
   },
@@ -229,7 +254,7 @@ const through: Omit<ViewTool, 'tool'> & ThisType<ViewTool> = {
 }
 
 /** A tool that every caller sees alike. */
-const asItIs = (tool: Tool): ViewTool => Object.assign(Object.create(through), { tool })
+const asItIs = (tool: Tool, schema: SchemaStyle): ViewTool => Object.assign(Object.create(through), { tool, schema })
 
 const hasMore = (owner: Owner): boolean =>
   owner.resources.length + owner.templates.length + owner.prompts.length + owner.withheld.length > 0 ||

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createAdapter, createNames } from '../../src/upstream/adapt.ts'
+import { createAdapter } from '../../src/upstream/adapt.ts'
 import { parseDefinition, readDefinition, type ToolRecord } from '../../src/upstream/definition.ts'
 import { decodeManifest, encodeManifest, type Manifest } from '../../src/upstream/manifest.ts'
 import { parseServer } from '../../src/upstream/settings.ts'
@@ -61,7 +61,7 @@ const adapted = (one: ToolRecord): ViewTool => {
     available: () => true as const,
     call: () => Promise.reject(new Error('not called')),
   }
-  const tool = createAdapter(host, { ids: createNames(), wire: createNames() })(one)
+  const tool = createAdapter(host, new Map())(one)
   return { tool, description: tool.description, input: tool.input }
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { plain } from '../../src/upstream/plain.ts'
+import { plain } from '../../src/core/plain.ts'
 
 describe('text of a server', () => {
   it.each([

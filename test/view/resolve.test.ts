@@ -92,12 +92,50 @@ describe('a name a model wrote', () => {
 })
 
 describe('names that become the same on the wire', () => {
-  it('are told apart and both stay callable [DIG-33]', () => {
-    const twins = viewOf({ a: [makeTool('a.b__c')], a__b: [makeTool('a__b.c')] })
-    expect(twins.tools.map((entry) => entry.tool.name)).toEqual(['a__b__c', 'a__b__c_2'])
-    expect(found(twins, 'a__b__c')).toBe('a.b__c')
-    expect(found(twins, 'a__b__c_2')).toBe('a__b.c')
+  const twins = viewOf({ a: [makeTool('a.b__c')], a__b: [makeTool('a__b.c')] })
+
+  it('are told apart and both stay callable, and nobody has the plain name [DIG-33]', () => {
+    expect(twins.tools.map((entry) => entry.tool.name)).toEqual(['a__b__c_44b440f7', 'a__b__c_57a76311'])
+    for (const entry of twins.tools) expect(found(twins, entry.tool.name)).toBe(entry.tool.id)
+    expect(found(twins, 'a.b__c')).toBe('a.b__c')
     expect(found(twins, 'a__b.c')).toBe('a__b.c')
+    expect(twins.resolve('a__b__c')).toEqual({ kind: 'ambiguous', candidates: ['a.b__c', 'a__b.c'] })
+  })
+
+  it('get the same names whoever comes first', () => {
+    const turned = viewOf({ a__b: [makeTool('a__b.c')], a: [makeTool('a.b__c')] })
+    const names = (view: typeof twins) => Object.fromEntries(view.tools.map(({ tool }) => [tool.id, tool.name]))
+    expect(names(turned)).toEqual(names(twins))
+  })
+})
+
+describe('a tool that stands in for another', () => {
+  const view = (web: Partial<Parameters<typeof makeTool>[1]> = {}) =>
+    viewOf({
+      web: [makeTool('web.fetch')],
+      mcp_better: [makeTool('mcp_better.get', { origin: 'upstream', replaces: 'web.fetch', ...web })],
+    })
+
+  it('hides it', () => {
+    expect(view().tools.map(({ tool }) => tool.id)).toEqual(['mcp_better.get'])
+    expect(view().resolve('web.fetch')).toMatchObject({
+      kind: 'hidden',
+      hidden: { kind: 'unavailable', reason: 'replaced by mcp_better.get' },
+    })
+  })
+
+  it('hides it only from those who have the stand-in', () => {
+    const down = view({ available: () => 'better is reconnecting' })
+    expect(down.tools.map(({ tool }) => tool.id)).toEqual(['web.fetch'])
+    expect(found(down, 'web.fetch')).toBe('web.fetch')
+  })
+
+  it('and is replaced by it leaves one of the two', () => {
+    const both = viewOf({
+      a: [makeTool('a.x', { replaces: 'b.y' })],
+      b: [makeTool('b.y', { replaces: 'a.x' })],
+    })
+    expect(both.tools.map(({ tool }) => tool.id)).toEqual(['a.x'])
   })
 })
 

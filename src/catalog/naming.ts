@@ -1,0 +1,112 @@
+import { distinctName, isToolName, nearest, wireName } from '../core/names.ts'
+import type { Tool } from '../core/tool.ts'
+import type { Catalog } from './catalog.ts'
+import type { ToolOverride } from './options.ts'
+import { replacedId } from './replaced.ts'
+
+/** How the tools of something outside are called here. */
+export interface Naming {
+  /** Put before every name; empty leaves them as they are. */
+  readonly prefix: string
+  /** Globs on their own names; an empty `allow` allows all. */
+  readonly allow: readonly string[]
+  readonly deny: readonly string[]
+  /** By their own names. */
+  readonly tools: Readonly<Record<string, ToolOverride>>
+}
+
+/** The name clients see for something called `name` where it comes from. */
+export const exposedName = ({ prefix }: Pick<Naming, 'prefix'>, name: string): string =>
+  wireName(prefix === '' ? name : `${prefix}__${name}`)
+
+/** What the operator says of a tool; a server cannot name itself into the configuration's prototype. */
+export const overrideOf = (settings: Naming, name: string): ToolOverride | undefined =>
+  Object.hasOwn(settings.tools, name) ? settings.tools[name] : undefined
+
+/**
+ * The last part of each tool's id, by the server's name for it: as renamed, else as named. Names that become the same
+ * all get a hash of the server's own name, so that the order of the list does not matter.
+ */
+export function actionNames(names: readonly string[], settings: Naming): ReadonlyMap<string, string> {
+  const wanted = new Map<string, string[]>()
+  for (const name of names) {
+    const shown = overrideOf(settings, name)?.rename ?? name
+    const action = isToolName(shown) ? shown : wireName(shown, 64)
+    wanted.set(action, [...(wanted.get(action) ?? []), name])
+  }
+  const actions = new Map<string, string>()
+  for (const [action, group] of wanted)
+    for (const name of group) {
+      let seed = name
+      let free = action
+      if (group.length > 1)
+        do {
+          free = distinctName(action, seed, 64)
+          seed += '#'
+        } while (wanted.has(free))
+      actions.set(name, free)
+    }
+  return actions
+}
+
+/** What else the operator wants it called, in the spelling of listed names too; and its own name where another is shown. */
+export function overrideAliases(name: string, settings: Naming): readonly string[] {
+  const override = overrideOf(settings, name)
+  if (!override) return []
+  const given = override.alias.flatMap((alias) =>
+    settings.prefix === '' ? [alias] : [alias, exposedName(settings, alias)],
+  )
+  return override.rename === undefined ? given : [...given, name]
+}
+
+/** Keeps the tools the operator's globs let through. `*` is any run of characters, `?` any one. */
+export function createFilter({ allow, deny }: Pick<Naming, 'allow' | 'deny'>): (name: string) => boolean {
+  const allowed = allow.map(glob)
+  const denied = deny.map(glob)
+  return (name) =>
+    (allowed.length === 0 || allowed.some((one) => one.test(name))) && !denied.some((one) => one.test(name))
+}
+
+const glob = (pattern: string): RegExp =>
+  new RegExp(
+    `^${pattern
+      .replaceAll(/[.+^${}()|[\]\\]/g, '\\$&')
+      .replaceAll('*', '.*')
+      .replaceAll('?', '.')}$`,
+    's',
+  )
+
+const NO_TOOL = 'which is no tool.'
+
+/** Settings of tools that have no effect, as sentences. @param listed by their own names; undefined where left out */
+export function namingProblems(
+  where: string,
+  id: string,
+  settings: Naming,
+  listed: ReadonlyMap<string, Tool | undefined>,
+  catalog: Catalog,
+): string[] {
+  if (listed.size === 0) return []
+  const { byId, tools } = catalog.snapshot()
+  return Object.entries(settings.tools).flatMap(([name, { alias, replaces }]) => {
+    if (!listed.has(name)) {
+      const [near] = nearest(name, listed.keys())
+      return [`${where} names "${name}", which ${id} does not have${near ? `; did you mean "${near}"?` : '.'}`]
+    }
+    const own = listed.get(name)
+    if (!own) return [`${where}.${name} has no effect: allow and deny leave the tool out.`]
+    const clashes = alias.flatMap((other) => {
+      const real = tools.find((tool) => tool.id !== own.id && isCalled(tool, other.toLowerCase()))
+      return real ? [`${where}.${name}.alias "${other}" is not used: it is the name of ${real.id}.`] : []
+    })
+    return replaces === undefined || replacedId(replaces, byId) !== undefined
+      ? clashes
+      : [...clashes, `${where}.${name}.replaces names "${replaces}", ${NO_TOOL}`]
+  })
+}
+
+/** What a tool replaces may belong to a server that is not known yet: `check` tells, the log does not. */
+export const mayStillCome = (problem: string): boolean => problem.endsWith(NO_TOOL)
+
+const isCalled = ({ id, name, module }: Tool, folded: string): boolean =>
+  [id, name, id.slice(module.length + 1)].some((real) => real.toLowerCase() === folded)

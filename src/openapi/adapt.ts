@@ -1,0 +1,82 @@
+import { exposedName, overrideAliases, overrideOf } from '../catalog/naming.ts'
+import type { CallContext } from '../core/context.ts'
+import type { ToolResult } from '../core/result.ts'
+import { type Schema, toSchema } from '../core/schema.ts'
+import type { Draft, Tool } from '../core/tool.ts'
+import type { OperationRecord } from './operations.ts'
+import { effectOf, isIdempotent } from './operations.ts'
+import type { ApiSettings } from './options.ts'
+import type { Definition } from './plan.ts'
+
+/** What a tool needs of its API. */
+export interface ToolHost {
+  readonly id: string
+  /** `api_<id>`: category and catalogue owner. */
+  readonly module: string
+  readonly settings: ApiSettings
+  define(record: OperationRecord): Definition
+  call(record: OperationRecord, definition: Definition, input: unknown, ctx: CallContext): Promise<ToolResult>
+}
+
+/** Our own time limit comes first: its message names the API. */
+const SLACK_MS = 2_000
+
+/** A catalogue entry for an operation. Its schemas are made the first time someone asks. */
+export function adaptOperation(record: OperationRecord, host: ToolHost, action: string): Tool {
+  const { id, module, settings } = host
+  const override = overrideOf(settings, record.name)
+  const effect = effectOf(record.method)
+  const description = override?.describe ?? record.description
+  let definition: Definition | undefined
+  const define = (): Definition => {
+    definition ??= host.define(record)
+    return definition
+  }
+  let checked: Schema | undefined
+  const input: Schema = {
+    get json() {
+      return define().input
+    },
+    // The API may not check, or say it in a way nobody understands.
+    parse(value) {
+      checked ??= toSchema(define().input)
+      return checked.parse(value)
+    },
+  }
+  const draft: Draft = { description, input }
+  const { tags, title, method } = record
+  const tool: Tool = {
+    id: `${module}.${action}`,
+    name: exposedName(settings, override?.rename ?? record.name),
+    module,
+    origin: 'upstream',
+    title,
+    description,
+    input,
+    effect,
+    idempotent: isIdempotent(method),
+    openWorld: true,
+    sideEffects: [`calls the API ${id}`],
+    tags: ['api', id, ...tags],
+    timeoutMs: (override?.timeoutMs ?? settings.timeoutMs) + SLACK_MS,
+    ...(override?.replaces === undefined ? {} : { replaces: override.replaces }),
+    aliases: [...new Set([...overrideAliases(record.name, settings), record.name])].filter((name) => name !== action),
+    get examples() {
+      return define().examples
+    },
+    extra: {
+      annotations: {
+        title,
+        readOnlyHint: effect === 'read',
+        destructiveHint: effect === 'destructive',
+        idempotentHint: isIdempotent(method),
+        openWorldHint: true,
+      },
+    },
+    available: () => true,
+    assemble: () => draft,
+    parse: (value) => input.parse(value),
+    run: (value, ctx) => host.call(record, define(), value, ctx),
+  }
+  return Object.defineProperty(tool, 'output', { get: () => define().output, enumerable: true })
+}

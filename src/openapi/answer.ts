@@ -1,0 +1,102 @@
+import { ToolError } from '../core/errors.ts'
+import type { ContentBlock, McpResult } from '../core/result.ts'
+import { isRecord } from './document.ts'
+import { isJson } from './plan.ts'
+import type { Incoming } from './send.ts'
+
+const MAX_ERROR = 2_000
+
+/**
+ * What an API answered, as an MCP result. JSON is structured content and text; a list stands under `items`.
+ * @param promised the tool lists an output schema, so there has to be structured content
+ * @throws ToolError for every status but 2xx, with status and body; retryable for 429 and 503
+ */
+export function resultOf(
+  name: string,
+  answer: Incoming,
+  redact: (text: string) => string,
+  promised: boolean,
+  now: number,
+): McpResult {
+  const type = String(answer.headers['content-type'] ?? '').toLowerCase()
+  if (answer.status < 200 || answer.status > 299) throw failureOf(name, answer, type, redact, now)
+  if (answer.body.length === 0) {
+    const text = `Done: ${answer.status} ${answer.reason}.`
+    return withStructure([{ type: 'text', text }], promised ? {} : undefined)
+  }
+  if (isText(type)) {
+    const text = redact(answer.body.toString('utf8'))
+    const value = isJson(type) ? parsed(text) : undefined
+    if (value === undefined) return withStructure([{ type: 'text', text }], promised ? { items: text } : undefined)
+    return withStructure([{ type: 'text', text }], isRecord(value) ? value : { items: value })
+  }
+  const mimeType = type.split(';')[0]?.trim() || 'application/octet-stream'
+  const data = answer.body.toString('base64')
+  const kind = mimeType.split('/')[0]
+  const block: ContentBlock =
+    kind === 'image' || kind === 'audio'
+      ? { type: kind, data, mimeType }
+      : { type: 'resource', resource: { uri: `api://${encodeURI(name)}`, mimeType, blob: data } }
+  return withStructure([block], promised ? { items: { mimeType, bytes: answer.body.length } } : undefined)
+}
+
+const withStructure = (content: readonly ContentBlock[], structuredContent: unknown): McpResult => ({
+  content,
+  ...(structuredContent === undefined ? {} : { structuredContent }),
+})
+
+const isText = (type: string): boolean =>
+  type === '' ||
+  isJson(type) ||
+  /^(?:text\/|application\/(?:xml|yaml|x-yaml|javascript|graphql|x-ndjson|[^;]*\+(?:xml|yaml)))/.test(type)
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    // What calls itself JSON and is not is still text.
+    return undefined
+  }
+}
+
+function failureOf(
+  name: string,
+  answer: Incoming,
+  type: string,
+  redact: (text: string) => string,
+  now: number,
+): ToolError {
+  const { status, reason, headers, body } = answer
+  const whole = isText(type) ? redact(body.toString('utf8')).trim() : ''
+  const text = whole.length > MAX_ERROR ? `${whole.slice(0, MAX_ERROR)}…` : whole
+  const retryable = status === 429 || status === 503
+  const wait = retryable ? retryAfter(headers['retry-after'], now) : undefined
+  const redirect = status >= 300 && status < 400 && status !== 304
+  const what = redirect
+    ? 'a redirect, which is not followed'
+    : status === 304
+      ? 'nothing has changed'
+      : text || 'no more'
+  return new ToolError(`${name} was answered ${status}${reason ? ` ${reason}` : ''}: ${what}`, {
+    hint: hintFor(status, wait),
+    retryable,
+    ...(wait === undefined ? {} : { retryAfterMs: wait }),
+    data: { status, ...(text === '' ? {} : { body: isJson(type) ? (parsed(text) ?? text) : text }) },
+  })
+}
+
+function hintFor(status: number, wait: number | undefined): string {
+  if (wait !== undefined) return `Try again in ${Math.ceil(wait / 1_000)} s.`
+  if (status === 429 || status >= 500) return 'Try again later.'
+  if (status === 401 || status === 403) return 'The operator decides with which rights the API is called.'
+  if (status === 404) return 'Check the ids and names in the arguments.'
+  return status >= 400 ? 'Correct the arguments; get_tool shows the schema.' : ''
+}
+
+/** Seconds or a date; at most a day. */
+function retryAfter(header: string | string[] | undefined, now: number): number | undefined {
+  const text = Array.isArray(header) ? header[0] : header
+  if (text === undefined) return undefined
+  const ms = /^\d+$/.test(text.trim()) ? Number(text) * 1_000 : Date.parse(text) - now
+  return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), 86_400_000) : undefined
+}

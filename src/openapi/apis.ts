@@ -1,0 +1,90 @@
+import type { Api, ApiShared, ApiStatus } from './api.ts'
+import type { ApiSettings } from './options.ts'
+
+/** All configured APIs. None waits for another. */
+export interface Apis {
+  /** Resolves when what is known from before is in the catalogue; documents are looked at afterwards. Never rejects. */
+  start(): Promise<void>
+  /** Makes the APIs these: new and changed ones start, those gone stop, the rest look at their document again. */
+  configure(apis: Readonly<Record<string, ApiSettings>>): void
+  status(): readonly ApiStatus[]
+  /** Settings of tools that have no effect, as sentences for the operator. */
+  problems(): readonly string[]
+  stop(): Promise<void>
+}
+
+export interface ApisOptions extends ApiShared {
+  /** By the keys of `openapi`. */
+  readonly apis: Readonly<Record<string, ApiSettings>>
+  /** How long `start` waits before it looks at documents; default 250. */
+  readonly delayMs?: number
+}
+
+export function createApis(options: ApisOptions): Apis {
+  const { catalog, log, delayMs = 250 } = options
+  let configured = options.apis
+  let running = new Map<string, { readonly api: Api; readonly text: string }>()
+  let started = false
+  let queue: Promise<void> = Promise.resolve()
+
+  const retire = (api: Api): Promise<void> =>
+    api.stop().catch((error: unknown) => log.error('an API could not be stopped', { error }))
+
+  async function run(): Promise<void> {
+    const wanted = Object.entries(configured).filter(([, { enabled }]) => enabled)
+    if (!started || (wanted.length === 0 && running.size === 0)) return
+    // Most configurations name no API.
+    const { createApi } = await import('./api.ts')
+    const next: typeof running = new Map()
+    for (const [id, settings] of wanted) {
+      const text = JSON.stringify(settings)
+      const before = running.get(id)
+      next.set(id, before?.text === text ? before : { api: createApi(id, moduleOf(id), settings, options), text })
+    }
+    for (const [id, { api }] of running) {
+      if (next.get(id)?.api === api) void api.refresh()
+      else {
+        void retire(api)
+        catalog.delete(moduleOf(id))
+      }
+    }
+    const added = [...next].filter(([id, { api }]) => running.get(id)?.api !== api)
+    running = next
+    for (const [, { api }] of added) api.start(delayMs)
+  }
+
+  /** One after the other, so that none works with what another is about to change. */
+  function runNext(): Promise<void> {
+    queue = queue.then(run).catch((error: unknown) => log.error('APIs could not be configured', { error }))
+    return queue
+  }
+
+  return {
+    async start() {
+      if (started) return
+      started = true
+      await runNext()
+    },
+    configure(apis) {
+      configured = apis
+      if (started) void runNext()
+    },
+    status: () =>
+      Object.entries(configured).flatMap(([id, { enabled }]) =>
+        enabled
+          ? [running.get(id)?.api.status() ?? { id, module: moduleOf(id), state: 'connecting' as const, tools: 0 }]
+          : [],
+      ),
+    problems: () => [...running.values()].flatMap(({ api }) => api.problems()),
+    async stop() {
+      started = false
+      await queue
+      const all = [...running.values()].map(({ api }) => retire(api))
+      running = new Map()
+      await Promise.all(all)
+    },
+  }
+}
+
+/** Catalogue owner of an API; the configuration takes only keys that fit. */
+export const moduleOf = (id: string): string => `api_${id}`

@@ -1,0 +1,92 @@
+import { plain } from '../core/plain.ts'
+import type { Effect } from '../core/tool.ts'
+import { isRecord, type Json, lookUp } from './document.ts'
+
+/** What is needed of an operation before anybody asks for its schema. Plain JSON, kept between runs. */
+export interface OperationRecord {
+  /** Its operationId, or one made of method and path. Unique in its document. */
+  readonly name: string
+  readonly method: Method
+  readonly path: string
+  readonly title: string
+  readonly description: string
+  readonly tags: readonly string[]
+}
+
+const METHODS = ['get', 'put', 'post', 'delete', 'head', 'patch'] as const
+export type Method = (typeof METHODS)[number]
+
+const MAX_DESCRIPTION = 1_024
+const MAX_NAME = 256
+
+/** All operations of a document, in its order. */
+export function operationsOf(document: Json): OperationRecord[] {
+  const { paths } = document
+  const found: Array<OperationRecord & { readonly made: string }> = []
+  for (const [path, raw] of Object.entries(isRecord(paths) ? paths : {})) {
+    const item = lookUp(document, raw)
+    if (!item || !path.startsWith('/')) continue
+    for (const method of METHODS) {
+      const operation = lookUp(document, item[method])
+      if (operation) found.push(recordOf(method, path, operation))
+    }
+  }
+  const counts = new Map<string, number>()
+  for (const { name } of found) counts.set(name, (counts.get(name) ?? 0) + 1)
+  // An id that is there twice names neither.
+  return found.map(({ made, ...record }) => ((counts.get(record.name) ?? 0) > 1 ? { ...record, name: made } : record))
+}
+
+function recordOf(method: Method, path: string, operation: Json): OperationRecord & { readonly made: string } {
+  const { operationId, summary, description, tags, deprecated } = operation
+  const made = madeName(method, path)
+  const name = typeof operationId === 'string' && operationId.trim() !== '' ? operationId.slice(0, MAX_NAME) : made
+  const [short, long] = [textOf(summary), textOf(description)]
+  // Many say the same twice.
+  const whole = long.startsWith(short) ? long : [short.replace(/([^.!?])$/, '$1.'), long].filter(Boolean).join(' ')
+  const told = whole || `${method.toUpperCase()} ${path}`
+  const noted = deprecated === true ? `Deprecated. ${told}` : told
+  return {
+    name,
+    made,
+    method,
+    path,
+    title: short.slice(0, 100) || wordsOf(name),
+    description: noted.length > MAX_DESCRIPTION ? `${noted.slice(0, MAX_DESCRIPTION - 1)}…` : noted,
+    tags: Array.isArray(tags) ? tags.filter((tag) => typeof tag === 'string').slice(0, 10) : [],
+  }
+}
+
+/** `GET /users/{id}/posts` → `get_users_by_id_posts`. */
+function madeName(method: string, path: string): string {
+  const words = path.split('/').flatMap((part) => (/^\{.*\}$/.test(part) ? ['by', part.slice(1, -1)] : [part]))
+  return [method, ...words]
+    .join('_')
+    .replaceAll(/[^A-Za-z0-9]+/g, '_')
+    .replace(/_+$/, '')
+    .slice(0, MAX_NAME)
+}
+
+const wordsOf = (name: string): string => {
+  const words = name
+    .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
+    .split(/[^\p{L}\p{N}]+/u)
+    .join(' ')
+    .toLowerCase()
+    .trim()
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}
+
+/** Text for people and models, without the marks of HTML. */
+const textOf = (value: unknown): string =>
+  typeof value === 'string'
+    ? plain(value)
+        .replaceAll(/<\/?[a-z][^<>]*>/gi, ' ')
+        .replaceAll(/[ \t]+/g, ' ')
+        .trim()
+    : ''
+
+export const effectOf = (method: Method): Effect =>
+  method === 'get' || method === 'head' ? 'read' : method === 'delete' ? 'destructive' : 'write'
+
+export const isIdempotent = (method: Method): boolean => method !== 'post' && method !== 'patch'

@@ -1,0 +1,307 @@
+import type { JsonSchema } from '../core/schema.ts'
+import type { Example } from '../core/tool.ts'
+import { isRecord, type Json, lookUp } from './document.ts'
+import type { OperationRecord } from './operations.ts'
+import { createConverter } from './schema.ts'
+
+export type Place = 'path' | 'query' | 'header' | 'cookie'
+
+/** Where an argument goes in a request. */
+export interface Parameter {
+  readonly argument: string
+  readonly in: Place
+  readonly name: string
+  readonly style: string
+  readonly explode: boolean
+  readonly required: boolean
+  readonly allowReserved: boolean
+  /** It is written as JSON. */
+  readonly json: boolean
+  /** Slashes in it are parts of the path. */
+  readonly segments: boolean
+}
+
+export interface Body {
+  readonly contentType: string
+  /** The arguments that are its fields, by argument; undefined when one argument, `whole`, is all of it. */
+  readonly fields?: ReadonlyMap<string, string>
+  readonly whole?: string
+  readonly required: boolean
+  /** How single fields of a form are written. */
+  readonly encoding: Json
+  /** Fields of a form whose argument is base64. */
+  readonly binary: ReadonlySet<string>
+}
+
+/** How arguments become a request. */
+export interface Plan {
+  readonly parameters: readonly Parameter[]
+  readonly body?: Body
+  readonly accept: string
+  readonly servers: readonly unknown[]
+  /** Alternatives, each the schemes it takes; undefined when the document says nothing. */
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[] | undefined
+}
+
+/** Everything about an operation that is made when somebody asks for it. */
+export interface Definition {
+  readonly input: JsonSchema
+  readonly output: JsonSchema | undefined
+  readonly examples: readonly Example[]
+  readonly plan: Plan
+}
+
+const PLACES: readonly Place[] = ['path', 'query', 'header', 'cookie']
+const OWN_HEADERS = new Set(['accept', 'content-type', 'authorization', 'content-length', 'host', 'cookie'])
+
+export function defineOperation(document: Json, record: OperationRecord): Definition {
+  const item = lookUp(document, isRecord(document['paths']) ? document['paths'][record.path] : undefined) ?? {}
+  const operation = lookUp(document, item[record.method]) ?? {}
+  const converter = createConverter(document, 'request')
+  const properties: Record<string, unknown> = {}
+  const required: string[] = []
+  const example: Record<string, unknown> = {}
+  const free = (wanted: string, otherwise: string): string => {
+    const name = argumentName(wanted)
+    if (!Object.hasOwn(properties, name)) return name
+    let other = argumentName(`${otherwise}_${wanted}`)
+    while (Object.hasOwn(properties, other)) other = `${other.slice(0, 62)}_2`
+    return other
+  }
+
+  const parameters = parametersOf(document, item, operation).map((raw) => {
+    const parameter = parameterOf(raw, free)
+    const [schema, given] = schemaOf(document, raw)
+    properties[parameter.argument] = described(converter.convert(schema), raw)
+    if (parameter.required) required.push(parameter.argument)
+    if (given !== undefined) example[parameter.argument] = given
+    return parameter
+  })
+
+  const body = bodyOf(document, operation, converter, { properties, required, example, free })
+  const definitions = converter.definitions()
+  const complete = required.every((name) => Object.hasOwn(example, name)) && Object.keys(example).length > 0
+  const security = operation['security'] ?? document['security']
+  const servers = [operation['servers'], item['servers'], document['servers']].find(
+    (list) => Array.isArray(list) && list.length > 0,
+  )
+  const { output, accept } = answerOf(document, operation)
+  return {
+    input: {
+      type: 'object',
+      properties,
+      ...(required.length > 0 ? { required: [...new Set(required)] } : {}),
+      additionalProperties: false,
+      ...(Object.keys(definitions).length > 0 ? { $defs: definitions } : {}),
+    },
+    output,
+    examples: complete ? [{ input: example }] : [],
+    plan: {
+      parameters,
+      ...(body === undefined ? {} : { body }),
+      accept,
+      servers: (servers as unknown[] | undefined) ?? [],
+      security: Array.isArray(security)
+        ? security.filter(isRecord).map((one) => one as Record<string, string[]>)
+        : undefined,
+    },
+  }
+}
+
+/** Those of the path, unless the operation says them anew. */
+function parametersOf(document: Json, item: Json, operation: Json): Json[] {
+  const found = new Map<string, Json>()
+  for (const list of [item['parameters'], operation['parameters']])
+    for (const raw of Array.isArray(list) ? list : []) {
+      const one = lookUp(document, raw)
+      if (!one || typeof one['name'] !== 'string' || !PLACES.includes(one['in'] as Place)) continue
+      if (one['in'] === 'header' && OWN_HEADERS.has(one['name'].toLowerCase())) continue
+      found.set(`${one['in']} ${one['name']}`, one)
+    }
+  return [...found.values()].sort((a, b) => PLACES.indexOf(a['in'] as Place) - PLACES.indexOf(b['in'] as Place))
+}
+
+function parameterOf(raw: Json, free: (wanted: string, otherwise: string) => string): Parameter {
+  const place = raw['in'] as Place
+  const name = String(raw['name'])
+  const style =
+    typeof raw['style'] === 'string' ? raw['style'] : place === 'query' || place === 'cookie' ? 'form' : 'simple'
+  return {
+    argument: free(name, place),
+    in: place,
+    name,
+    style,
+    explode: typeof raw['explode'] === 'boolean' ? raw['explode'] : style === 'form',
+    required: place === 'path' || raw['required'] === true,
+    allowReserved: raw['allowReserved'] === true,
+    json: isRecord(raw['content']) && isJson(Object.keys(raw['content'])[0] ?? ''),
+    segments: raw['x-multi-segment'] === true,
+  }
+}
+
+/** The schema of a parameter, and an example if there is one. */
+function schemaOf(document: Json, raw: Json): readonly [schema: unknown, example: unknown] {
+  const media = isRecord(raw['content']) ? lookUp(document, Object.values(raw['content'])[0]) : undefined
+  const from = media ?? raw
+  return [from['schema'] ?? {}, exampleIn(document, from)]
+}
+
+function exampleIn(document: Json, from: Json): unknown {
+  if (from['example'] !== undefined) return from['example']
+  const first = isRecord(from['examples']) ? lookUp(document, Object.values(from['examples'])[0]) : undefined
+  if (first && 'value' in first) return first['value']
+  const schema = lookUp(document, from['schema'])
+  return (
+    schema?.['example'] ??
+    (Array.isArray(schema?.['examples']) ? schema['examples'][0] : undefined) ??
+    schema?.['default']
+  )
+}
+
+function described(schema: JsonSchema | boolean, raw: Json): JsonSchema {
+  const whole = typeof schema === 'boolean' ? {} : schema
+  const { description, deprecated } = raw
+  const told = typeof description === 'string' && description.trim() !== '' ? description.trim() : undefined
+  const noted = deprecated === true ? `Deprecated. ${told ?? ''}`.trim() : told
+  return noted === undefined ? whole : { ...whole, description: noted.slice(0, 500) }
+}
+
+const argumentName = (name: string): string =>
+  name
+    .replaceAll(/[^A-Za-z0-9_.-]+/g, '_')
+    .replace(/^_+(?=[^_])|(?<=[^_])_+$/g, '')
+    .slice(0, 64) || 'value'
+
+// --- bodies ---------------------------------------------------------------------------------------------------------
+
+interface Arguments {
+  readonly properties: Record<string, unknown>
+  readonly required: string[]
+  readonly example: Record<string, unknown>
+  readonly free: (wanted: string, otherwise: string) => string
+}
+
+export const isJson = (type: string): boolean => /^application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(type)
+export const FORM = 'application/x-www-form-urlencoded'
+export const MULTIPART = 'multipart/form-data'
+
+// What we write best comes first.
+const preference = (type: string): number =>
+  isJson(type)
+    ? /^application\/json\b/i.test(type)
+      ? 0
+      : 1
+    : type.startsWith(FORM)
+      ? 2
+      : type.startsWith(MULTIPART)
+        ? 3
+        : type.startsWith('text/')
+          ? 4
+          : 5
+
+function bodyOf(
+  document: Json,
+  operation: Json,
+  converter: ReturnType<typeof createConverter>,
+  into: Arguments,
+): Body | undefined {
+  const raw = lookUp(document, operation['requestBody'])
+  const content = isRecord(raw?.['content']) ? raw['content'] : undefined
+  const contentType = Object.keys(content ?? {}).sort((a, b) => preference(a) - preference(b))[0]
+  if (!raw || !content || contentType === undefined) return undefined
+  const media = lookUp(document, content[contentType]) ?? {}
+  const needed = raw['required'] === true
+  const given = exampleIn(document, media)
+  const encoding = isRecord(media['encoding']) ? media['encoding'] : {}
+  const structured = preference(contentType) <= 3
+  const schema = structured ? converter.whole(media['schema'] ?? {}) : {}
+  const fields = isRecord(schema['properties']) && isFlat(schema) ? schema['properties'] : undefined
+  const base = { contentType, required: needed, encoding }
+
+  if (!fields) {
+    const argument = into.free('body', 'request')
+    into.properties[argument] = structured
+      ? described(converter.convert(media['schema'] ?? {}), raw)
+      : described({ type: 'string', ...(preference(contentType) === 4 ? {} : { contentEncoding: 'base64' }) }, raw)
+    if (needed) into.required.push(argument)
+    if (given !== undefined) into.example[argument] = given
+    return { ...base, whole: argument, binary: new Set(preference(contentType) === 5 ? [argument] : []) }
+  }
+
+  const map = new Map<string, string>()
+  const binary = new Set<string>()
+  const must = Array.isArray(schema['required']) ? schema['required'] : []
+  for (const [name, one] of Object.entries(fields)) {
+    const argument = into.free(name, 'body')
+    map.set(argument, name)
+    const isFile = contentType.startsWith(MULTIPART) && isRecord(one) && one['format'] === 'binary'
+    if (isFile) binary.add(argument)
+    into.properties[argument] = isFile ? { type: 'string', contentEncoding: 'base64', description: 'Base64.' } : one
+    if (needed && must.includes(name)) into.required.push(argument)
+    if (isRecord(given) && Object.hasOwn(given, name)) into.example[argument] = given[name]
+  }
+  return { ...base, fields: map, binary }
+}
+
+/** An object of named fields and nothing else. */
+const isFlat = (schema: JsonSchema): boolean =>
+  (schema['type'] === undefined || schema['type'] === 'object') &&
+  (schema['additionalProperties'] === undefined || schema['additionalProperties'] === false) &&
+  !['anyOf', 'oneOf', 'allOf', 'not', 'if', 'patternProperties'].some((key) => key in schema)
+
+// --- answers --------------------------------------------------------------------------------------------------------
+
+function answerOf(
+  document: Json,
+  operation: Json,
+): { readonly output: JsonSchema | undefined; readonly accept: string } {
+  const responses = isRecord(operation['responses']) ? operation['responses'] : {}
+  const good = Object.keys(responses)
+    .filter((status) => /^2(\d\d|XX)$/i.test(status))
+    .sort()
+  const types = new Set<string>()
+  let output: JsonSchema | undefined
+  for (const status of good) {
+    const content = lookUp(document, responses[status])?.['content']
+    for (const [type, media] of Object.entries(isRecord(content) ? content : {})) {
+      types.add(type)
+      const { schema } = lookUp(document, media) ?? {}
+      if (isJson(type) && schema !== undefined) output ??= outline(document, schema)
+    }
+  }
+  // An API may still answer with something else, such as its errors.
+  const accept = [...types].filter((type) => type !== '*/*').sort((a, b) => preference(a) - preference(b))
+  return { output, accept: [...accept.slice(0, 5), '*/*;q=0.1'].join(', ') }
+}
+
+const MAX_FIELDS = 80
+
+/**
+ * What an answer looks like, two levels deep. Types are told in words: clients refuse results that break a promised
+ * schema, and APIs break theirs.
+ */
+function outline(document: Json, schema: unknown): JsonSchema | undefined {
+  const converter = createConverter(document, 'response')
+  const whole = converter.whole(schema)
+  const isList = whole['type'] === 'array'
+  const item = isList ? converter.whole(lookUp(document, schema)?.['items'] ?? {}) : whole
+  const fields = isRecord(item['properties']) ? Object.entries(item['properties']).slice(0, MAX_FIELDS) : []
+  if (fields.length === 0 && !isList) return undefined
+  const properties = Object.fromEntries(fields.map(([name, one]) => [name, told(one)]))
+  if (!isList) return { type: 'object', properties }
+  return {
+    type: 'object',
+    properties: {
+      items: { description: 'What the API answered.', ...(fields.length > 0 && { items: { properties } }) },
+    },
+  }
+}
+
+function told(schema: unknown): JsonSchema {
+  if (!isRecord(schema)) return {}
+  const type = Array.isArray(schema['type']) ? schema['type'].join(' or ') : schema['type']
+  const text =
+    typeof schema['description'] === 'string' ? schema['description'].split('\n')[0]?.slice(0, 120) : undefined
+  const description = [typeof type === 'string' ? `(${type})` : '', text ?? ''].filter(Boolean).join(' ')
+  return description === '' ? {} : { description }
+}

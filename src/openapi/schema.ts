@@ -1,0 +1,164 @@
+import type { JsonSchema } from '../core/schema.ts'
+import { isRecord, type Json, pointed } from './document.ts'
+
+/** A request leaves out what only the API says, an answer what only callers say. */
+export type Direction = 'request' | 'response'
+
+export interface Converter {
+  /** A schema of the document as JSON Schema 2020-12. What it refers to goes to `definitions`. */
+  convert(schema: unknown): JsonSchema | boolean
+  /** The same, with a reference at its top followed, and `allOf` of plain objects made one. */
+  whole(schema: unknown): JsonSchema
+  /** For `$defs`: everything referred to so far. */
+  definitions(): Readonly<Record<string, unknown>>
+}
+
+const BY_NAME = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
+const IN_LIST = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
+const ITSELF = new Set(
+  'items additionalProperties not if then else contains propertyNames unevaluatedItems unevaluatedProperties'.split(
+    ' ',
+  ),
+)
+// Words of OpenAPI that mean nothing to a JSON Schema validator.
+const DROPPED = new Set(['xml', 'externalDocs', 'discriminator', 'nullable', 'example', 'readOnly', 'writeOnly'])
+
+export function createConverter(document: Json, direction: Direction): Converter {
+  const old = String(document['openapi']).startsWith('3.0')
+  const names = new Map<string, string>()
+  const definitions: Record<string, unknown> = {}
+  const hidden = direction === 'request' ? 'readOnly' : 'writeOnly'
+
+  function reference(ref: string): JsonSchema {
+    let name = names.get(ref)
+    if (name === undefined) {
+      const target = pointed(document, ref)
+      if (target === undefined) return {}
+      const wanted = (ref.split('/').pop() ?? 'it').replaceAll(/[^A-Za-z0-9_.-]/g, '_') || 'it'
+      name = wanted
+      for (let n = 2; Object.hasOwn(definitions, name); n++) name = `${wanted}_${n}`
+      names.set(ref, name)
+      // Taken before it is converted: it may hold itself.
+      definitions[name] = {}
+      definitions[name] = convert(target)
+    }
+    return { $ref: `#/$defs/${name}` }
+  }
+
+  function convert(schema: unknown): JsonSchema | boolean {
+    if (typeof schema === 'boolean') return schema
+    if (!isRecord(schema)) return {}
+    const { $ref: ref } = schema
+    if (typeof ref === 'string') {
+      const beside = old ? {} : keywords(schema)
+      const target = reference(ref)
+      return Object.keys(beside).length > 0 ? { ...beside, ...target } : target
+    }
+    const made = keywords(schema)
+    return old && schema['nullable'] === true ? orNull(made) : made
+  }
+
+  function keywords(schema: Json): Record<string, unknown> {
+    const made: Record<string, unknown> = {}
+    for (const [key, value] of Object.entries(schema)) {
+      if (key === '$ref' || DROPPED.has(key) || key.startsWith('x-')) continue
+      if (key === 'properties' && isRecord(value)) made[key] = shown(value)
+      else if (BY_NAME.has(key) && isRecord(value)) made[key] = mapped(value)
+      else if (IN_LIST.has(key) && Array.isArray(value)) made[key] = value.map(convert)
+      else if (ITSELF.has(key)) made[key] = convert(value)
+      else if (key === 'pattern' && !isPattern(value)) continue
+      else made[key] = value
+    }
+    const { properties, required } = schema
+    if (Array.isArray(required) && isRecord(properties)) {
+      const left = required.filter((name) => !isHidden(properties[name]))
+      if (left.length > 0) made['required'] = left
+      else delete made['required']
+    } else if ('required' in made && !Array.isArray(required)) delete made['required']
+    // 3.0 says with true or false what 2020-12 says with a number.
+    for (const [limit, exclusive] of [
+      ['minimum', 'exclusiveMinimum'],
+      ['maximum', 'exclusiveMaximum'],
+    ] as const) {
+      if (typeof made[exclusive] !== 'boolean') continue
+      if (made[exclusive] === true && made[limit] !== undefined) {
+        made[exclusive] = made[limit]
+        delete made[limit]
+      } else delete made[exclusive]
+    }
+    if (made['examples'] === undefined && schema['example'] !== undefined) made['examples'] = [schema['example']]
+    if (made['examples'] !== undefined && !Array.isArray(made['examples'])) delete made['examples']
+    return made
+  }
+
+  const isHidden = (property: unknown): boolean => {
+    if (!isRecord(property)) return false
+    if (property[hidden] === true) return true
+    const target = typeof property['$ref'] === 'string' ? pointed(document, property['$ref']) : undefined
+    return isRecord(target) && target[hidden] === true
+  }
+  const shown = (properties: Json): Record<string, unknown> =>
+    Object.fromEntries(
+      Object.entries(properties).flatMap(([name, one]) => (isHidden(one) ? [] : [[name, convert(one)]])),
+    )
+  const mapped = (schemas: Json): Record<string, unknown> =>
+    Object.fromEntries(Object.entries(schemas).map(([name, one]) => [name, convert(one)]))
+
+  const follow = (schema: JsonSchema | boolean): JsonSchema => {
+    let at: unknown = schema
+    for (let hops = 0; hops < 50 && isRecord(at) && typeof at['$ref'] === 'string'; hops++) {
+      const { $ref: ref, ...beside } = at
+      const target = definitions[String(ref).slice('#/$defs/'.length)]
+      at = isRecord(target) ? { ...target, ...beside } : {}
+    }
+    return isRecord(at) ? at : {}
+  }
+
+  function whole(schema: unknown): JsonSchema {
+    return merged(follow(convert(schema)), 0)
+  }
+
+  function merged(schema: JsonSchema, depth: number): JsonSchema {
+    const { allOf, ...rest } = schema
+    if (!Array.isArray(allOf) || depth > 10) return schema
+    const parts = allOf.map((part) => merged(follow(part as JsonSchema), depth + 1))
+    const plainObjects = parts.every((part) => !['allOf', 'anyOf', 'oneOf', 'not', 'if'].some((key) => key in part))
+    if (!plainObjects) return schema
+    const all = [...parts, rest]
+    const required = [...new Set(all.flatMap((part) => (Array.isArray(part['required']) ? part['required'] : [])))]
+    const properties = Object.assign({}, ...all.map((part) => part['properties'] ?? {}))
+    return {
+      ...Object.assign({}, ...all),
+      ...(Object.keys(properties).length > 0 ? { type: 'object', properties } : {}),
+      ...(required.length > 0 ? { required } : {}),
+    }
+  }
+
+  return { convert, whole, definitions: () => definitions }
+}
+
+function orNull(schema: Record<string, unknown>): JsonSchema {
+  const { type, enum: values } = schema
+  if (typeof type === 'string')
+    return {
+      ...schema,
+      type: [type, 'null'],
+      ...(Array.isArray(values) && !values.includes(null) ? { enum: [...values, null] } : {}),
+    }
+  const { title, description, default: preset, examples, ...rest } = schema
+  const notes = Object.fromEntries(
+    Object.entries({ title, description, default: preset, examples }).filter(([, value]) => value !== undefined),
+  )
+  return Object.keys(rest).length === 0 ? notes : { ...notes, anyOf: [rest, { type: 'null' }] }
+}
+
+/** Some documents carry patterns of other languages. */
+function isPattern(value: unknown): boolean {
+  if (typeof value !== 'string') return false
+  try {
+    new RegExp(value, 'u')
+    return true
+  } catch {
+    return false
+  }
+}

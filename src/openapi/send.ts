@@ -1,0 +1,101 @@
+import { STATUS_CODES } from 'node:http'
+import type { Readable } from 'node:stream'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+
+/** One HTTP request. Nothing of it is ever logged: it may carry secrets. */
+export interface Outgoing {
+  readonly method: string
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string | Uint8Array
+  readonly timeoutMs: number
+  readonly maxBytes: number
+  readonly signal?: AbortSignal
+}
+
+export interface Incoming {
+  readonly status: number
+  /** `Not Found` and the like. */
+  readonly reason: string
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly body: Buffer
+}
+
+/** @throws PegboardError E_BACKEND_UNAVAILABLE, E_TIMEOUT, E_TOO_LARGE, E_SSRF_BLOCKED; the signal's reason */
+export type Send = (request: Outgoing) => Promise<Incoming>
+
+export interface Sender {
+  readonly send: Send
+  close(): Promise<void>
+}
+
+/**
+ * The connections to one API. Redirects are answered, not followed. Private addresses and plain http only where allowed.
+ * @param setting what decides about that, for whoever reads a refusal
+ */
+export function createSender(id: string, allowPrivate: boolean, setting: string): Sender {
+  let agent: ReturnType<typeof createAgent> | undefined
+  const unavailable = (cause: unknown): PegboardError =>
+    new PegboardError('E_BACKEND_UNAVAILABLE', `The API ${id} cannot be reached.`, { cause })
+
+  async function send(request: Outgoing): Promise<Incoming> {
+    const { url, signal, timeoutMs, maxBytes } = request
+    const { assertReachable } = await import('../policy/net.ts')
+    assertReachable(url, rulesFor(allowPrivate, setting))
+    agent ??= createAgent(allowPrivate, setting)
+    const deadline = AbortSignal.timeout(timeoutMs)
+    try {
+      const undici = (await import('undici')).default
+      const answer = await undici.request(url, {
+        method: request.method as 'GET',
+        headers: { 'user-agent': 'pegboard', 'accept-encoding': 'identity', ...request.headers },
+        body: request.body ?? null,
+        signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
+        dispatcher: await agent,
+      })
+      const body = await readAll(answer.body, maxBytes)
+      const { statusCode: status, headers } = answer
+      return { status, reason: STATUS_CODES[status] ?? '', headers, body }
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason
+      if (deadline.aborted) throw new PegboardError('E_TIMEOUT', `The API ${id} did not answer within ${timeoutMs} ms.`)
+      throw isPegboardError(error) ? error : unavailable(error)
+    }
+  }
+
+  return {
+    send,
+    async close() {
+      await (await agent)?.destroy()
+    },
+  }
+}
+
+async function createAgent(allowPrivate: boolean, setting: string) {
+  const { createGuardedAgent } = await import('../policy/net.ts')
+  return createGuardedAgent(rulesFor(allowPrivate, setting), {
+    keepAliveTimeout: 30_000,
+    bodyTimeout: 0,
+    headersTimeout: 0,
+  })
+}
+
+const rulesFor = (allowPrivate: boolean, setting: string) => ({
+  allow: new Set(allowPrivate ? (['public', 'private', 'loopback'] as const) : (['public'] as const)),
+  http: allowPrivate,
+  setting,
+})
+
+async function readAll(body: Readable, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of body) {
+    size += (chunk as Buffer).length
+    if (size > maxBytes)
+      throw new PegboardError('E_TOO_LARGE', `The answer is larger than ${maxBytes} bytes.`, {
+        hint: 'Ask for less: fewer entries a page, a narrower query.',
+      })
+    chunks.push(chunk as Buffer)
+  }
+  return Buffer.concat(chunks)
+}

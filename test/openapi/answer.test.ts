@@ -1,0 +1,189 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { filesIn, serve } from './mock.ts'
+import { withApis } from './rig.ts'
+
+const answers = {
+  200: {
+    description: 'ok',
+    content: {
+      'application/json': {
+        schema: { type: 'array', items: { type: 'object', properties: { a: { type: 'integer' } } } },
+      },
+    },
+  },
+}
+const DOCUMENT = {
+  openapi: '3.1.0',
+  info: { title: 'Answers', version: '1' },
+  security: [{ token: ['read'] }],
+  components: {
+    securitySchemes: {
+      token: { type: 'oauth2', flows: { clientCredentials: { tokenUrl: 'TOKEN_URL', scopes: { read: 'read' } } } },
+      key: { type: 'apiKey', in: 'query', name: 'api_key' },
+    },
+  },
+  paths: {
+    '/{what}': {
+      parameters: [{ name: 'what', in: 'path', required: true, schema: { type: 'string' } }],
+      get: { operationId: 'get', responses: {} },
+      post: { operationId: 'list', responses: answers },
+      put: { operationId: 'open', security: [], responses: {} },
+      delete: { operationId: 'keyed', security: [{ key: [] }], responses: {} },
+    },
+  },
+}
+
+let files: ReturnType<typeof filesIn>
+let server: Awaited<ReturnType<typeof serve>>
+let tokens = 0
+const SECRET = 'client-secret-42'
+
+beforeAll(async () => {
+  server = await serve(({ url, headers }, response) => {
+    const what = url.split('?')[0]
+    const send = (status: number, type: string, body: string | Buffer, more: Record<string, string> = {}) =>
+      response.writeHead(status, { 'content-type': type, ...more }).end(body)
+    if (what === '/token')
+      return send(
+        200,
+        'application/json',
+        JSON.stringify({ access_token: `issued-token-${++tokens}`, expires_in: 3600 }),
+      )
+    if (what === '/json') return send(200, 'application/json', '{"a":1}')
+    if (what === '/list') return send(200, 'application/json', '[{"a":1}]')
+    if (what === '/echo') return send(200, 'application/json', JSON.stringify({ url, headers }))
+    if (what === '/picture') return send(200, 'image/png', Buffer.from([1, 2, 3]))
+    if (what === '/bytes') return send(200, 'application/zip', Buffer.from([1, 2, 3]))
+    if (what === '/empty') return response.writeHead(204).end()
+    if (what === '/moved') return response.writeHead(302, { location: 'http://169.254.169.254/' }).end()
+    if (what === '/busy') return send(429, 'application/json', '{"error":"slow down"}', { 'retry-after': '7' })
+    if (what === '/broken') return send(500, 'text/html', `<h1>${headers.authorization}</h1>`)
+    if (what === '/large') return send(200, 'text/plain', 'x'.repeat(5_000))
+    if (what === '/expired')
+      return headers.authorization === 'Bearer issued-token-1'
+        ? send(401, 'application/json', '{"error":"expired"}')
+        : send(200, 'application/json', '{"ok":true}')
+    if (what === '/slow') return undefined
+    send(404, 'application/json', '{"error":"no such thing"}')
+  })
+  files = filesIn({ 'api.json': JSON.stringify(DOCUMENT).replace('TOKEN_URL', `${server.url}/token`) })
+})
+afterAll(async () => {
+  files.remove()
+  await server.close()
+})
+
+const api = (more: object = {}) => ({ a: { document: `${files.dir}/api.json`, baseUrl: server.url, ...more } })
+const get = 'api_a.get'
+
+describe('an answer', () => {
+  it('becomes what it is: objects, lists, pictures, files, nothing', () =>
+    withApis(api(), async ({ call }) => {
+      expect(await call(get, { what: 'json' })).toEqual({
+        content: [{ type: 'text', text: '{"a":1}' }],
+        structuredContent: { a: 1 },
+      })
+      expect(await call('api_a.list', { what: 'list' })).toMatchObject({ structuredContent: { items: [{ a: 1 }] } })
+      expect(await call(get, { what: 'picture' })).toEqual({
+        content: [{ type: 'image', data: 'AQID', mimeType: 'image/png' }],
+      })
+      expect(await call(get, { what: 'bytes' })).toEqual({
+        content: [{ type: 'resource', resource: { uri: 'api://a%20get', mimeType: 'application/zip', blob: 'AQID' } }],
+      })
+      expect(await call(get, { what: 'empty' })).toEqual({ content: [{ type: 'text', text: 'Done: 204 No Content.' }] })
+    }))
+
+  it('that promised structure has it, whatever it is', () =>
+    withApis(api(), async ({ call, tool }) => {
+      expect(tool('api_a.list').output).toEqual({
+        type: 'object',
+        properties: {
+          items: { description: 'What the API answered.', items: { properties: { a: { description: '(integer)' } } } },
+        },
+      })
+      for (const what of ['json', 'list', 'picture', 'empty', 'bytes'])
+        expect((await call('api_a.list', { what })).structuredContent, what).toBeTypeOf('object')
+    }))
+
+  it('that is an error tells status and body, and when to try again', () =>
+    withApis(api(), async ({ call }) => {
+      await expect(call(get, { what: 'nothing' })).rejects.toMatchObject({
+        code: 'E_TOOL_FAILED',
+        message: 'a get was answered 404 Not Found: {"error":"no such thing"}',
+        data: { status: 404, body: { error: 'no such thing' } },
+        retryable: false,
+      })
+      await expect(call(get, { what: 'busy' })).rejects.toMatchObject({
+        retryable: true,
+        retryAfterMs: 7_000,
+        hint: 'Try again in 7 s.',
+      })
+      await expect(call(get, { what: 'moved' })).rejects.toMatchObject({
+        message: 'a get was answered 302 Found: a redirect, which is not followed',
+      })
+    }))
+
+  it('larger than allowed, too late or never is refused', () =>
+    withApis(api({ maxResponseBytes: 1_024, timeoutMs: 300 }), async ({ call }) => {
+      await expect(call(get, { what: 'large' })).rejects.toMatchObject({ code: 'E_TOO_LARGE' })
+      await expect(call(get, { what: 'slow' })).rejects.toMatchObject({
+        code: 'E_TIMEOUT',
+        message: 'The API a did not answer within 300 ms.',
+      })
+      const abort = new AbortController()
+      const call_ = call(get, { what: 'slow' }, abort.signal)
+      abort.abort(new Error('no longer wanted'))
+      await expect(call_).rejects.toThrow('no longer wanted')
+    }))
+
+  it('of an API that is not there names it, and not its address', () =>
+    withApis(api({ baseUrl: 'http://127.0.0.1:9' }), async ({ call }) => {
+      await expect(call(get, { what: 'x' })).rejects.toMatchObject({
+        code: 'E_BACKEND_UNAVAILABLE',
+        message: 'The API a cannot be reached.',
+        retryable: true,
+      })
+    }))
+})
+
+describe('credentials', () => {
+  const oauth = { token: { type: 'oauth2', clientId: 'me', clientSecret: SECRET } }
+
+  it('are tokens of the client, asked for once and again when refused', () =>
+    withApis(api({ auth: oauth }), async ({ call }) => {
+      tokens = 0
+      await Promise.all([call(get, { what: 'json' }), call(get, { what: 'json' })])
+      expect(tokens).toBe(1)
+      const asked = server.seen.find(({ url }) => url === '/token')
+      expect(asked?.body.toString()).toBe('grant_type=client_credentials&scope=read')
+      expect(await call(get, { what: 'expired' })).toMatchObject({ structuredContent: { ok: true } })
+      expect(tokens).toBe(2)
+    }))
+
+  it('go only where the document wants them', () =>
+    withApis(api({ auth: { ...oauth, key: { type: 'apiKey', value: 'key-0123456789' } } }), async ({ call }) => {
+      await call('api_a.open', { what: 'json' })
+      expect(server.seen.at(-1)?.headers.authorization).toBeUndefined()
+      await call('api_a.keyed', { what: 'json' })
+      expect(server.seen.at(-1)?.url).toBe('/json?api_key=key-0123456789')
+    }))
+
+  it('are in no result, no error and no log', () =>
+    withApis(
+      api({
+        auth: { ...oauth, key: { type: 'apiKey', value: 'key-0123456789' } },
+        headers: { 'X-Token': 'static-secret' },
+      }),
+      async ({ call, logged }) => {
+        const results = await Promise.all([
+          call(get, { what: 'echo' }),
+          call('api_a.keyed', { what: 'echo' }),
+          call(get, { what: 'broken' }).catch((error: Error) => ({ ...error, message: error.message })),
+        ])
+        const told = JSON.stringify([results, logged])
+        for (const secret of [SECRET, 'key-0123456789', 'static-secret', 'issued-token-'])
+          expect(told).not.toContain(secret)
+        expect(told).toContain('<secret>')
+      },
+    ))
+})

@@ -1,0 +1,257 @@
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { filesIn, fixture, serve } from './mock.ts'
+import { memory, settingsOf, withApis } from './rig.ts'
+
+const document = (paths: object, more: object = {}): string =>
+  JSON.stringify({ openapi: '3.0.0', info: { title: 'T', version: '1' }, paths, ...more })
+const operation = (operationId: string, more: object = {}) => ({ get: { operationId, responses: {}, ...more } })
+const ids = (tools: readonly { readonly id: string }[]): string[] => tools.map(({ id }) => id)
+
+async function inFolder(files: Record<string, string>, test: (dir: string) => Promise<void>): Promise<void> {
+  const made = filesIn(files)
+  try {
+    await test(made.dir)
+  } finally {
+    made.remove()
+  }
+}
+
+describe('the document of an API', () => {
+  it('gives a tool for each operation, with what it says of it', () =>
+    withApis({ gh: { document: fixture('github.json') } }, async ({ catalog, tool }) => {
+      const { tools, owners } = catalog.snapshot()
+      expect(tools).toHaveLength(47)
+      expect(owners.get('api_gh')).toMatchObject({
+        summary: "The API GitHub's official OpenAPI spec + Octokit extension",
+        origin: 'upstream',
+      })
+      expect(tool('api_gh.repos_delete')).toMatchObject({
+        name: 'gh__repos_delete',
+        title: 'Delete a repository',
+        effect: 'destructive',
+        idempotent: true,
+        tags: ['api', 'gh', 'repos'],
+        aliases: ['repos/delete'],
+      })
+      expect(tool('api_gh.issues_create')).toMatchObject({ effect: 'write', idempotent: false })
+      expect(tool('api_gh.issues_get')).toMatchObject({ effect: 'read' })
+      expect(tool('api_gh.issues_get').description).toMatch(/^Get an issue\. The API returns/)
+    }))
+
+  it('is told the operator’s wishes: allow, deny, rename, describe, alias', () =>
+    withApis(
+      {
+        gh: {
+          document: fixture('github.json'),
+          prefix: '',
+          allow: ['issues/*'],
+          deny: ['*label*'],
+          tools: {
+            'issues/get': { rename: 'read_issue', describe: 'Reads one.', alias: 'ticket', timeoutMs: 1_000 },
+            'issues/gte': { rename: 'x' },
+          },
+        },
+      },
+      async ({ catalog, tool, apis }) => {
+        expect(ids(catalog.snapshot().tools)).toEqual([
+          'api_gh.issues_list-for-repo',
+          'api_gh.issues_create',
+          'api_gh.read_issue',
+          'api_gh.issues_update',
+          'api_gh.issues_list-comments',
+          'api_gh.issues_create-comment',
+        ])
+        expect(tool('api_gh.read_issue')).toMatchObject({
+          name: 'read_issue',
+          description: 'Reads one.',
+          aliases: ['ticket', 'issues/get'],
+        })
+        expect(apis.problems()).toEqual([
+          'openapi.gh.tools names "issues/gte", which gh does not have; did you mean "issues/get"?',
+        ])
+      },
+    ))
+
+  it('may lie in several files of its folder, and nowhere else', () =>
+    inFolder(
+      {
+        'api.yaml': `openapi: 3.1.0
+info: {title: Split, version: '1'}
+paths:
+  /a: {$ref: 'parts.yaml#/a'}
+`,
+        'parts.yaml': `a:
+  get:
+    operationId: readA
+    parameters:
+      - {name: node, in: query, schema: {$ref: '#/node'}}
+    responses: {}
+node:
+  type: object
+  properties:
+    next: {$ref: '#/node'}
+    name: {$ref: 'parts.yaml#/name'}
+name: {type: string}
+`,
+      },
+      async (dir) => {
+        await withApis({ split: { document: `${dir}/api.yaml` } }, async ({ tool }) => {
+          expect(tool('api_split.readA').input.json).toEqual({
+            type: 'object',
+            properties: { node: { $ref: '#/$defs/node' } },
+            additionalProperties: false,
+            $defs: {
+              node: {
+                type: 'object',
+                properties: { next: { $ref: '#/$defs/node' }, name: { $ref: '#/$defs/name' } },
+              },
+              name: { type: 'string' },
+            },
+          })
+        })
+        mkdirSync(`${dir}/inner`)
+        const outside = [
+          ['../parts.yaml#/a', 'it refers to a file outside its folder'],
+          ['https://example.com/x.yaml', 'a file may not refer to the network'],
+          ['link.yaml#/a', 'it refers to a file outside its folder'],
+          ['gone.yaml', 'a file it refers to does not exist'],
+        ] as const
+        symlinkSync('../parts.yaml', `${dir}/inner/link.yaml`)
+        for (const [ref, why] of outside) {
+          writeFileSync(`${dir}/inner/api.json`, document({ '/a': { $ref: ref } }))
+          await withApis(
+            { split: { document: `${dir}/inner/api.json` } },
+            async ({ until, apis }) => {
+              await until('failing')
+              expect(apis.status()[0]?.reason, ref).toBe(`The document cannot be used: ${why}.`)
+            },
+            { wait: false },
+          )
+        }
+      },
+    ))
+
+  it('that is none says what is wrong and harms nobody else', () =>
+    inFolder(
+      {
+        'old.json': '{"swagger":"2.0"}',
+        'not.json': '{"hello":1}',
+        'bad.yaml': 'a: [1\nb: 2',
+        'bomb.yaml': `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefgh'
+          .split('')
+          .map((name, n) => `${name}: &${name} [${Array(9).fill(`*${'abcdefgh'[n]}`).join(',')}]`)
+          .join('\n')}`,
+        'good.json': document({ '/x': operation('x') }),
+      },
+      (dir) =>
+        withApis(
+          Object.fromEntries(
+            ['old.json', 'not.json', 'bad.yaml', 'bomb.yaml', 'gone.json', 'good.json'].map((name) => [
+              name.replace(/\..*/, ''),
+              { document: `${dir}/${name}` },
+            ]),
+          ),
+          async ({ apis, tool }) => {
+            const end = Date.now() + 5_000
+            while (apis.status().some(({ state }) => state === 'connecting') && Date.now() < end)
+              await new Promise((resolve) => setTimeout(resolve, 10))
+            expect(Object.fromEntries(apis.status().map(({ id, state, reason }) => [id, reason ?? state]))).toEqual({
+              old: 'The document cannot be used: it is Swagger 2.0; convert it to OpenAPI 3.',
+              not: 'The document cannot be used: it has no "openapi": "3.x".',
+              bad: expect.stringMatching(/^The document cannot be used: it is neither JSON nor YAML: .+ at line/),
+              bomb: expect.stringMatching(/^The document cannot be used: it is neither JSON nor YAML: Excessive alias/),
+              gone: 'The document cannot be used: the file does not exist.',
+              good: 'ready',
+            })
+            expect(tool('api_good.x').description).toBe('GET /x')
+          },
+          { wait: false },
+        ),
+    ))
+
+  it('is known at once after a restart, and read again only when it changed', () =>
+    inFolder({ 'api.json': document({ '/x': operation('x') }) }, async (dir) => {
+      const kept = memory()
+      const entry = { a: { document: `${dir}/api.json` } }
+      await withApis(entry, async () => undefined, { kept })
+      const [list] = kept.lists.values()
+      await withApis(
+        entry,
+        async ({ catalog, until }) => {
+          expect(ids(catalog.snapshot().tools)).toEqual(['api_a.x'])
+          await until('ready')
+          expect([...kept.lists.values()][0]).toBe(list)
+        },
+        { kept, wait: false },
+      )
+      writeFileSync(`${dir}/api.json`, document({ '/x': operation('x'), '/y': operation('y') }))
+      await withApis(
+        entry,
+        async ({ catalog }) => expect(ids(catalog.snapshot().tools)).toEqual(['api_a.x', 'api_a.y']),
+        {
+          kept,
+        },
+      )
+    }))
+
+  it('is read again on a reload; a broken one leaves what was there', () =>
+    inFolder({ 'api.json': document({ '/x': operation('x') }) }, (dir) => {
+      const entry = { a: { document: `${dir}/api.json` } }
+      return withApis(entry, async ({ catalog, apis, until }) => {
+        writeFileSync(`${dir}/api.json`, document({ '/y': operation('y') }))
+        const changed = new Promise<void>((resolve) => catalog.onChange(() => resolve()))
+        apis.configure(settingsOf(entry))
+        await changed
+        expect(ids(catalog.snapshot().tools)).toEqual(['api_a.y'])
+        rmSync(`${dir}/api.json`)
+        apis.configure(settingsOf(entry))
+        await until('degraded')
+        expect(ids(catalog.snapshot().tools)).toEqual(['api_a.y'])
+        const gone = new Promise<void>((resolve) => catalog.onChange(() => resolve()))
+        apis.configure({})
+        await gone
+        expect(catalog.snapshot().owners.size).toBe(0)
+      })
+    }))
+
+  it('on the network is asked for once a day, by its etag', async () => {
+    let paths = { '/x': operation('x') } as object
+    const server = await serve(({ headers }, response) => {
+      const etag = `"${Object.keys(paths).join()}"`
+      if (headers['if-none-match'] === etag) return void response.writeHead(304).end()
+      response
+        .writeHead(200, { etag, 'content-type': 'application/json' })
+        .end(document(paths, { servers: [{ url: '/api' }] }))
+    })
+    try {
+      const kept = memory()
+      let now = 1_000_000
+      const clock = { ...systemClock, now: () => now }
+      const entry = { a: { document: `${server.url}/openapi.json`, allowPrivate: true } }
+      await withApis(entry, async () => expect(server.seen).toHaveLength(1), { kept, clock })
+      await withApis(entry, async () => expect(server.seen).toHaveLength(1), { kept, clock })
+      now += 86_400_000
+      await withApis(entry, async () => expect(server.seen.at(-1)?.headers['if-none-match']).toBeDefined(), {
+        kept,
+        clock,
+      })
+      expect(server.seen).toHaveLength(2)
+      now += 86_400_000
+      paths = { '/y': operation('y') }
+      await withApis(
+        entry,
+        async ({ catalog, call }) => {
+          expect(ids(catalog.snapshot().tools)).toEqual(['api_a.y'])
+          // Servers are relative to where the document was.
+          await call('api_a.y').catch(() => undefined)
+          expect(server.seen.at(-1)?.url).toBe('/api/y')
+        },
+        { kept, clock },
+      )
+    } finally {
+      await server.close()
+    }
+  })
+})

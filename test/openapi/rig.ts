@@ -1,0 +1,96 @@
+import { createCatalog } from '../../src/catalog/catalog.ts'
+import { type Clock, systemClock } from '../../src/core/clock.ts'
+import { type CallContext, localCaller, noOrigin } from '../../src/core/context.ts'
+import { createLog, silentLog } from '../../src/core/log.ts'
+import type { McpResult } from '../../src/core/result.ts'
+import { noRelay, type Tool } from '../../src/core/tool.ts'
+import type { KeptList } from '../../src/openapi/api.ts'
+import { type Apis, createApis } from '../../src/openapi/apis.ts'
+import type { Json } from '../../src/openapi/document.ts'
+import { apiOptions, readApi } from '../../src/openapi/options.ts'
+
+/** What survives a restart. */
+export const memory = () => ({ lists: new Map<string, KeptList>(), documents: new Map<string, Json>() })
+
+export interface Rig {
+  readonly apis: Apis
+  readonly catalog: ReturnType<typeof createCatalog>
+  readonly logged: readonly Record<string, unknown>[]
+  tool(id: string): Tool
+  call(id: string, input?: unknown, signal?: AbortSignal): Promise<McpResult>
+  until(state: string): Promise<void>
+}
+
+/** Runs APIs for one test and stops them after it, whatever happens. */
+export async function withApis(
+  entries: Readonly<Record<string, object>>,
+  test: (rig: Rig) => Promise<void>,
+  options: { readonly kept?: ReturnType<typeof memory>; readonly clock?: Clock; readonly wait?: boolean } = {},
+): Promise<void> {
+  const catalog = createCatalog()
+  const logged: Record<string, unknown>[] = []
+  const kept = options.kept ?? memory()
+  const apis = createApis({
+    catalog,
+    log: createLog((line) => logged.push(JSON.parse(line)), 'debug'),
+    clock: options.clock ?? systemClock,
+    lists: { get: (key) => kept.lists.get(key), set: (key, value) => void kept.lists.set(key, value) },
+    documents: { get: (key) => kept.documents.get(key), set: (key, value) => void kept.documents.set(key, value) },
+    apis: settingsOf(entries),
+    delayMs: 1,
+  })
+  const tool = (id: string): Tool => {
+    const found = catalog.snapshot().byId.get(id)
+    if (!found) throw new Error(`no tool ${id}; there are ${[...catalog.snapshot().byId.keys()].join(' ')}`)
+    return found
+  }
+  const until = async (state: string): Promise<void> => {
+    const end = Date.now() + 5_000
+    while (!apis.status().every((one) => one.state === state)) {
+      if (Date.now() > end) throw new Error(`not ${state}: ${JSON.stringify(apis.status())}`)
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+  }
+  try {
+    await apis.start()
+    if (options.wait !== false) await until('ready')
+    await test({
+      apis,
+      catalog,
+      logged,
+      tool,
+      until,
+      async call(id, input = {}, signal = new AbortController().signal) {
+        const one = tool(id)
+        const parsed = one.parse(input)
+        if (!parsed.ok) throw new Error(`invalid: ${JSON.stringify(parsed.issues)}`)
+        const result = await one.run(parsed.value, contextWith(signal), noRelay)
+        if (result.kind !== 'mcp') throw new Error(result.kind)
+        return result.result
+      },
+    })
+  } finally {
+    await apis.stop()
+  }
+}
+
+export const settingsOf = (entries: Readonly<Record<string, object>>) =>
+  Object.fromEntries(
+    Object.entries(entries).map(([id, entry]) => [id, readApi(id, apiOptions.parse(entry), (path) => path)]),
+  )
+
+const contextWith = (signal: AbortSignal): CallContext => ({
+  config: undefined,
+  caller: localCaller,
+  callId: 'test',
+  origin: noOrigin,
+  signal,
+  log: silentLog,
+  shared: {},
+  services: {} as never,
+  progress: () => undefined,
+  sendFile: () => undefined,
+  warn: () => undefined,
+  ask: () => Promise.reject(new Error('no one to ask')),
+  call: () => Promise.reject(new Error('no calls')),
+})

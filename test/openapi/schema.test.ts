@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest'
+import { operationsOf } from '../../src/openapi/operations.ts'
+import { defineOperation } from '../../src/openapi/plan.ts'
+
+function define(operation: object, more: object = {}) {
+  const document = {
+    openapi: '3.0.3',
+    info: {},
+    paths: { '/x/{id}': { put: { responses: {}, ...operation } } },
+    ...more,
+  }
+  const [record] = operationsOf(document)
+  return defineOperation(document, record ?? expect.fail('no operation'))
+}
+const json = (schema: object, required = true) => ({
+  requestBody: { required, content: { 'application/json': { schema } } },
+})
+
+describe('the schema of a tool', () => {
+  it('merges parameters and the fields of a body; names that clash say where they go', () => {
+    const { input, plan } = define({
+      parameters: [
+        { name: 'id', in: 'path', required: true, schema: { type: 'string' } },
+        { name: 'id', in: 'query', schema: { type: 'integer' } },
+        { name: 'Accept', in: 'header', schema: { type: 'string' } },
+      ],
+      ...json({
+        type: 'object',
+        required: ['id', 'size'],
+        properties: { id: { type: 'number' }, size: { type: 'number' } },
+      }),
+    })
+    expect(input).toEqual({
+      type: 'object',
+      properties: {
+        id: { type: 'string' },
+        query_id: { type: 'integer' },
+        body_id: { type: 'number' },
+        size: { type: 'number' },
+      },
+      required: ['id', 'body_id', 'size'],
+      additionalProperties: false,
+    })
+    expect([...(plan.body?.fields ?? [])]).toEqual([
+      ['body_id', 'id'],
+      ['size', 'size'],
+    ])
+  })
+
+  it('leaves out what only the API says, and speaks 2020-12', () => {
+    const { input } = define(
+      json({
+        type: 'object',
+        required: ['created', 'name'],
+        discriminator: { propertyName: 'kind' },
+        properties: {
+          created: { type: 'string', readOnly: true },
+          link: { $ref: '#/components/schemas/Link' },
+          name: { type: 'string', nullable: true, enum: ['a'], example: 'a', pattern: '(?<!' },
+          size: { type: 'integer', minimum: 0, exclusiveMinimum: true, 'x-order': 1 },
+          pet: { nullable: true, allOf: [{ $ref: '#/components/schemas/Pet' }] },
+        },
+      }),
+      {
+        components: {
+          schemas: {
+            Link: { type: 'string', readOnly: true },
+            Pet: { type: 'object', properties: { mate: { $ref: '#/components/schemas/Pet' } } },
+          },
+        },
+      },
+    )
+    expect(input).toEqual({
+      type: 'object',
+      properties: {
+        name: { type: ['string', 'null'], enum: ['a', null], examples: ['a'] },
+        size: { type: 'integer', exclusiveMinimum: 0 },
+        pet: { anyOf: [{ allOf: [{ $ref: '#/$defs/Pet' }] }, { type: 'null' }] },
+      },
+      required: ['name'],
+      additionalProperties: false,
+      $defs: { Pet: { type: 'object', properties: { mate: { $ref: '#/$defs/Pet' } } } },
+    })
+  })
+
+  it('takes a body that is no plain object as one argument', () => {
+    for (const schema of [
+      { type: 'array', items: {} },
+      { oneOf: [{ type: 'object' }] },
+      { additionalProperties: true },
+    ])
+      expect(define(json(schema)).input['properties'], JSON.stringify(schema)).toEqual({ body: schema })
+    expect(define(json({ type: 'array' }, false)).input['required']).toBeUndefined()
+  })
+
+  it('makes one object of a body in parts', () => {
+    const { input } = define(
+      json({ allOf: [{ $ref: '#/components/schemas/A' }, { type: 'object', properties: { b: {} }, required: ['b'] }] }),
+      { components: { schemas: { A: { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] } } } },
+    )
+    expect(input).toMatchObject({ properties: { a: { type: 'string' }, b: {} }, required: ['a', 'b'] })
+  })
+
+  it('has an example when the document gives all that is required', () => {
+    const body = {
+      required: true,
+      content: { 'application/json': { example: { a: 1 }, schema: { properties: { a: {} } } } },
+    }
+    expect(define({ requestBody: body }).examples).toEqual([{ input: { a: 1 } }])
+    const needed = { name: 'id', in: 'path', required: true, schema: {} }
+    expect(define({ requestBody: body, parameters: [needed] }).examples).toEqual([])
+    expect(define({ requestBody: body, parameters: [{ ...needed, example: 'i' }] }).examples).toEqual([
+      { input: { id: 'i', a: 1 } },
+    ])
+  })
+
+  it('names operations without an id, or with one that is there twice, by method and path', () => {
+    const get = (operationId?: string) => ({ get: { ...(operationId && { operationId }), responses: {} } })
+    const paths = { '/a/{b-c}/d': get(), '/e': get('same'), '/f': get('same'), '/g': get('own') }
+    expect(operationsOf({ openapi: '3.1.0', paths }).map(({ name }) => name)).toEqual([
+      'get_a_by_b_c_d',
+      'get_e',
+      'get_f',
+      'own',
+    ])
+  })
+})
