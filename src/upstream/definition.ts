@@ -49,7 +49,7 @@ const SCHEMA = { bytes: 64 * 1024, depth: 32, subschemas: 1_000, unfolded: 100_0
 /** A definition fit to keep, or the reason it is not. Servers are not trusted to send what the protocol says. */
 export function readDefinition(raw: unknown): ToolRecord | string {
   if (!isRecord(raw)) return 'a tool that is not an object'
-  const { name, description, annotations, inputSchema, outputSchema } = raw
+  const { name, annotations, inputSchema, outputSchema } = raw
   if (typeof name !== 'string' || name.trim() === '') return 'a tool whose name is not a string'
   const shown = JSON.stringify(name.slice(0, 60))
   if (name.length > MAX_NAME) return `${shown}: its name has ${name.length} characters`
