@@ -40,12 +40,14 @@ export const lockFile = (configuration: string | undefined): string | undefined 
   configuration === undefined ? undefined : join(dirname(configuration), LOCK_NAME)
 
 const VERSION = 1
-const ENTRY = /^(rejected )?[0-9a-f]{64}$/
+/** Of a fingerprint in hex, alone and after `rejected `. */
+const LENGTHS: ReadonlySet<number> = new Set([64, 73])
 const GUARD = { waitMs: 20, tries: 100, staleMs: 10_000 }
 
 export function createLock({ file, log, onChange = () => undefined }: LockOptions): Lock {
   let memory: Servers = new Map()
-  let text = ''
+  /** What the file had when it was last read or written. */
+  let text: string | undefined
   let broken: string | undefined
   let loaded = false
   let pending: Array<(servers: Servers) => void> = []
@@ -55,9 +57,10 @@ export function createLock({ file, log, onChange = () => undefined }: LockOption
   /** Takes over what the file says; a file that cannot be understood changes nothing but that it is said. */
   function take(read: string | undefined): boolean {
     const before = text
+    if (read === text && broken === undefined && pending.length === 0) return false
     try {
       const servers = read === undefined ? new Map() : parseLock(read)
-      text = formatLock(servers)
+      text = read
       for (const apply of pending) apply(servers)
       memory = servers
       broken = undefined
@@ -134,20 +137,30 @@ export function createLock({ file, log, onChange = () => undefined }: LockOption
 
 /** @throws Error that says what is wrong */
 export function parseLock(text: string): Servers {
-  if (/^(<{7}|={7}|>{7})/m.test(text)) throw new Error('it has conflict markers of a merge')
-  const whole = JSON.parse(text) as { version?: unknown; servers?: unknown } | null
+  const whole = jsonOf(text) as { version?: unknown; servers?: unknown } | null
   if (typeof whole !== 'object' || whole === null) throw new Error('it is not an object')
   if (whole.version !== VERSION) throw new Error(`its version is not ${VERSION}; a newer Pegboard may have written it`)
   if (typeof whole.servers !== 'object' || whole.servers === null) throw new Error('it has no servers')
   return new Map(
     Object.entries(whole.servers).map(([id, tools]) => {
       if (typeof tools !== 'object' || tools === null) throw new Error(`servers.${id} is not an object`)
-      for (const [name, entry] of Object.entries(tools))
-        if (typeof entry !== 'string' || !ENTRY.test(entry))
+      const pins = Object.entries(tools)
+      // Ten thousand are read at every start; what has the right length and is none fits no tool.
+      for (const [name, entry] of pins)
+        if (typeof entry !== 'string' || !LENGTHS.has(entry.length))
           throw new Error(`servers.${id}.${name} is not a fingerprint`)
-      return [id, new Map(Object.entries(tools as Record<string, string>))]
+      return [id, new Map(pins as Array<[string, string]>)]
     }),
   )
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (/^(<{7}|={7}|>{7})/m.test(text)) throw new Error('it has conflict markers of a merge')
+    throw error
+  }
 }
 
 /** One tool a line, sorted, so that a diff shows what changed and nothing else. */

@@ -304,9 +304,11 @@ describe('a hostile list', () => {
     const { port } = trap.address() as { port: number }
     const here = await scene(evil('--bombs', String(port)))
     const listed = (await names(here.client)).filter((name) => name.startsWith('bad__'))
-    expect(listed).toEqual(['bad__echo', 'bad__doubling', 'bad__slow_pattern', 'bad__bad_pattern'])
+    expect(listed).toEqual(['bad__echo', 'bad__slow_pattern', 'bad__bad_pattern'])
     const skipped = here.logged.map((line) => JSON.parse(line).message)
-    expect(skipped).toEqual([
+    const doubled = 'skipped "doubling": its schema unfolds to more than 100000 parts'
+    expect(skipped).toContain(doubled)
+    expect(skipped.filter((line) => line !== doubled)).toEqual([
       `skipped "network": its schema refers to "http://127.0.0.1:${port}/s.json"`,
       expect.stringMatching(/^skipped "talkative": its definition has 1000\d{3} bytes$/),
       'skipped "deep": its schema is more than 32 deep',
@@ -324,9 +326,7 @@ describe('a hostile list', () => {
       return result
     }
     await timed('slow_pattern', { a: `${'a'.repeat(40)}!` }, 100)
-    const doubled = await timed('doubling', { a: 5 }, 500)
-    expect(JSON.stringify(doubled).length).toBeLessThan(4_096)
-    for (const tool of ['doubling', 'slow_pattern', 'bad_pattern']) {
+    for (const tool of ['slow_pattern', 'bad_pattern']) {
       const asked = performance.now()
       const got = await here.client.callTool({ name: 'get_tool', arguments: { name: `mcp_bad.${tool}` } })
       expect(got.isError, tool).toBeFalsy()
