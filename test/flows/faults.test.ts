@@ -405,7 +405,7 @@ describe('a server on HTTP', () => {
   }
 
   it.each([
-    ['401', 'E_UPSTREAM_UNAVAILABLE: bad refuses us (HTTP 401)'],
+    ['401', 'E_AUTH_REQUIRED: bad: it wants a login: run `pegboard auth bad`.'],
     ['403', 'E_UPSTREAM_UNAVAILABLE: bad refuses us (HTTP 403)'],
     ['429', 'E_UPSTREAM_UNAVAILABLE: bad cannot be reached: HTTP 429.'],
     ['500', 'E_UPSTREAM_UNAVAILABLE: bad cannot be reached: HTTP 500.'],
@@ -463,7 +463,9 @@ describe('a server on HTTP', () => {
   it.each(['redirect', 'redirect_keeping'])('that sends us to an inner address (%s) is not followed [UPS-21]', (kind) =>
     overHttp(async (here, fail, url) => {
       await fail(kind)
-      expect(said(await here.bad('echo', { text: 'x' }))).toMatch(/^E_UPSTREAM_UNAVAILABLE: bad cannot be reached: /)
+      expect(said(await here.bad('echo', { text: 'x' }))).toMatch(
+        /^E_REDIRECT_BLOCKED: bad: it redirects to another address \(HTTP 30[27]\), which is not followed\. /,
+      )
       const seen = (await (await fetch(`${url}/seen`)).json()) as { path: string }[]
       expect(seen.map(({ path }) => path)).not.toContain('internal')
       await answers(here)
