@@ -350,6 +350,19 @@ describe('a change of the configuration', () => {
       expect(Number(await text('mcp_s.get_pid'))).not.toBe(pid)
     }))
 
+  it('that leaves it out ends it and what it started [UPS-15]', async () => {
+    const file = join(temporaryFolder(), 'pid')
+    await withServers({ s: scripted() }, async ({ upstreams, catalog, text }) => {
+      const pid = Number(await text('mcp_s.get_pid'))
+      await text('mcp_s.start_grandchild', { file })
+      const grandchild = Number(readFileSync(file, 'utf8'))
+      expect([pid, grandchild].map(alive)).toEqual([true, true])
+      upstreams.configure({})
+      expect(catalog.snapshot().owners.has('mcp_s')).toBe(false)
+      await until(() => !alive(pid) && !alive(grandchild))
+    })
+  })
+
   it('to background starts a server at rest', async () => {
     const manifests = keeping()
     await withServers({ s: scripted() }, async () => undefined, { manifests })
