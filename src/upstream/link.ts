@@ -1,7 +1,7 @@
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { scrub } from '../core/scrub.ts'
-import { createBackoff, OPEN_AFTER } from './backoff.ts'
+import { createBackoff, LONGEST_ASKED_MS, OPEN_AFTER } from './backoff.ts'
 import { type Connection, connect, REFUSALS } from './connection.ts'
 import type { Credentials } from './credentials.ts'
 import type { EraVerdict } from './manifest.ts'
@@ -29,6 +29,7 @@ export type LinkState = 'connecting' | 'failing' | 'known'
 
 /** Keeps one server connected: makes a connection when it is time or someone asks, and makes it again when it breaks. */
 export interface Link {
+  /** The connection, if calls may be sent on it now. */
   readonly live: Connection | undefined
   /** Failures in a row; 0 while all is well. */
   readonly attempt: number
@@ -72,6 +73,7 @@ export function createLink(options: LinkOptions): Link {
   let nextAttemptAt: number | undefined
   let cancelTimer = (): void => undefined
   let troubles = 0
+  let quietUntil = 0
 
   const unavailable = (why: string, retryAfterMs?: number): PegboardError =>
     new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} ${why}.`, retryAfterMs === undefined ? {} : { retryAfterMs })
@@ -131,6 +133,7 @@ export function createLink(options: LinkOptions): Link {
       locked = undefined
       nextAttemptAt = undefined
       troubles = 0
+      quietUntil = 0
       backoff.succeeded()
       return connection
     } catch (error) {
@@ -202,8 +205,16 @@ export function createLink(options: LinkOptions): Link {
     })
   }
 
+  /** The connection, unless its server asked to be left alone for a while. */
+  function usable(): Connection | undefined {
+    if (quietUntil !== 0 && clock.now() >= quietUntil) quietUntil = 0
+    return quietUntil === 0 ? live : undefined
+  }
+
   async function ready(signal?: AbortSignal): Promise<Connection> {
-    if (live) return live
+    const there = usable()
+    if (there) return there
+    if (live) throw unavailable('asked not to be called yet', quietUntil - clock.now())
     const refused = refusal()
     if (refused) throw refused
     const waitMs = backoff.attempt > 1 ? RECONNECT_WAIT_MS : shared.connectTimeoutMs
@@ -226,7 +237,7 @@ export function createLink(options: LinkOptions): Link {
 
   return {
     get live() {
-      return live
+      return usable()
     },
     get attempt() {
       return backoff.attempt
@@ -253,8 +264,9 @@ export function createLink(options: LinkOptions): Link {
     },
     troubled(connection, error) {
       if (live !== connection) return
-      if (++troubles < OPEN_AFTER) return
-      lost(connection, error.message.replace(/\.$/, ''), OPEN_AFTER, error.retryAfterMs ?? undefined)
+      const askedMs = error.retryAfterMs ?? undefined
+      if (++troubles >= OPEN_AFTER) lost(connection, error.message.replace(/\.$/, ''), OPEN_AFTER, askedMs)
+      else if (askedMs !== undefined) quietUntil = clock.now() + Math.min(askedMs, LONGEST_ASKED_MS)
     },
     rest(graceMs) {
       const connection = live

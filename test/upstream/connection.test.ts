@@ -106,7 +106,7 @@ describe('a server that goes away', () => {
       },
       { wait: false, delayMs: { cold: 400 } },
     )
-  })
+  }, 60_000)
 })
 
 describe('what was learnt before', () => {
