@@ -8,6 +8,7 @@ const owner = (more: Partial<Owner>): Owner => ({
   origin: 'upstream',
   state: 'ready',
   tools: [],
+  withheld: [],
   resources: [],
   templates: [],
   prompts: [],
