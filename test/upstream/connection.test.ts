@@ -100,13 +100,14 @@ describe('a server that goes away', () => {
         })
         await until(() => upstreams.status()[0]?.state !== 'ready', 10_000)
         await serve(async () => {
-          await until(() => upstreams.status()[0]?.state === 'ready', 10_000)
+          // A slow start of it may open the circuit.
+          await until(() => upstreams.status()[0]?.state === 'ready', 65_000)
           expect(await text('mcp_web.echo', { message: 'two' })).toBe('Echo: two')
         })
       },
       { wait: false, delayMs: { cold: 400 } },
     )
-  }, 60_000)
+  }, 90_000)
 })
 
 describe('what was learnt before', () => {
