@@ -88,14 +88,14 @@ describe('a server that goes away', () => {
     }))
 
   it('over HTTP is joined again when it is back', () => {
-    const port = String(30_000 + (process.pid % 10_000))
+    const port = String(30_000 + (process.pid % 30_000))
     const serve = (test: () => Promise<void>): Promise<void> =>
       withHttpServer(real('everything', 'streamableHttp'), /listening on port/, test, { PORT: port })
     return withServers(
       { web: { url: `http://127.0.0.1:${port}/mcp`, start: 'background' } },
       async ({ upstreams, text }) => {
         await serve(async () => {
-          await until(() => upstreams.status()[0]?.state === 'ready', 10_000)
+          await until(() => upstreams.status()[0]?.state === 'ready', 30_000)
           expect(await text('mcp_web.echo', { message: 'one' })).toBe('Echo: one')
         })
         await until(() => upstreams.status()[0]?.state !== 'ready', 10_000)
