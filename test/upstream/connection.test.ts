@@ -88,7 +88,7 @@ describe('a server that goes away', () => {
     }))
 
   it('over HTTP is joined again when it is back', () => {
-    const port = String(30_000 + (process.pid % 30_000))
+    const port = String(30_000 + (process.pid % 10_000))
     const serve = (test: () => Promise<void>): Promise<void> =>
       withHttpServer(real('everything', 'streamableHttp'), /listening on port/, test, { PORT: port })
     return withServers(
@@ -98,7 +98,7 @@ describe('a server that goes away', () => {
           await until(() => upstreams.status()[0]?.state === 'ready', 30_000)
           expect(await text('mcp_web.echo', { message: 'one' })).toBe('Echo: one')
         })
-        await until(() => upstreams.status()[0]?.state !== 'ready', 10_000)
+        await until(() => upstreams.status()[0]?.state !== 'ready', 30_000)
         await serve(async () => {
           // A slow start of it may open the circuit.
           await until(() => upstreams.status()[0]?.state === 'ready', 65_000)
