@@ -42,8 +42,8 @@ export interface Link {
   connect(): Promise<void>
   /** A live connection, waiting for one that is on its way. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED */
   ready(signal?: AbortSignal): Promise<Connection>
-  /** This connection is of no more use. */
-  lost(connection: Connection, reason: string): void
+  /** This connection is of no more use. @param failures how many that counts as; default 1 */
+  lost(connection: Connection, reason: string, failures?: number): void
   /** A request got through. */
   worked(): void
   /** A request on a connection that looks alive did not get through; the fifth in a row is the end of the connection. */
@@ -172,7 +172,7 @@ export function createLink(options: LinkOptions): Link {
     if (ending.signal.aborted) return
     const waitMs = backoff.lost(askedMs, failures)
     // A server that nobody uses is left alone until somebody does, unless it keeps dying.
-    if (backoff.attempt === 1 && !options.keeps()) {
+    if (backoff.attempt <= 1 && !options.keeps()) {
       log.warn(`disconnected: ${why}`, tail ? { stderr: tail } : {})
       become('known', `disconnected: ${why}`)
       return

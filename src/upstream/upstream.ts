@@ -282,7 +282,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
           throw error
         }
         // The server never saw the request, so it may be made again whatever it does.
-        link.lost(connection, 'it forgot the session')
+        link.lost(connection, 'it forgot the session', 0)
         return await (await link.ready(options.signal)).request(method, params, options)
       }
     } finally {
