@@ -174,14 +174,18 @@ const LONG_NUMBER = /\d{16}/
 /** The values of a line, more than one for a batch; `undefined` stands for banners, colour codes and other noise. */
 function parse(line: Buffer, parts: readonly Buffer[]): readonly unknown[] {
   const first = line[0]
-  const whole =
-    first === 0x7b && (line.length >= LARGE || LONG_NUMBER.test(line.toString('latin1'))) && unparsed(line, parts)
-  if (whole) return [whole]
-  if (first !== 0x7b && first !== 0x5b) {
-    const text = line.toString('utf8').trim()
-    return text === '' ? [] : text.startsWith('{') ? parseText(text) : [undefined]
+  if (first === 0x7b && line.length >= LARGE) {
+    const whole = unparsed(line, parts)
+    if (whole) return [whole]
   }
-  return parseText(line.toString('utf8'))
+  const text = line.toString('utf8')
+  if (first === 0x7b && line.length < LARGE && LONG_NUMBER.test(text)) {
+    const whole = unparsed(line, parts)
+    if (whole) return [whole]
+  }
+  if (first === 0x7b || first === 0x5b) return parseText(text)
+  const trimmed = text.trim()
+  return trimmed === '' ? [] : trimmed.startsWith('{') ? parseText(trimmed) : [undefined]
 }
 
 /**
