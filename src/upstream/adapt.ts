@@ -1,5 +1,5 @@
 import type { Prompt } from '../catalog/catalog.ts'
-import type { CallContext } from '../core/context.ts'
+import type { CallContext, Caller } from '../core/context.ts'
 import { isToolName, wireName } from '../core/names.ts'
 import type { ToolResult } from '../core/result.ts'
 import { type Schema, unchecked } from '../core/schema.ts'
@@ -16,7 +16,7 @@ export interface ToolHost {
   readonly settings: ServerSettings
   /** The same object for all its tools. */
   readonly capacity?: Capacity
-  available(): true | string
+  available(caller: Caller): true | string
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
 
@@ -103,7 +103,7 @@ export function createAdapter(host: ToolHost, naming: Naming): (record: ToolReco
     get stamp() {
       return this.record.stamp
     },
-    available: () => host.available(),
+    available: (caller) => host.available(caller),
     assemble() {
       return this
     },

@@ -117,7 +117,7 @@ function build(snapshot: Snapshot, caller: Caller, policy: Policy, warn: Warn): 
     let tokens = 0
     for (const owner of owners) {
       const outline = outlined(owner)
-      if (outline?.available() !== true || outline.count === 0) continue
+      if (outline?.available(caller) !== true || outline.count === 0) continue
       counts.set(owner.id, outline.count)
       tokens += outline.tokens
     }
