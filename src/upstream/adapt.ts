@@ -16,7 +16,7 @@ export interface ToolHost {
   readonly settings: ServerSettings
   /** The same object for all its tools. */
   readonly capacity?: Capacity
-  available(caller: Caller): true | string
+  available(caller: Caller, record?: Pick<ToolRecord, 'text'>): true | string
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
 
@@ -103,7 +103,9 @@ export function createAdapter(host: ToolHost, naming: Naming): (record: ToolReco
     get stamp() {
       return this.record.stamp
     },
-    available: (caller) => host.available(caller),
+    available(caller) {
+      return host.available(caller, this.record)
+    },
     assemble() {
       return this
     },
