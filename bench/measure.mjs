@@ -35,6 +35,17 @@ export function cpuOf(pid) {
   }
 }
 
+/** MiB of memory a process holds; NaN where the system does not tell. */
+export function memoryOf(pid) {
+  try {
+    const [, kib] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))
+    return Number(kib) / 1024
+  } catch (error) {
+    if (error.code === 'ENOENT') return Number.NaN
+    throw error
+  }
+}
+
 /** Milliseconds of processor time of the children that ended, in steps of ten; NaN where the system does not tell. */
 export function cpuOfEnded() {
   if (platform() !== 'linux') return Number.NaN

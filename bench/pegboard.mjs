@@ -104,13 +104,13 @@ async function listening(child, urlIn) {
 
 const STRUCTURED = (result) => result.structuredContent ?? JSON.parse(result.content[0].text)
 
-/** Waits until every server or module of the fleet answers for at least its tools. */
+/** Waits until every server or module of the fleet has told its tools; whether it runs is its own affair. */
 export async function untilReady(client, fleet, timeoutMs = 60_000) {
   const until = now() + timeoutMs
   for (;;) {
     const { categories } = STRUCTURED(await client.call('list_categories', {}))
     const ready = fleet.filter(({ id, tools, category = `mcp_${id}` }) =>
-      categories.some((one) => one.id === category && one.state === undefined && one.tool_count >= tools),
+      categories.some((one) => one.id === category && one.tool_count >= tools),
     )
     if (ready.length === fleet.length) return
     if (now() > until) throw new Error(`not ready: ${JSON.stringify(categories).slice(0, 600)}`)

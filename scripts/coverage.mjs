@@ -9,7 +9,7 @@ const prefixes = new Set(rows.map(({ id }) => id.slice(0, 3)))
 const cited = new Map()
 
 for (const file of readdirSync('test', { recursive: true })
-  .filter((name) => name.endsWith('.test.ts'))
+  .filter((name) => name.endsWith('.test.ts') && !name.includes('node_modules'))
   .sort()) {
   const text = readFileSync(`test/${file}`, 'utf8')
   for (const [, , name] of text.matchAll(

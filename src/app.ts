@@ -27,6 +27,8 @@ import type { ServerHost } from './server/host.ts'
 import { createResumes } from './server/resume.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
 import { readSecret } from './state/secret.ts'
+import { lockFile } from './trust/lock.ts'
+import { createTrust, type Kept } from './trust/trust.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
@@ -41,6 +43,8 @@ export interface AppOptions {
   readonly connectDelayMs?: { readonly cold?: number; readonly known?: number }
   /** The embedded search model; default is the one of the package. */
   readonly table?: () => EmbeddingTable
+  /** Lets in only upstream tools that the lock file has, and writes nothing to it. */
+  readonly frozen?: boolean
   /** Told how far an optional search model is loaded. */
   readonly onModelProgress?: (progress: LoadProgress) => void
 }
@@ -74,6 +78,8 @@ export interface App extends Host {
   /** Resolves when all tools of this moment are indexed, an optional model's vectors included, or when that model failed. */
   indexed(): Promise<void>
   searchStatus(): SearchStatus
+  /** The lock file was changed: lets in what is approved now, and keeps out what is not. */
+  reviewed(): void
   /** Resolves when every upstream has answered or failed, after `timeoutMs` at the latest. */
   settled(timeoutMs: number): Promise<void>
   /** Takes over what can change live. Answers which keys did and which wait for a restart. */
@@ -176,6 +182,16 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     runStep: (id, input) => calls.call({ name: id, input, caller: localCaller, origin: 'setup' }),
   })
 
+  const trust = createTrust({
+    file: lockFile(file),
+    reserved: new Set(META_NAMES),
+    log: log.scoped('trust'),
+    clock,
+    kept: createFileStore<Kept>(join(dirs.state, 'trust'), (error) =>
+      log.warn('approved definitions could not be kept', { error: messageOf(error) }),
+    ),
+    ...(options.frozen === undefined ? {} : { frozen: options.frozen }),
+  })
   const updated = createSignal<[string]>()
   const upstreams = createUpstreams({
     catalog,
@@ -185,6 +201,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     manifests: createBytesStore(join(config.dirs.state, 'manifests'), (error) =>
       log.warn('a manifest could not be kept or read', { error: messageOf(error) }),
     ),
+    trust,
     environment: options.env ?? {},
     tokens: async () => {
       const { openTokenStore } = await import('./upstream/oauth/open.ts')
@@ -309,6 +326,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await search.warm()
       await semantic?.settled()
     },
+    reviewed: () => trust.reread(),
     settled(timeoutMs) {
       const settledNow = (): boolean =>
         upstreams.status().every(({ pending }) => !pending) &&
@@ -350,7 +368,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       stopWarming?.()
       stopWatchingNames?.()
       warming?.()
-      const parts = [upstreams.stop(), apis.stop(), loader.stop(), search.close()].map((part) =>
+      const parts = [upstreams.stop(), apis.stop(), loader.stop(), search.close(), trust.flush()].map((part) =>
         part.catch((error: unknown) => log.error('stopping failed', { error })),
       )
       // A module may hang in its import or its stop: the process ends all the same.

@@ -25,7 +25,7 @@ const pinned = {
     'z',
   ],
   metaTools: ['search_tools', 'get_tool', 'execute_tool', 'list_categories', 'browse_category'],
-  commands: ['serve', 'list', 'search', 'call', 'check', 'schema', 'eval', 'auth', 'docs'],
+  commands: ['serve', 'list', 'search', 'call', 'check', 'review', 'schema', 'eval', 'auth', 'docs'],
   configKeys: [
     '$schema',
     'server',
@@ -51,6 +51,8 @@ const pinned = {
     'E_TOOL_HIDDEN',
     'E_TOOL_DISABLED',
     'E_TOOL_FAILED',
+    'E_TOOL_CHANGED',
+    'E_TOOL_QUARANTINED',
     'E_LOOP_DETECTED',
     'E_CANNOT_ASK',
     'E_OVERLOADED',

@@ -23,6 +23,8 @@ export interface OwnerInfo {
   readonly nextAttemptAt?: number
   /** What a call waits for it to start, from experience; only while it is not started. */
   readonly startsInMs?: number
+  /** What waits for the operator though it works, with the command that helps. */
+  readonly notice?: string
 }
 
 /** A resource, template or prompt as its owner published it; `entry` is relayed unchanged but for a prompt's name. */
@@ -52,6 +54,15 @@ export interface Endpoints {
   ): Promise<Readonly<Record<string, unknown>>>
 }
 
+/** A tool that is kept out until the operator has looked at it: neither listed, found nor called. */
+export interface Withheld {
+  readonly tool: Tool
+  readonly code: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
+  /** As the end of "it …"; safe to show a model. */
+  readonly reason: string
+  readonly hint: string
+}
+
 /** What is known of an owner's tools before they are made. */
 export interface Outline {
   readonly count: number
@@ -68,6 +79,7 @@ export interface LaterTools extends Outline {
 
 export interface OwnerContents {
   readonly tools: readonly Tool[] | LaterTools
+  readonly withheld?: readonly Withheld[]
   readonly resources?: readonly Resource[]
   readonly templates?: readonly ResourceTemplate[]
   readonly prompts?: readonly Prompt[]
@@ -78,6 +90,7 @@ export interface Owner extends OwnerInfo {
   readonly tools: readonly Tool[]
   /** Where all its tools are alike for every caller. */
   readonly outline?: Outline
+  readonly withheld: readonly Withheld[]
   readonly resources: readonly Resource[]
   readonly templates: readonly ResourceTemplate[]
   readonly prompts: readonly Prompt[]
@@ -154,6 +167,7 @@ export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalo
       const later = 'make' in tools ? tools : undefined
       if (!later) checkNames(info.id, tools as readonly Tool[], reserved)
       const owner = ownerOf({
+        withheld: [],
         resources: [],
         templates: [],
         prompts: [],

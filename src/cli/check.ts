@@ -21,7 +21,9 @@ export async function run(args: Args, io: Io): Promise<number> {
       args,
       { ...io, stderr: (line) => line.startsWith('pegboard: warning: ') || io.stderr(line) },
       async (session) => {
-        const report = reportOf(session, await searchProblem(session.config))
+        const frozen = args.values['frozen'] === true
+        if (frozen) await lookAnew(session)
+        const report = reportOf(session, await searchProblem(session.config), frozen)
         if (json) writeJson(io, report)
         else io.stdout(reportText(report))
         return report.ok ? 0 : 1
@@ -32,6 +34,13 @@ export async function run(args: Args, io: Io): Promise<number> {
     writeJson(io, { ok: false, errors: [`${error.code}: ${error.message}`] })
     return 1
   }
+}
+
+/** What is known from disk may not be what a server offers now: with --frozen every one is asked. */
+async function lookAnew({ app, config }: Session): Promise<void> {
+  const ids = Object.keys(config.servers).filter((id) => config.servers[id]?.enabled)
+  // One that cannot be reached says so in the report.
+  await Promise.allSettled(ids.map((id) => app.upstreams.refresh(id)))
 }
 
 type Report = ReturnType<typeof reportOf>
@@ -47,7 +56,7 @@ async function searchProblem({ search, file, dirs }: Config): Promise<string | u
   }
 }
 
-function reportOf({ app, config, warnings }: Session, searchProblem: string | undefined) {
+function reportOf({ app, config, warnings }: Session, searchProblem: string | undefined, frozen: boolean) {
   const view = app.view(localCaller)
   const owners = [...app.catalog.snapshot().owners.values()]
   const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))
@@ -60,6 +69,14 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
         `${owner.id} is ${owner.state}${owner.reason ? `: ${owner.reason}` : ''}${owner.state === 'connecting' ? '; it did not answer in time (--wait SECONDS)' : ''}`,
     ),
   ]
+  const waiting = owners.flatMap(({ id, notice, withheld }) =>
+    notice === undefined
+      ? []
+      : [
+          `${id}: ${notice} (${withheld.map(({ tool, reason }) => `${tool.id.slice(id.length + 1)} ${reason}`).join('; ')})`,
+        ],
+  )
+  if (frozen) errors.push(...waiting)
   const decide = (estimator: 'measured' | 'flat') => {
     const { mode, tokens } = app.explainExposure(localCaller, { estimator })
     return { tokens, mode }
@@ -86,6 +103,7 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
     warnings: [
       ...new Set([
         ...warnings.filter((warning) => !skipped.has(warning)),
+        ...(frozen ? [] : waiting),
         ...app.nameProblems(),
         ...namesNothing(app, config),
       ]),

@@ -56,10 +56,16 @@ export function load(): Bundle {
   })
   const exports: Record<string, unknown> = {}
   const evaluate = script.runInThisContext() as Evaluate
-  evaluate(require, exports, pathToFileURL(file).href, (specifier) => import(specifier))
+  const bundle = exports as unknown as Bundle
+  const modules = `${pathToFileURL(join(__dirname, 'modules')).href}/`
+  evaluate(require, exports, pathToFileURL(file).href, (specifier) => {
+    // Our own modules are in the bundle: a start without drop-ins needs none of Node's module loader.
+    const name = specifier.startsWith(modules) ? specifier.slice(modules.length).replace(/\.js$/, '') : ''
+    return Object.hasOwn(bundle.modules, name) ? (bundle.modules[name] as () => Promise<unknown>)() : import(specifier)
+  })
   if (!cachedData || script.cachedDataRejected)
     setTimeout(() => keep(folder, kept, script.createCachedData()), KEEP_MS).unref()
-  loaded = exports as unknown as Bundle
+  loaded = bundle
   return loaded
 }
 

@@ -39,6 +39,10 @@ export const commonOptions: Readonly<Record<string, Option>> = {
   help: { type: 'boolean', short: 'h', about: 'Show help.' },
 }
 
+const frozen: Option = {
+  type: 'boolean',
+  about: 'Only tools of servers that pegboard.lock.json has; nothing is written to it.',
+}
 const wait: Option = { type: 'string', value: 'SECONDS', about: 'How long to wait for servers to answer; default 10.' }
 
 export const commands: readonly Command[] = [
@@ -53,6 +57,7 @@ export const commands: readonly Command[] = [
       sse: { type: 'boolean', about: 'The same as --http.' },
       port: { type: 'string', short: 'p', value: 'N', about: 'Port instead of server.http.port; 0 takes a free one.' },
       host: { type: 'string', value: 'ADDRESS', about: 'Address instead of server.http.host.' },
+      frozen,
     },
     load: () => import('./serve.ts'),
   },
@@ -93,8 +98,23 @@ export const commands: readonly Command[] = [
     summary: 'Check configuration and modules; show mode and token cost.',
     operands: '',
     maxOperands: 0,
-    options: { wait },
+    options: {
+      wait,
+      frozen: { ...frozen, about: 'A tool of a server that pegboard.lock.json does not have is an error.' },
+    },
     load: () => import('./check.ts'),
+  },
+  {
+    name: 'review',
+    summary: 'Show which tools of servers wait to be let in, and why; let them in or keep them out.',
+    operands: '[server] [tool …]',
+    maxOperands: 500,
+    options: {
+      accept: { type: 'boolean', about: 'Let in what waits: of all servers, of one, or the tools named.' },
+      reject: { type: 'boolean', about: 'Keep the named tools out, and ask no more until they change.' },
+      frozen: { type: 'boolean', about: 'Change nothing; exit 1 when anything differs from pegboard.lock.json.' },
+    },
+    load: () => import('./review.ts'),
   },
   {
     name: 'schema',

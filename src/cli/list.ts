@@ -46,7 +46,9 @@ function tools({ app }: Session, hidden: boolean, short: boolean): Row[] {
   })
   const rows = view.tools.map((entry) => row(entry.tool, entry.description))
   if (!hidden) return rows
-  const { byId } = app.catalog.snapshot()
+  const { byId: known, owners } = app.catalog.snapshot()
+  const byId = new Map(known)
+  for (const { withheld } of owners.values()) for (const { tool } of withheld) byId.set(tool.id, tool)
   for (const [id, { reason }] of view.hidden) {
     const tool = byId.get(id)
     if (tool) rows.push({ ...row(tool, tool.description), hidden: `hidden: ${reason}` })
@@ -82,7 +84,7 @@ function servers({ app, config }: Session): Row[] {
         state: shownState(owner, owner.tools.length),
         tools: view.count(module),
         summary: owner.summary,
-        ...(reason === undefined ? {} : { reason }),
+        ...((reason ?? owner.notice) === undefined ? {} : { reason: reason ?? owner.notice }),
         ...(inMs === undefined ? {} : { next_attempt: `in ${Math.ceil(inMs / 1_000)} s`, next_attempt_in_ms: inMs }),
         transport,
         ...(era === undefined ? {} : { era }),

@@ -52,6 +52,8 @@ function claimOutput(): LineOutput {
   }) as typeof stdout.write
   return {
     write: (data) => writeOut(data),
+    cork: () => stdout.cork(),
+    uncork: () => stdout.uncork(),
     once: (event, listener) => stdout.once(event, listener),
     get writableLength() {
       return stdout.writableLength

@@ -50,6 +50,7 @@ export async function withApp(
   const { config, warnings } = await openConfig(args, io)
   const app = await openApp(config, openLog(args, io, 'error'), io, {
     connectDelayMs: { cold: 0, known: 0 },
+    ...(args.values['frozen'] === true ? { frozen: true } : {}),
     ...appOptions,
   })
   try {

@@ -22,7 +22,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const config = withFlags(loaded.config, args)
   // A person reads sentences; the log is for whoever keeps it.
   const log = openLog(args, io, overHttp && io.input.isTTY ? 'warn' : 'info')
-  const app = await openApp(config, log, io)
+  const app = await openApp(config, log, io, args.values['frozen'] === true ? { frozen: true } : {})
   const endings: Array<() => void> = []
   let over = false
   // What nobody waits for: indexing, and following the files.
@@ -31,8 +31,11 @@ export async function run(args: Args, io: Io): Promise<number> {
     app.warm()
     if (config.file === undefined) return
     endings.push(app.loader.watch())
-    const { followConfig } = await import('../config/reload.ts')
+    const { followConfig, watchConfig } = await import('../config/reload.ts')
     if (over) return
+    const { lockFile } = await import('../trust/lock.ts')
+    const lock = lockFile(config.file)
+    if (lock !== undefined) endings.push(watchConfig(lock, () => app.reviewed()))
     const machine = { env: io.env, cwd: io.cwd }
     const refine = (after: Config): Config => withFlags(after, args)
     endings.push(

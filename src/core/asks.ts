@@ -19,6 +19,13 @@ export function takesAsk(capabilities: Readonly<Record<string, unknown>>, method
   return 'form' in declared || !('url' in declared)
 }
 
+/** What a 2025-era server asks, as the newer revision says it: a page to open has no id there. */
+export function newerAsk(method: string, params: unknown): { readonly method: string; readonly params: unknown } {
+  if (method !== 'elicitation/create') return { method, params }
+  const { elicitationId: _id, ...rest } = params as Readonly<Record<string, unknown>>
+  return { method, params: rest }
+}
+
 /** How an ask ends that nobody is asked: a question is cancelled, anything else refused. */
 export function refusedAsk(method: string, why: string): Promise<{ readonly action: 'cancel' }> {
   if (method === 'elicitation/create') return Promise.resolve({ action: 'cancel' })

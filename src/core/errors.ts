@@ -39,6 +39,18 @@ export const errorCatalogue = {
     meaning: 'The tool ran and reported a failure.',
     next: 'Read the message; change the arguments or the plan.',
   },
+  E_TOOL_CHANGED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The tool is not what the operator approved.',
+    next: 'The operator looks at the change with pegboard review.',
+  },
+  E_TOOL_QUARANTINED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The tool waits for the operator to approve it.',
+    next: 'The operator looks at it with pegboard review.',
+  },
   E_LOOP_DETECTED: {
     audience: 'model',
     retryable: false,

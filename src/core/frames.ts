@@ -1,9 +1,26 @@
 const NEWLINE = 0x0a
 const SAMPLE = 1024
 
+const MAX_SHARED = 4 * 1024 * 1024
+// One for all streams, because a line is read in one go. New memory for every long line would cost more than reading it.
+let shared: Buffer | undefined
+
+function joined(parts: readonly Buffer[], length: number): Buffer {
+  if (parts.length === 1) return parts[0] as Buffer
+  if (length > MAX_SHARED) return Buffer.concat(parts, length)
+  if (shared === undefined || shared.length < length)
+    shared = Buffer.allocUnsafeSlow(Math.min(MAX_SHARED, Math.max(256 * 1024, 2 * length)))
+  let at = 0
+  for (const part of parts) at += part.copy(shared, at)
+  return shared.subarray(0, length)
+}
+
 export interface FrameHandlers {
-  /** One line without its newline. The bytes may belong to a shared chunk: read them at once. */
-  frame(line: Buffer): void
+  /**
+   * One line without its newline, and the chunks it came in. The line lies in memory that the next one is put into: read
+   * it before anything else happens. The chunks may be kept.
+   */
+  frame(line: Buffer, parts: readonly Buffer[]): void
   /** A line longer than the limit ended; only its first and last kilobyte were kept. */
   oversize(head: Buffer, tail: Buffer, bytes: number): void
 }
@@ -39,8 +56,7 @@ export function createFrames(maxBytes: number, handlers: FrameHandlers): (chunk:
     size = 0
     dropped = undefined
     if (cut) handlers.oversize(cut.head, cut.tail, length)
-    else if (whole.length === 1) handlers.frame(whole[0] as Buffer)
-    else if (whole.length > 1) handlers.frame(Buffer.concat(whole, length))
+    else if (whole.length > 0) handlers.frame(joined(whole, length), whole)
   }
 
   return (chunk) => {

@@ -1,35 +1,57 @@
 import type { McpResult } from './result.ts'
-import type { CleanAnswer } from './scan.ts'
+import type { CleanAnswer, Span } from './scan.ts'
 
 // Not enumerable, so that a changed copy (`{ ...result }`) does not claim to be these bytes.
 const RAW = Symbol('raw')
+
+/** Bytes in several pieces, none of them empty. */
+export type Pieces = readonly Buffer[]
 
 /**
  * A result that is still the bytes a server sent. It reads like any other: a member is parsed when somebody looks at
  * it, and spreading it, comparing it or writing it as JSON looks at all of them. `undefined` when its structured content
  * is no object: clients of the 2025 era take nothing else, so somebody has to rewrite it.
- * @param line kept as long as the result is
+ * @param parts the line that was scanned, in pieces that are kept as long as the result is
  */
-export function rawResult(line: Buffer, { result, members }: CleanAnswer): McpResult | undefined {
-  const structured = members.get('structuredContent')
-  if (structured && line[structured.start] !== 0x7b) return undefined
+export function rawResult(parts: Pieces, { result, members, structured }: CleanAnswer): McpResult | undefined {
+  if (structured === 'other') return undefined
   const lazy = {}
-  for (const [name, { start, end }] of members) {
+  for (const [name, span] of members) {
     let parsed: { readonly value: unknown } | undefined
     Object.defineProperty(lazy, name, {
       enumerable: true,
       configurable: true,
       get(): unknown {
-        parsed ??= { value: JSON.parse(line.toString('utf8', start, end)) }
+        parsed ??= { value: JSON.parse(Buffer.concat(cut(parts, span)).toString()) }
         return parsed.value
       },
     })
   }
-  return Object.defineProperty(lazy, RAW, { value: line.subarray(result.start, result.end) })
+  return Object.defineProperty(lazy, RAW, { value: cut(parts, result) })
+}
+
+function cut(parts: Pieces, { start, end }: Span): Pieces {
+  const pieces: Buffer[] = []
+  let at = 0
+  for (const part of parts) {
+    if (at < end && at + part.length > start) pieces.push(part.subarray(Math.max(0, start - at), end - at))
+    at += part.length
+  }
+  return pieces
 }
 
 /** The bytes of a result that nobody changed since a server sent it; one JSON object without line ends. */
-export const rawBytes = (result: object): Buffer | undefined => (result as { readonly [RAW]?: Buffer })[RAW]
+export const rawBytes = (result: object): Pieces | undefined => (result as { readonly [RAW]?: Pieces })[RAW]
+
+/** Whether ASCII text occurs in the bytes, also across the end of a piece. */
+export function mentions(pieces: Pieces, text: string): boolean {
+  let carried = ''
+  return pieces.some((piece) => {
+    const found = piece.includes(text) || (carried + piece.toString('latin1', 0, text.length)).includes(text)
+    carried = (carried + piece.toString('latin1', Math.max(0, piece.length - text.length))).slice(-text.length)
+    return found
+  })
+}
 
 /**
  * How many bytes a result is as JSON: exact for one that is still bytes; otherwise its text, its keys and two bytes for
@@ -37,7 +59,7 @@ export const rawBytes = (result: object): Buffer | undefined => (result as { rea
  */
 export function sizeOf(result: object): number {
   const raw = rawBytes(result)
-  if (raw) return raw.length
+  if (raw) return raw.reduce((sum, piece) => sum + piece.length, 0)
   let size = 0
   const open: unknown[] = [result]
   while (open.length > 0) {

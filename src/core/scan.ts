@@ -12,6 +12,8 @@ export interface CleanAnswer {
   readonly result: Span
   /** The members of the result, in their order. */
   readonly members: ReadonlyMap<string, Span>
+  /** What its `structuredContent` is, if it has one. */
+  readonly structured: 'object' | 'other' | undefined
 }
 
 /** Why bytes are not passed on as they are. Only `invalid` says that they are no JSON: the others stop at the first find. */
@@ -396,5 +398,8 @@ export function scanAnswer(line: Buffer): CleanAnswer | Fault {
   const rest = space(walk, end)
   // A carriage return at the end belongs to the line, not to the answer.
   if (rest === -1 ? line.length !== end + 1 : rest !== line.length) return 'invalid'
-  return id === undefined || id.includes('\\') || result === undefined ? 'not a result' : { id, result, members }
+  if (id === undefined || id.includes('\\') || result === undefined) return 'not a result'
+  const content = members.get('structuredContent')
+  const structured = content && (line[content.start] === 0x7b ? 'object' : 'other')
+  return { id, result, members, structured }
 }

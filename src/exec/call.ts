@@ -13,6 +13,7 @@ import { scrub } from '../core/scrub.ts'
 import { signatureOf } from '../core/signature.ts'
 import { type Capacity, noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { Views, ViewTool } from '../view/view.ts'
+import { refusalOf } from '../view/visible.ts'
 import { createSlots, type Slots } from './limits.ts'
 import type { ExecutionSettings } from './options.ts'
 
@@ -95,12 +96,14 @@ export function createCalls(options: CallsOptions): Calls {
     running.add(abort)
     const held: Slots[] = []
     // The time of a person is not the time of the tool: whoever waits for one holds no slot, and no clock runs.
+    let away = 0
+    let over = false
     const aside = (): (() => void) => {
       const resume = limit.pause()
-      for (const slots of held) slots.release()
+      if (away++ === 0) for (const slots of held) slots.release()
       return () => {
         resume()
-        for (const slots of held) slots.retake()
+        if (--away === 0 && !over) for (const slots of held) slots.retake()
       }
     }
     try {
@@ -119,6 +122,7 @@ export function createCalls(options: CallsOptions): Calls {
       if (abort.signal.aborted) throw abort.signal.reason
       const { entry, input } = wanted
       const result = await run(entry.tool, input, asking(request, aside), callId, abort.signal, depth)
+      if (result.kind === 'mcp') checkSize(entry.tool, result.result, settings.maxResultBytes)
       counts.set(entry.tool.id, (counts.get(entry.tool.id) ?? 0) + 1)
       log.debug('call', {
         callId,
@@ -144,7 +148,8 @@ export function createCalls(options: CallsOptions): Calls {
       running.delete(abort)
       if (running.size === 0) drained?.()
       request.signal?.removeEventListener('abort', cancel)
-      for (const slots of held) slots.release()
+      over = true
+      if (away === 0) for (const slots of held) slots.release()
     }
   }
 
@@ -192,15 +197,7 @@ export function createCalls(options: CallsOptions): Calls {
       throw new PegboardError('E_NOT_FOUND', `'${request.name}' could be ${found.candidates.join(' or ')}.`, {
         hint: 'Use one of these full names.',
       })
-    if (found.kind === 'hidden') {
-      if (found.hidden.kind === 'disabled')
-        throw new PegboardError('E_TOOL_DISABLED', found.hidden.reason, {
-          hint: `Set tools.${found.id}.enabled to true to allow it.`,
-        })
-      throw new PegboardError('E_TOOL_HIDDEN', `${found.id} is not available: ${found.hidden.reason}.`, {
-        hint: 'Use another tool until that has changed.',
-      })
-    }
+    if (found.kind === 'hidden') throw refusalOf(found)
     if (found.down) {
       const { id, state, reason } = found.down
       throw new PegboardError(
@@ -223,7 +220,7 @@ export function createCalls(options: CallsOptions): Calls {
     return { tool, description: tool.description, input: tool.input }
   }
 
-  async function run(
+  function run(
     tool: Tool,
     input: unknown,
     request: CallRequest,
@@ -231,13 +228,10 @@ export function createCalls(options: CallsOptions): Calls {
     signal: AbortSignal,
     depth: number,
   ): Promise<ToolResult> {
-    const ctx = contextFor(tool, request, callId, signal, depth)
-    const work = tool.run(input, ctx.ctx, request.relay ?? noRelay)
+    const { ctx, files, warnings } = contextFor(tool, request, callId, signal, depth)
+    const work = tool.run(input, ctx, request.relay ?? noRelay)
     // Upstream calls listen to the signal themselves; a module may be deaf to it.
-    const result = await (tool.origin === 'upstream' ? work : raceAbort(work, signal))
-    if (result.kind === 'mcp') checkSize(tool, result.result, settings.maxResultBytes)
-    if (result.kind !== 'value' || (ctx.files.length === 0 && ctx.warnings.length === 0)) return result
-    return { ...result, files: [...result.files, ...ctx.files], warnings: [...result.warnings, ...ctx.warnings] }
+    return tool.origin === 'upstream' ? work : withExtras(raceAbort(work, signal), files, warnings)
   }
 
   function contextFor(tool: Tool, request: CallRequest, callId: string, signal: AbortSignal, depth: number) {
@@ -324,6 +318,17 @@ function timedOut({ id, timeoutMs, timeoutSetting }: Tool, after: number): Pegbo
   return new PegboardError('E_TIMEOUT', `${id} took longer than ${after} ms.`, {
     hint: setting === undefined || after === MAX_CALL_MS ? 'Ask for less.' : `Ask for less, or raise ${setting}.`,
   })
+}
+
+/** A result with what the tool sent beside it. */
+async function withExtras(
+  work: Promise<ToolResult>,
+  files: readonly SentFile[],
+  warnings: readonly string[],
+): Promise<ToolResult> {
+  const result = await work
+  if (result.kind !== 'value' || (files.length === 0 && warnings.length === 0)) return result
+  return { ...result, files: [...result.files, ...files], warnings: [...result.warnings, ...warnings] }
 }
 
 /** @throws PegboardError E_TOO_LARGE */

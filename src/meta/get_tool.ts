@@ -3,6 +3,7 @@ import { valueResult } from '../core/result.ts'
 import { riskOf } from '../core/tool.ts'
 import { portableSchema } from '../view/portable.ts'
 import type { View, ViewTool } from '../view/view.ts'
+import { refusalOf } from '../view/visible.ts'
 import type { Host, MetaTool } from './host.ts'
 import { onlyKeys, text } from './input.ts'
 import { waitFor } from './standing.ts'
@@ -50,6 +51,7 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
 function lookUp(view: View, name: string): ViewTool {
   const found = view.resolve(name)
   if (found.kind === 'found') return found.tool
+  if (found.kind === 'hidden' && found.hidden.kind === 'quarantined') throw refusalOf(found)
   if (found.kind === 'hidden')
     throw new PegboardError('E_TOOL_HIDDEN', `${found.id} is not available: ${found.hidden.reason}.`)
   if (found.kind === 'ambiguous')

@@ -19,6 +19,7 @@ export const listCategories = (host: Host): MetaTool => ({
         summary: owner.summary,
         tool_count: view.count(owner.id),
         ...standing(owner, host.now()),
+        ...(owner.notice === undefined ? {} : { notice: owner.notice }),
       }))
     const { mode, why } = host.exposure(request.caller)
     return valueResult({

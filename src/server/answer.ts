@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { McpResult } from '../core/result.ts'
-import { noRelay } from '../core/tool.ts'
+import { noRelay, type Relay } from '../core/tool.ts'
 import type { CallRequest } from '../exec/call.ts'
 import type { ServerHost } from './host.ts'
 import type { LaneOptions } from './lane.ts'
@@ -22,15 +22,16 @@ export async function callTool(host: ServerHost, request: CallRequest): Promise<
   const { signal, onProgress } = request
   const params = { name: request.name, arguments: request.input ?? {} }
   try {
-    return await host.resumes.run(
+    const result = await host.resumes.run(
       { principal, era, method: 'tools/call', params, relay, signal, onProgress },
       async (turn) =>
         toMcpResult(await host.surface.call(turn.relay === request.relay ? request : { ...request, ...given(turn) })),
     )
+    return named(host, principal, result)
   } catch (error) {
     if (isProtocolFailure(error)) throw toFailure(error)
     if (!isPegboardError(error)) return toErrorResult(unsayable(host, request, error), promised(host, request))
-    if (isProtocolFailure(error.cause) && (request.relay?.requestState !== undefined || forClient(error.cause.code)))
+    if (isProtocolFailure(error.cause) && (relay.requestState !== undefined || forClient(error.cause, relay)))
       throw toFailure(error.cause)
     return toErrorResult(error, promised(host, request))
   }
@@ -56,8 +57,30 @@ function promised(host: ServerHost, { name, caller }: CallRequest): boolean {
   return host.exposure(caller).mode !== 'discovery' && (byName.get(name) ?? byId.get(name))?.output !== undefined
 }
 
-// A capability only the client can declare, a URL only it can open.
-const forClient = (code: number): boolean => code === -32021 || code === -32042
+/** A capability only the client can declare, and has not; a URL only it can open. */
+function forClient({ code, data }: ProtocolFailure, { clientCapabilities }: Relay): boolean {
+  if (code !== -32021) return code === -32042
+  const required = (data as { requiredCapabilities?: unknown } | undefined)?.requiredCapabilities
+  return !isRecord(required) || !covers(clientCapabilities, required)
+}
+
+/** What was declared but not passed on is between us and the server: the operator's `relay` setting. */
+function covers(declared: Readonly<Record<string, unknown>>, required: Readonly<Record<string, unknown>>): boolean {
+  return Object.entries(required).every(([key, wanted]) => {
+    const has = declared[key]
+    return isRecord(has) ? !isRecord(wanted) || covers(has, wanted) : has !== undefined
+  })
+}
+
+/** A task as its principal is told of it: by a name of ours. */
+function named(host: ServerHost, principal: string, result: McpResult): McpResult {
+  if (result.resultType !== 'task') return result
+  const [owner = '', ...id] = String(result.taskId).split(':')
+  return { ...result, taskId: host.resumes.nameTask(principal, owner, id.join(':')) }
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** An error of one hop as the next hop may see it. */
 export function toFailure(error: unknown): ProtocolFailure {
@@ -78,6 +101,7 @@ export function toFailure(error: unknown): ProtocolFailure {
 
 export const noResource = (uri: string): ProtocolFailure =>
   new ProtocolFailure(INVALID_PARAMS, `Resource ${uri.slice(0, 200)} not found`, { uri })
+export const noTask = new ProtocolFailure(INVALID_PARAMS, 'There is no such task')
 export const noPrompt = (name: string): ProtocolFailure =>
   new ProtocolFailure(INVALID_PARAMS, `Prompt ${name.slice(0, 100)} not found`)
 

@@ -8,3 +8,9 @@ export const serverCapabilities = {
   // Pages of servers behind us are relayed: `_meta.ui` of tools, and `ui://` resources.
   extensions: { 'io.modelcontextprotocol/ui': {} },
 } as const
+
+/** The newer era has tasks as an extension: those of servers behind us are relayed. */
+export const modernCapabilities = {
+  ...serverCapabilities,
+  extensions: { ...serverCapabilities.extensions, 'io.modelcontextprotocol/tasks': {} },
+} as const

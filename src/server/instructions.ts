@@ -21,7 +21,14 @@ export function instructionsFor(view: View, exposure: Exposure, extra: string | 
       '3. execute_tool with name and params.',
     ].join('\n'),
   }[exposure.mode]
-  const text = [counted, how, ...(extra ? [extra] : [])].join('\n')
+  const waiting = view.owners.flatMap(({ notice }) => notice ?? [])
+  const kept =
+    waiting.length > 0
+      ? [
+          `Some tools are kept out until the operator has looked at them. Tell the user: ${waiting.slice(0, 3).join('; ')}.`,
+        ]
+      : []
+  const text = [counted, how, ...kept, ...(extra ? [extra] : [])].join('\n')
   return text.length <= MAX_CHARS
     ? text
     : [`Pegboard gathers ${view.size} tools in ${domains.length} categories.`, how, ...(extra ? [extra] : [])]

@@ -98,8 +98,10 @@ export function createLane(options: LaneOptions): Lane {
     caller = callerOf(connection, clientInfo, capabilities)
   }
 
-  const ask = (related: string | number, method: string, params: unknown, signal?: AbortSignal): Promise<unknown> =>
+  // One function for all calls: by it servers know that two callers are the same client.
+  const ask = (method: string, params: unknown, signal?: AbortSignal): Promise<unknown> =>
     new Promise((resolve, reject) => {
+      const related = [...running.keys()].at(-1)
       const id = `pegboard:${++asks}`
       const cancel = (): void => {
         asked.delete(id)
@@ -142,7 +144,7 @@ export function createLane(options: LaneOptions): Lane {
           meta: logLevel === undefined ? meta : { ...meta, [LOG_LEVEL]: logLevel },
           clientCapabilities: capabilities,
           wantsProgress: token !== undefined,
-          request: (method, params, signal) => ask(id, method, params, signal),
+          request: ask,
           notify: (method, notified) => send({ jsonrpc: '2.0', method, params: notified }, id),
         },
         ...(token === undefined ? {} : { progressToken: token }),

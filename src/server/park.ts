@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { refusedAsk } from '../core/asks.ts'
+import { newerAsk, refusedAsk } from '../core/asks.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Relay } from '../core/tool.ts'
@@ -122,7 +122,7 @@ export function createParking({ clock, ttlMs, perPrincipal, total }: ParkingOpti
       end(call, new PegboardError('E_CANCELLED', 'Nobody answered the question of the server in time.')),
     )
     const requests = Object.fromEntries(
-      [...call.questions].map(([key, { method, params }]) => [key, { method, params }]),
+      [...call.questions].map(([key, { method, params }]) => [key, newerAsk(method, params)]),
     )
     return { kind: 'asks', id: call.id, round: call.round, requests }
   }

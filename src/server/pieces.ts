@@ -8,7 +8,7 @@ export function piecesOf(message: object): Pieces {
   const { id, result } = message as Message
   const bytes = typeof result === 'object' && result !== null ? rawBytes(result) : undefined
   if (!bytes) return [written(message)]
-  return [`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`, bytes, '}']
+  return [`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`, ...bytes, '}']
 }
 
 /** What cannot be written, being too deep or a circle, must not keep its request waiting. */

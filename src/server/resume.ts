@@ -1,4 +1,4 @@
-import { takesAsk } from '../core/asks.ts'
+import { newerAsk, takesAsk } from '../core/asks.ts'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
@@ -20,6 +20,10 @@ export interface Asked extends Binding, Turn {
 export interface Resumes {
   /** @throws ProtocolFailure -32602 for a state that is not this request's, before `work` is called */
   run<Result extends Json>(asked: Asked, work: (turn: Turn) => Promise<Result>): Promise<Result>
+  /** A task of a server as its principal knows it, and nobody else. */
+  nameTask(principal: string, owner: string, id: string): string
+  /** The owner and its own id of a task, or `undefined` for one that is not this principal's. */
+  findTask(principal: string, name: unknown): { readonly owner: string; readonly id: string } | undefined
   /** Ends calls that wait for their client. */
   close(): void
 }
@@ -33,6 +37,9 @@ export interface ResumesOptions {
 /** How long a person may think; the state of a server behind us lives longer, as that server bounds it itself. */
 const PARKED_MS = 5 * 60_000
 const STATE_MS = 60 * 60_000
+/** Servers forget tasks by themselves, most much sooner. */
+const TASK_MS = 30 * 24 * 60 * 60_000
+const TASK = { method: 'task', params: null } as const
 const LIMITS = { perPrincipal: 32, total: 256 } as const
 
 export function createResumes({ clock, key }: ResumesOptions): Resumes {
@@ -93,6 +100,11 @@ export function createResumes({ clock, key }: ResumesOptions): Resumes {
         return question(asked, urls, { again: true }, STATE_MS)
       }
     },
+    nameTask: (principal, owner, id) => seal({ principal, ...TASK }, { inner: [owner, id] }, TASK_MS),
+    findTask(principal, name) {
+      const found = open({ principal, ...TASK }, name)?.inner as readonly [string, string] | undefined
+      return found && { owner: found[0], id: found[1] }
+    },
     close: () => parking.close(),
   }
 }
@@ -109,7 +121,7 @@ function urlsOf(error: unknown): Json | undefined {
   return Object.fromEntries(
     elicitations.map((params, n) => [
       `url-${n + 1}`,
-      { method: 'elicitation/create', params: { ...(params as object), mode: 'url' } },
+      newerAsk('elicitation/create', { ...(params as object), mode: 'url' }),
     ]),
   )
 }

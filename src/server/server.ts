@@ -11,13 +11,14 @@ import type { McpResult } from '../core/result.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
 import { callTool, laneCall, progressTo } from './answer.ts'
 import { type Connection, callerOf } from './caller.ts'
-import { serverCapabilities } from './capabilities.ts'
+import { modernCapabilities, serverCapabilities } from './capabilities.ts'
 import type { ServerHost } from './host.ts'
 import { instructionsFor } from './instructions.ts'
 import { createLane, type Lane, type LaneOptions } from './lane.ts'
 import type { Listener } from './notify.ts'
 import { asProtocolError, passThrough } from './passthrough.ts'
 import { ownerOfResource } from './route.ts'
+import { relayTasks } from './tasks.ts'
 
 /** One MCP server instance over the shared catalogue: cheap, made per connection (2025) or per request (2026). */
 export interface McpInstance extends Listener {
@@ -47,7 +48,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
   const mcp = new Instance(
     { name: host.name, version: host.version },
     {
-      capabilities: serverCapabilities,
+      capabilities: connection.era === 'modern' ? modernCapabilities : serverCapabilities,
       instructions: instructionsFor(host.view(first), host.exposure(first), host.instructions),
       cacheHints: {
         'tools/list': CACHE,
@@ -144,7 +145,9 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     return project(result) as never
   })
 
-  const subscribed = passThrough(server, host, { era: connection.era, caller: callerNow, relay: relayFor })
+  const passing = { era: connection.era, caller: callerNow, relay: relayFor }
+  const subscribed = passThrough(server, host, passing)
+  if (connection.era === 'modern') relayTasks(server, host, passing)
   if (connection.era === 'legacy') {
     server.setRequestHandler('logging/setLevel', (request, ctx) => {
       logLevel = request.params.level

@@ -21,6 +21,9 @@ const MAX_UNREAD_BYTES = 16 * 1024 * 1024
 /** Where lines go. Any writable stream is one. */
 export interface LineOutput {
   write(data: string | Buffer): boolean
+  /** Holds what is written back until `uncork`, to hand it over at once. */
+  cork(): void
+  uncork(): void
   once(event: 'error' | 'drain', listener: () => void): unknown
   /** Bytes that nobody has read yet. */
   readonly writableLength: number
@@ -75,9 +78,12 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     text += '\n'
   }
   const flush = (): void => {
-    let taken = true
-    for (const piece of pending) taken = output.write(piece)
-    if (text) taken = output.write(text)
+    if (pending.length === 0 && text === '') return
+    const many = pending.length > 0
+    if (many) output.cork()
+    for (const piece of pending) output.write(piece)
+    const taken = output.write(text)
+    if (many) output.uncork()
     pending = []
     text = ''
     if (taken || output.writableLength < MAX_UNREAD_BYTES) return

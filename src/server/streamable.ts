@@ -166,7 +166,9 @@ function writeAnswer(res: ServerResponse, message: object): void {
     'content-length',
     pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0),
   )
+  res.cork()
   for (const piece of pieces) res.write(piece)
+  res.uncork()
   res.end()
 }
 

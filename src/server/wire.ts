@@ -29,7 +29,12 @@ const SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
 export function relayed<R extends Readonly<Record<string, unknown>>>(result: R): R {
   const meta = result._meta
   const ownMeta = typeof meta === 'object' && meta !== null && SERVER_INFO in meta
-  if (result.resultType === 'input_required' || (!ownMeta && !HOP_LOCAL.some((key) => key in result))) return result
+  if (
+    result.resultType === 'input_required' ||
+    result.resultType === 'task' ||
+    (!ownMeta && !HOP_LOCAL.some((key) => key in result))
+  )
+    return result
   const copy: Record<string, unknown> = { ...result }
   for (const key of HOP_LOCAL) delete copy[key]
   if (ownMeta) {

@@ -9,7 +9,7 @@ const CALL_MS = 5_000
 export const OPEN_AFTER = 5
 const OPEN_MS = 30_000
 /** No server keeps us away longer than this, whatever its `Retry-After` says. */
-const LONGEST_ASKED_MS = 60 * 60_000
+export const LONGEST_ASKED_MS = 60 * 60_000
 
 /**
  * When to try again: after 1 s, 2 s, 4 s … 60 s, each shortened by chance so that servers do not return in step, and

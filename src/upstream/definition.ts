@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto'
 import { plain } from '../core/plain.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { charactersOf } from '../core/tokens.ts'
 import type { Effect } from '../core/tool.ts'
+import { digestOf } from '../trust/fingerprint.ts'
 import { isRecord } from './envelope.ts'
 import { guessEffect, wordsOf } from './hints.ts'
 import { stampOf } from './manifest.ts'
@@ -44,26 +44,24 @@ export interface Definition {
 const MAX_NAME = 256
 const MAX_DESCRIPTION = 4 * 1024
 const MAX_DEFINITION = 256 * 1024
-const SCHEMA = { bytes: 64 * 1024, depth: 32, subschemas: 1_000 } as const
+const SCHEMA = { bytes: 64 * 1024, depth: 32, subschemas: 1_000, unfolded: 100_000 } as const
 
 /** A definition fit to keep, or the reason it is not. Servers are not trusted to send what the protocol says. */
 export function readDefinition(raw: unknown): ToolRecord | string {
   if (!isRecord(raw)) return 'a tool that is not an object'
-  const { name, title, description, annotations, inputSchema, outputSchema } = raw
+  const { name, annotations, inputSchema, outputSchema } = raw
   if (typeof name !== 'string' || name.trim() === '') return 'a tool whose name is not a string'
   const shown = JSON.stringify(name.slice(0, 60))
   if (name.length > MAX_NAME) return `${shown}: its name has ${name.length} characters`
   if (inputSchema !== undefined && !isRecord(inputSchema)) return `${shown}: its inputSchema is not an object`
-  for (const schema of [inputSchema, outputSchema]) {
+  for (const schema of [inputSchema, outputSchema, annotations]) {
     const fault = schema === undefined ? undefined : schemaFault(schema)
     if (fault) return `${shown}: ${fault}`
   }
   const text = JSON.stringify(raw)
   if (text.length > MAX_DEFINITION) return `${shown}: its definition has ${text.length} bytes`
   const notes = isRecord(annotations) ? annotations : undefined
-  const digest = createHash('sha256')
-    .update(canonical({ name, title, description, inputSchema, outputSchema, annotations }))
-    .digest()
+  const digest = digestOf(raw)
   return {
     name,
     effect: guessEffect(name, notes, false),
@@ -75,12 +73,6 @@ export function readDefinition(raw: unknown): ToolRecord | string {
     stamp: stampOf(digest),
   }
 }
-
-/** JSON with the keys of every object in order. */
-const canonical = (value: unknown): string =>
-  JSON.stringify(value, (_key, inner: unknown) =>
-    isRecord(inner) ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1))) : inner,
-  )
 
 function listedCharacters({ title, description, input, output, extra }: Definition): number | undefined {
   // We write one then, and it names the server.
@@ -98,7 +90,8 @@ function listedCharacters({ title, description, input, output, extra }: Definiti
 
 /** Reads the text of a record; damaged text reads as a tool of which only the name is known. */
 export function parseDefinition({ name, text }: Pick<ToolRecord, 'name' | 'text'>): Definition {
-  const { name: _own, title, description, inputSchema, outputSchema, ...extra } = readText(text)
+  // Whether a tool runs as a task is between us and its server.
+  const { name: _own, execution: _how, title, description, inputSchema, outputSchema, ...extra } = readText(text)
   const annotations = isRecord(extra['annotations']) ? extra['annotations'] : undefined
   const annotated = typeof annotations?.['title'] === 'string' ? plain(annotations['title']) : undefined
   const own = typeof title === 'string' ? plain(title.slice(0, MAX_NAME)) : ''
@@ -172,5 +165,39 @@ export function schemaFault(schema: unknown): string | undefined {
     level = next
   }
   const bytes = JSON.stringify(schema).length
-  return bytes > SCHEMA.bytes ? `its schema has ${bytes} bytes` : undefined
+  if (bytes > SCHEMA.bytes) return `its schema has ${bytes} bytes`
+  return unfolded(schema) > SCHEMA.unfolded ? `its schema unfolds to more than ${SCHEMA.unfolded} parts` : undefined
+}
+
+/**
+ * How many parts a schema has when every reference in it is followed once: twenty definitions that each use the next
+ * one twice are a million, and would stop whoever checks by them. A part that contains itself counts once.
+ */
+function unfolded(schema: unknown): number {
+  if (!JSON.stringify(schema).includes('"$ref"')) return 0
+  const sizes = new Map<unknown, number>()
+  const size = (node: unknown): number => {
+    if (typeof node !== 'object' || node === null) return 0
+    const known = sizes.get(node)
+    if (known !== undefined) return known
+    sizes.set(node, 0)
+    let sum = 1
+    for (const [key, value] of Object.entries(node))
+      sum += key === '$ref' && typeof value === 'string' ? size(partAt(schema, value)) : size(value)
+    sizes.set(node, sum)
+    return sum
+  }
+  return size(schema)
+}
+
+/** What `#/$defs/a` points at. */
+function partAt(schema: unknown, reference: string): unknown {
+  if (!reference.startsWith('#')) return undefined
+  let at = schema
+  for (const step of reference.slice(1).split('/').slice(1)) {
+    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    at =
+      typeof at === 'object' && at !== null && Object.hasOwn(at, key) ? (at as Record<string, unknown>)[key] : undefined
+  }
+  return at
 }

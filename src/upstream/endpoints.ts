@@ -2,7 +2,7 @@ import type { Endpoints } from '../catalog/catalog.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Log } from '../core/log.ts'
-import { rawBytes } from '../core/raw.ts'
+import { mentions, rawBytes } from '../core/raw.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
 import { isRecord } from './envelope.ts'
@@ -60,6 +60,11 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     else await connection.request('logging/setLevel', { level }, { timeoutMs: host.timeoutMs })
   }
 
+  async function task(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
+    if ((await host.ready(signal)).era !== 'modern') throw new ProtocolFailure(-32602, 'There is no such task')
+    return await host.request(method, params, relay, signal)
+  }
+
   const answers: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>> = {
     'resources/read': (params, relay, signal) => host.request('resources/read', params, relay, signal),
     'prompts/get': (params, relay, signal) =>
@@ -102,6 +107,9 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       subscribed.delete(uri)
       return await follow(await host.ready(signal), 'resources/unsubscribe', { uri })
     },
+    'tasks/get': (params, relay, signal) => task('tasks/get', params, relay, signal),
+    'tasks/update': (params, relay, signal) => task('tasks/update', params, relay, signal),
+    'tasks/cancel': (params, relay, signal) => task('tasks/cancel', params, relay, signal),
     async 'logging/setLevel'(params, _relay, signal) {
       level = String(params['level'])
       await setLevel(await host.ready(signal))
@@ -119,7 +127,8 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   }
   const remember = (result: Json): void => {
     // A large result is bytes that need not be read where they name nothing.
-    if (rawBytes(result)?.includes('"uri"') === false) return
+    const raw = rawBytes(result)
+    if (raw && !mentions(raw, '"uri"')) return
     for (const block of linked(result)) hand(block['uri'] ?? (block['resource'] as Json | undefined)?.['uri'])
   }
 
@@ -129,7 +138,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     async request(method, params, relay, signal) {
       const answer = Object.hasOwn(answers, method) ? answers[method] : undefined
       if (!answer) throw new ProtocolFailure(-32601, `${method} is not passed on`)
-      const { _meta, inputResponses: _answers, requestState: _state, ...own } = params
+      const { _meta, ...own } = params
       const result = await answer(own, relay, signal)
       remember(result)
       return result

@@ -1,3 +1,4 @@
+import { TASKS } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Ask } from './settings.ts'
 
@@ -7,6 +8,8 @@ const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo'
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel'
 const UI = 'io.modelcontextprotocol/ui'
+
+const RELAYED = [UI, TASKS]
 
 // They belong to the hop they were written for.
 const HOP_LOCAL = new Set([VERSION, CLIENT_INFO, CAPABILITIES, LOG_LEVEL, 'progressToken'])
@@ -24,12 +27,14 @@ export function ownCapabilities(asks: readonly Ask[]): Record<string, Json> {
   return capabilities
 }
 
-/** The client's capabilities as far as we can carry what they lead to: no tasks, no unknown extensions. */
+/** The client's capabilities as far as we can carry what they lead to: no extension we do not know. */
 export function relayableCapabilities(declared: Json, asks: readonly Ask[]): Json {
   const capabilities: Record<string, unknown> = {}
   for (const ask of asks) if (isRecord(declared[ask])) capabilities[ask] = declared[ask]
   const extensions = declared['extensions']
-  if (isRecord(extensions) && isRecord(extensions[UI])) capabilities['extensions'] = { [UI]: extensions[UI] }
+  if (!isRecord(extensions)) return capabilities
+  const carried = RELAYED.filter((one) => isRecord(extensions[one])).map((one) => [one, extensions[one]])
+  if (carried.length > 0) capabilities['extensions'] = Object.fromEntries(carried)
   return capabilities
 }
 

@@ -1,7 +1,7 @@
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { scrub } from '../core/scrub.ts'
-import { createBackoff, OPEN_AFTER } from './backoff.ts'
+import { createBackoff, LONGEST_ASKED_MS, OPEN_AFTER } from './backoff.ts'
 import { type Connection, connect, REFUSALS } from './connection.ts'
 import type { Credentials } from './credentials.ts'
 import type { EraVerdict } from './manifest.ts'
@@ -29,6 +29,7 @@ export type LinkState = 'connecting' | 'failing' | 'known'
 
 /** Keeps one server connected: makes a connection when it is time or someone asks, and makes it again when it breaks. */
 export interface Link {
+  /** The connection, if calls may be sent on it now. */
   readonly live: Connection | undefined
   /** Failures in a row; 0 while all is well. */
   readonly attempt: number
@@ -41,8 +42,8 @@ export interface Link {
   connect(): Promise<void>
   /** A live connection, waiting for one that is on its way. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED */
   ready(signal?: AbortSignal): Promise<Connection>
-  /** This connection is of no more use. */
-  lost(connection: Connection, reason: string): void
+  /** This connection is of no more use. @param failures how many that counts as; default 1 */
+  lost(connection: Connection, reason: string, failures?: number): void
   /** A request got through. */
   worked(): void
   /** A request on a connection that looks alive did not get through; the fifth in a row is the end of the connection. */
@@ -72,6 +73,7 @@ export function createLink(options: LinkOptions): Link {
   let nextAttemptAt: number | undefined
   let cancelTimer = (): void => undefined
   let troubles = 0
+  let quietUntil = 0
 
   const unavailable = (why: string, retryAfterMs?: number): PegboardError =>
     new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} ${why}.`, retryAfterMs === undefined ? {} : { retryAfterMs })
@@ -131,6 +133,7 @@ export function createLink(options: LinkOptions): Link {
       locked = undefined
       nextAttemptAt = undefined
       troubles = 0
+      quietUntil = 0
       backoff.succeeded()
       return connection
     } catch (error) {
@@ -169,7 +172,7 @@ export function createLink(options: LinkOptions): Link {
     if (ending.signal.aborted) return
     const waitMs = backoff.lost(askedMs, failures)
     // A server that nobody uses is left alone until somebody does, unless it keeps dying.
-    if (backoff.attempt === 1 && !options.keeps()) {
+    if (backoff.attempt <= 1 && !options.keeps()) {
       log.warn(`disconnected: ${why}`, tail ? { stderr: tail } : {})
       become('known', `disconnected: ${why}`)
       return
@@ -202,8 +205,16 @@ export function createLink(options: LinkOptions): Link {
     })
   }
 
+  /** The connection, unless its server asked to be left alone for a while. */
+  function usable(): Connection | undefined {
+    if (quietUntil !== 0 && clock.now() >= quietUntil) quietUntil = 0
+    return quietUntil === 0 ? live : undefined
+  }
+
   async function ready(signal?: AbortSignal): Promise<Connection> {
-    if (live) return live
+    const there = usable()
+    if (there) return there
+    if (live) throw unavailable('asked not to be called yet', quietUntil - clock.now())
     const refused = refusal()
     if (refused) throw refused
     const waitMs = backoff.attempt > 1 ? RECONNECT_WAIT_MS : shared.connectTimeoutMs
@@ -226,7 +237,7 @@ export function createLink(options: LinkOptions): Link {
 
   return {
     get live() {
-      return live
+      return usable()
     },
     get attempt() {
       return backoff.attempt
@@ -253,8 +264,9 @@ export function createLink(options: LinkOptions): Link {
     },
     troubled(connection, error) {
       if (live !== connection) return
-      if (++troubles < OPEN_AFTER) return
-      lost(connection, error.message.replace(/\.$/, ''), OPEN_AFTER, error.retryAfterMs ?? undefined)
+      const askedMs = error.retryAfterMs ?? undefined
+      if (++troubles >= OPEN_AFTER) lost(connection, error.message.replace(/\.$/, ''), OPEN_AFTER, askedMs)
+      else if (askedMs !== undefined) quietUntil = clock.now() + Math.min(askedMs, LONGEST_ASKED_MS)
     },
     rest(graceMs) {
       const connection = live

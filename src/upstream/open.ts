@@ -143,7 +143,16 @@ export async function openConnection(
       if (!relay) return lane.request(method, body, rest)
       asks.enter(relay)
       const onLimit = (limit: Countdown): void => asks.limit(relay, limit)
-      return lane.request(method, body, { ...rest, onLimit }).finally(() => asks.leave(relay))
+      return lane.request(method, body, { ...rest, onLimit }).then(
+        (result) => {
+          asks.leave(relay)
+          return result
+        },
+        (error: unknown) => {
+          asks.leave(relay)
+          throw error
+        },
+      )
     },
     watch: (uris) => listening?.watch(uris),
     setLogLevel(level) {

@@ -1,8 +1,11 @@
-import type { Catalog, Endpoints, LaterTools, OwnerInfo, Prompt } from '../catalog/catalog.ts'
+import type { Catalog, Endpoints, LaterTools, OwnerInfo, Prompt, Withheld } from '../catalog/catalog.ts'
 import { actionNames, createFilter, exposedName, mayStillCome, namingProblems } from '../catalog/naming.ts'
+import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { plain } from '../core/plain.ts'
 import type { Tool } from '../core/tool.ts'
+import type { Held, Stranger } from '../trust/assess.ts'
+import { type Trust, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.ts'
 import type { ToolRecord } from './definition.ts'
 import type { Listing } from './listing.ts'
@@ -10,6 +13,7 @@ import type { Listing } from './listing.ts'
 export interface PublisherOptions extends ToolHost {
   readonly catalog: Catalog
   readonly endpoints: Endpoints
+  readonly trust: Trust | undefined
   readonly log: Log
 }
 
@@ -19,10 +23,14 @@ export interface Publisher {
   readonly tools: number
   /** Answers false when nothing differs. */
   publish(listing: Listing, now: Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>): boolean
+  /** @throws PegboardError E_TOOL_CHANGED, E_TOOL_QUARANTINED when a tool is kept out by now */
+  admit(record: ToolRecord): void
   promptNamed(exposed: string): string
   /** Settings of its tools that have no effect, as sentences for the operator. Empty until its list is known. */
   problems(): readonly string[]
 }
+
+const nobody: ReadonlyMap<string, Held> = new Map()
 
 interface Made {
   readonly tool: Tool
@@ -33,6 +41,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   const { id, module, settings, catalog, log } = options
   const passes = createFilter(settings)
   let published: Listing | undefined
+  let held = nobody
   let count = 0
   /** By the server's names for them. */
   let made: ReadonlyMap<string, Made> = new Map()
@@ -60,6 +69,36 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const tokens = Object.keys(settings.tools).length === 0 ? tokensOf(records) : undefined
     if (tokens === undefined) return make(records)
     return { count, tokens, available: options.available, make: () => make(records) }
+  }
+
+  /** Which of its tools are let in, and which are kept out until somebody has looked at them. */
+  function admitted(listing: Listing): { readonly tools: readonly Tool[] | LaterTools; readonly withheld: Withheld[] } {
+    const records = listing.tools.filter(({ name }) => passes(name))
+    if (!records.some(({ name }) => held.has(name))) return { tools: toolsOf(records), withheld: [] }
+    // Those kept out have their names all the same, so that no other takes them.
+    const all = make(records)
+    const tools = all.filter((_tool, at) => !held.has(records[at]?.name ?? ''))
+    count = tools.length
+    const withheld = all.flatMap((tool, at) => {
+      const why = held.get(records[at]?.name ?? '')
+      return why ? [{ tool, code: why.code, reason: why.reason, hint: hintFor(id) }] : []
+    })
+    return { tools, withheld }
+  }
+
+  function look(listing: Listing, isFresh: boolean): ReadonlyMap<string, Held> {
+    const { trust } = options
+    const strangers = (): Stranger[] => strangersOf(catalog, module)
+    return trust?.look({ server: id, mode: settings.trust, tools: listing.tools, strangers }, isFresh) ?? nobody
+  }
+
+  function noticeFor(listing: Listing): { readonly notice?: string } {
+    if (held.size === 0) return {}
+    const waiting = listing.tools.filter(({ name }) => {
+      const why = held.get(name)?.why
+      return why !== undefined && why !== 'rejected' && passes(name)
+    })
+    return waiting.length === 0 ? {} : { notice: waitingNote(id, waiting.length) }
   }
 
   /** Estimated tokens of listing all; undefined where the records alone do not tell. */
@@ -92,7 +131,9 @@ export function createPublisher(options: PublisherOptions): Publisher {
     },
     publish(listing, now) {
       const { resources, templates, prompts: offered } = listing
-      if (published && isSame(published, listing)) return false
+      const before = reasonsOf(held)
+      held = look(listing, now.state === 'ready')
+      if (published && before === reasonsOf(held) && isSame(published, listing)) return false
       const wire = createNames()
       const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
         adaptPrompt(entry, settings, wire),
@@ -105,10 +146,11 @@ export function createPublisher(options: PublisherOptions): Publisher {
           summary: plain(settings.summary ?? `MCP server ${id}`),
           ...(settings.summary === undefined ? {} : { about: plain(settings.summary) }),
           origin: 'upstream',
+          ...noticeFor(listing),
           ...now,
         },
         {
-          tools: toolsOf(listing.tools.filter(({ name }) => passes(name))),
+          ...admitted(listing),
           resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
           templates: templates.map((entry) => ({ uriTemplate: String(entry['uriTemplate']), entry })),
           prompts: named.map(([prompt]) => prompt),
@@ -119,6 +161,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
       tell()
       return true
     },
+    admit({ name }) {
+      const why = held.get(name)
+      if (why) throw new PegboardError(why.code, `${module}.${name} ${why.reason}.`, { hint: hintFor(id) })
+    },
     promptNamed: (exposed) => prompts.get(exposed) ?? exposed,
     problems,
   }
@@ -126,9 +172,28 @@ export function createPublisher(options: PublisherOptions): Publisher {
 
 function isSame(before: Listing, now: Listing): boolean {
   const others = ({ resources, templates, prompts }: Listing): string => JSON.stringify([resources, templates, prompts])
+  if (before === now) return true
   return (
     before.tools.length === now.tools.length &&
     before.tools.every(({ text }, at) => text === now.tools[at]?.text) &&
     others(before) === others(now)
   )
+}
+
+const reasonsOf = (held: ReadonlyMap<string, Held>): string =>
+  held.size === 0 ? '' : JSON.stringify([...held].map(([name, { code, reason }]) => [name, code, reason]))
+
+const hintFor = (id: string): string =>
+  `Use another tool. The operator sees what it is with: pegboard review ${JSON.stringify(id)}.`
+
+/** Tools of all other owners, and how texts speak of them. */
+function strangersOf(catalog: Catalog, module: string): Stranger[] {
+  return catalog
+    .snapshot()
+    .tools.filter((tool) => tool.module !== module)
+    .map((tool) => {
+      const name = tool.id.slice(tool.module.length + 1)
+      const owner = tool.module.replace(/^mcp_/, '')
+      return { name, spellings: [name, tool.id, tool.name, `${owner}.${name}`, `${owner}:${name}`, `${owner}/${name}`] }
+    })
 }

@@ -163,7 +163,7 @@ export const serverSchema = z.looseObject({
     .union([z.enum(['review', 'first-use', 'always']), z.boolean()])
     .optional()
     .describe(
-      'review: new and changed tools wait for `pegboard review`; first-use (default): changed ones; always: none.',
+      'review: all tools wait for `pegboard review`; first-use (default): those after the first look; always: none.',
     ),
   allowPrivate: z.boolean().optional().describe('false refuses an address that is not https and public. Default true.'),
   allow_private: z.boolean().optional().describe('The same as allowPrivate.'),

@@ -1,6 +1,7 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
+import type { Trust } from '../trust/trust.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/store.ts'
 import type { Environment } from './spawn.ts'
@@ -27,6 +28,8 @@ export interface UpstreamShared {
   /** Logins at remote servers; opened when the first of them is connected. Absent: none are used. */
   readonly tokens?: (() => Promise<TokenStore>) | undefined
   readonly hooks: UpstreamHooks
+  /** Decides which tools are let in; without it all are. */
+  readonly trust: Trust | undefined
   readonly callTimeoutMs: number
   readonly connectTimeoutMs: number
   readonly maxFrameBytes: number | undefined

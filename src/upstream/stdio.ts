@@ -66,8 +66,8 @@ export function createStdioWire(options: StdioOptions): Wire {
   }
 
   const frames = createFrames(options.maxFrameBytes ?? MAX_FRAME, {
-    frame(line) {
-      for (const one of parse(line)) {
+    frame(line, parts) {
+      for (const one of parse(line, parts)) {
         if (gone) return
         if (isMessage(one)) {
           noise = 0
@@ -172,25 +172,30 @@ const LARGE = 8 * 1024
 const LONG_NUMBER = /\d{16}/
 
 /** The values of a line, more than one for a batch; `undefined` stands for banners, colour codes and other noise. */
-function parse(line: Buffer): readonly unknown[] {
+function parse(line: Buffer, parts: readonly Buffer[]): readonly unknown[] {
   const first = line[0]
-  const whole = first === 0x7b && (line.length >= LARGE || LONG_NUMBER.test(line.toString('latin1'))) && unparsed(line)
-  if (whole) return [whole]
-  if (first !== 0x7b && first !== 0x5b) {
-    const text = line.toString('utf8').trim()
-    return text === '' ? [] : text.startsWith('{') ? parseText(text) : [undefined]
+  if (first === 0x7b && line.length >= LARGE) {
+    const whole = unparsed(line, parts)
+    if (whole) return [whole]
   }
-  return parseText(line.toString('utf8'))
+  const text = line.toString('utf8')
+  if (first === 0x7b && line.length < LARGE && LONG_NUMBER.test(text)) {
+    const whole = unparsed(line, parts)
+    if (whole) return [whole]
+  }
+  if (first === 0x7b || first === 0x5b) return parseText(text)
+  const trimmed = text.trim()
+  return trimmed === '' ? [] : trimmed.startsWith('{') ? parseText(trimmed) : [undefined]
 }
 
 /**
  * The answer to a call whose result stays bytes. What is not clean is parsed instead: every reader behind us then gets
  * one meaning of a key that came twice, well-formed text, and a value that somebody may have looked at.
  */
-function unparsed(line: Buffer): Message | undefined {
+function unparsed(line: Buffer, parts: readonly Buffer[]): Message | undefined {
   const answer = scanAnswer(line)
   if (typeof answer === 'string' || !answer.id.startsWith('p:')) return undefined
-  const result = rawResult(line, answer)
+  const result = rawResult(parts, answer)
   return result && { jsonrpc: '2.0', id: answer.id, result }
 }
 

@@ -2,9 +2,11 @@ import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
 import type { CallContext } from '../core/context.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { ToolResult } from '../core/result.ts'
+import { takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
+import { isContent } from './content.ts'
 import { createCredentials } from './credentials.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints } from './endpoints.ts'
@@ -17,6 +19,7 @@ import { mirroredArguments, mirrorHeaders } from './mirror.ts'
 import { createPublisher, type PublisherOptions } from './publish.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
+import { callAsTask, runsTasks } from './tasks.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -55,6 +58,8 @@ export interface Upstream {
   recheck(): Promise<void>
   /** Takes over settings that do not concern the process or address, which keeps running. */
   apply(settings: ServerSettings): void
+  /** Somebody decided which of its tools are let in. */
+  reviewed(): void
   status(): UpstreamStatus
   /** Settings of its tools that have no effect. */
   problems(): readonly string[]
@@ -66,6 +71,8 @@ const LISTS: Readonly<Record<string, ListKind>> = {
   'notifications/resources/list_changed': 'resources',
   'notifications/prompts/list_changed': 'prompts',
 }
+/** How long what nobody waits for may take. */
+const SHORT_MS = 5_000
 const ALL: ReadonlySet<ListKind> = new Set<ListKind>(['tools', 'resources', 'prompts'])
 /** A change is read at once; from the fifth within ten seconds on, only every two seconds. */
 const REFRESH = { soonMs: 50, calm: 5, withinMs: 10_000, stormMs: 2_000 }
@@ -143,7 +150,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   function forPublisher(): PublisherOptions {
     const { maxConcurrent, maxQueued } = settings
     const capacity = { maxConcurrent, maxQueued, setting: `mcpServers.${id}.maxQueued` }
-    return { id, module, settings, catalog, endpoints, log, capacity, available, call }
+    const { trust } = shared
+    return { id, module, settings, catalog, endpoints, log, trust, capacity, available, call }
   }
 
   function become(next: OwnerState, why?: string): void {
@@ -274,7 +282,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
           throw error
         }
         // The server never saw the request, so it may be made again whatever it does.
-        link.lost(connection, 'it forgot the session')
+        link.lost(connection, 'it forgot the session', 0)
         return await (await link.ready(options.signal)).request(method, params, options)
       }
     } finally {
@@ -284,24 +292,36 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   async function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
     const connection = link.live ?? (await used(() => link.ready(ctx.signal)))
-    const result = await request(
-      'tools/call',
-      { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) },
-      {
-        timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs(),
-        signal: ctx.signal,
-        relay,
-        // A server told that nobody listens need not count.
-        onProgress: relay.wantsProgress === false ? undefined : (params) => report(params, ctx),
-        headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
-      },
-    )
+    // What a new connection listed may not be what was approved.
+    publisher.admit(record)
+    const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
+    const how = {
+      timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs(),
+      signal: ctx.signal,
+      relay,
+      // A server told that nobody listens need not count.
+      onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
+      headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
+    }
+    const result = onlyAsTask(record, connection)
+      ? await callAsTask(
+          params,
+          (method, own) => request(method, own, how),
+          (method, own) =>
+            void connection
+              .request(method, own, { timeoutMs: SHORT_MS })
+              .catch((error: unknown) => log.debug(`${method}: ${messageOf(error)}`)),
+        )
+      : await request('tools/call', params, how)
     const type = result['resultType']
     if (type === 'input_required') return { kind: 'input_required', result }
+    if (type === 'task' && takesTasks(relay.clientCapabilities) && typeof result['taskId'] === 'string')
+      // Which server it is of, for whoever asks for it later.
+      return { kind: 'mcp', result: { ...result, taskId: `${module}:${result['taskId']}` } }
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
-    if (result['content'] !== undefined && !Array.isArray(result['content']))
-      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that is not a list.`)
+    if (!isContent(result['content']))
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that no client can read.`)
     endpoints.remember(result)
     return { kind: 'mcp', result }
   }
@@ -347,6 +367,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       if (state === 'ready') idle.begin()
       else if (settings.start !== 'lazy' && state === 'known') link.later(0)
     },
+    reviewed: () => void publisher.publish(listing, standing()),
     status: () => ({
       id,
       module,
@@ -377,6 +398,9 @@ function loginWanted(error: unknown): string | undefined {
   if (!isPegboardError(error) || error.code !== 'E_AUTH_REQUIRED') return undefined
   return isPegboardError(error.cause) && error.cause.data === undefined ? error.cause.message : undefined
 }
+
+const onlyAsTask = ({ text }: ToolRecord, { era, capabilities }: Connection): boolean =>
+  era === 'legacy' && text.includes('"taskSupport":"required"') && runsTasks(capabilities)
 
 const retryOf = ({ inputResponses, requestState }: Relay): Json => ({
   ...(inputResponses === undefined ? {} : { inputResponses }),

@@ -2,6 +2,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { type Clock, systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import type { Trust } from '../trust/trust.ts'
 import { createNames } from './adapt.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/store.ts'
@@ -26,6 +27,8 @@ export interface UpstreamsOptions {
   /** Opens the logins of this installation; without it no server is logged in to. */
   readonly tokens?: () => Promise<TokenStore>
   readonly hooks?: UpstreamHooks
+  /** Decides which tools are let in; without it all are. */
+  readonly trust?: Trust
   /** Longest call for servers that set none; default 600,000. Callers' signals end most earlier. */
   readonly callTimeoutMs?: number
   /** Default 30,000. */
@@ -98,6 +101,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     manifests: options.manifests,
     tokens: once(options.tokens),
     hooks: options.hooks ?? {},
+    trust: options.trust,
     callTimeoutMs: options.callTimeoutMs ?? 600_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
     maxFrameBytes: options.maxFrameBytes,
@@ -113,6 +117,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   let looking: Promise<void> | undefined
   let lookedAt = Number.NEGATIVE_INFINITY
   let started = false
+  let unlisten: (() => void) | undefined
 
   // The last chance to take children along, whatever ends this process but SIGKILL.
   const reap = (): void => {
@@ -172,12 +177,16 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       started = true
       process.on('exit', reap)
       beat()
+      unlisten = options.trust?.onChange(() => {
+        for (const { upstream } of running.values()) upstream.reviewed()
+      })
       run()
     },
     async stop() {
       if (!started) return
       started = false
       cancelBeat()
+      unlisten?.()
       for (const { upstream } of running.values()) void retire(upstream)
       running = new Map()
       await Promise.race([

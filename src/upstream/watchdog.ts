@@ -23,6 +23,8 @@ export interface Watchdog {
 export interface WatchdogOptions {
   readonly platform: string
   readonly environment: Environment
+  /** How it is started; default is what the platform has. */
+  readonly plan?: WatchdogPlan
   /** It could not be kept running. */
   warn(message: string): void
 }
@@ -100,7 +102,7 @@ const INHERITED = ['PATH', 'SYSTEMROOT', 'SystemRoot', 'WINDIR', 'windir']
 /** One that ends this often is not started again: something ends it on purpose. */
 const MAX_STARTS = 20
 
-export function createWatchdog({ platform, environment, warn }: WatchdogOptions): Watchdog {
+export function createWatchdog({ platform, environment, plan, warn }: WatchdogOptions): Watchdog {
   const guarded = new Set<number>()
   let child: Dog | undefined
   let starts = 0
@@ -112,7 +114,7 @@ export function createWatchdog({ platform, environment, warn }: WatchdogOptions)
   function wake(): void {
     if (child || starts >= MAX_STARTS) return
     starts++
-    const { file, args, options } = watchdogPlan(platform, process.execPath)
+    const { file, args, options } = plan ?? watchdogPlan(platform, process.execPath)
     const env = Object.fromEntries(INHERITED.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])))
     const started = spawn(file, [...args], { ...options, env, stdio: ['pipe', 'ignore', 'ignore'] }) as Dog
     child = started
@@ -123,7 +125,11 @@ export function createWatchdog({ platform, environment, warn }: WatchdogOptions)
       if (guarded.size > 0) wake()
     }
     started.once('exit', (code, signal) => gone(String(signal ?? code)))
-    started.once('error', (error: NodeJS.ErrnoException) => gone(error.code ?? error.message))
+    started.once('error', (error: NodeJS.ErrnoException) => {
+      // What cannot be started once will not be the next time.
+      starts = MAX_STARTS
+      gone(error.code ?? error.message)
+    })
     // Its end is told by `exit`.
     started.stdin.on('error', () => undefined)
     // Neither keeps this process alive.

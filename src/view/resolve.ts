@@ -30,6 +30,8 @@ export function createResolver(
   snapshot: Snapshot,
   /** Those the caller sees. */
   owners: readonly Owner[],
+  /** Ids of tools that are kept out, by what they are called. */
+  withheld: ReadonlyMap<string, string>,
 ): (name: string) => Resolution {
   const exact = new Map<string, ViewTool>()
   const aliases = new Map<string, Set<ViewTool>>()
@@ -93,7 +95,7 @@ export function createResolver(
       const found = exact.get(`${name.slice(0, at)}.${name.slice(at + 1)}`)
       if (found) return { kind: 'found', tool: found }
     }
-    const told = tellable(name, hidden, snapshot)
+    const told = tellable(name, hidden, snapshot, withheld)
     if (told) return told
     const action = unique(actions.get(name.toLowerCase()))
     if (action) return action
@@ -103,10 +105,17 @@ export function createResolver(
   }
 }
 
-function tellable(name: string, hidden: ReadonlyMap<string, Hidden>, snapshot: Snapshot): Resolution | undefined {
-  const tool = snapshot.byId.get(name) ?? snapshot.byName.get(name) ?? snapshot.byId.get(name.replace(/__|::|:/, '.'))
-  const reason = tool && hidden.get(tool.id)
-  return tool && reason && reason.kind !== 'denied' ? { kind: 'hidden', id: tool.id, hidden: reason } : undefined
+function tellable(
+  name: string,
+  hidden: ReadonlyMap<string, Hidden>,
+  snapshot: Snapshot,
+  withheld: ReadonlyMap<string, string>,
+): Resolution | undefined {
+  const dotted = name.replace(/__|::|:|\//, '.')
+  const tool = snapshot.byId.get(name) ?? snapshot.byName.get(name) ?? snapshot.byId.get(dotted)
+  const id = tool?.id ?? withheld.get(name) ?? withheld.get(dotted)
+  const reason = id === undefined ? undefined : hidden.get(id)
+  return id !== undefined && reason && reason.kind !== 'denied' ? { kind: 'hidden', id, hidden: reason } : undefined
 }
 
 /** The nearest ids, else tools whose own name is near; and what else the named module has. */

@@ -131,8 +131,10 @@ function build(snapshot: Snapshot, caller: Caller, policy: Policy, schema: Schem
       counts.set(owner.id, outline.count)
       tokens += outline.tokens
     }
-    const isDenied = ({ tools }: Owner): boolean =>
-      tools.length > 0 && tools.every(({ id }) => seen.hidden.get(id)?.kind === 'denied')
+    const isDenied = ({ tools, withheld: out }: Owner): boolean =>
+      tools.length + out.length > 0 &&
+      tools.every(({ id }) => seen.hidden.get(id)?.kind === 'denied') &&
+      out.every(({ tool }) => withheld().hidden.get(tool.id)?.kind === 'denied')
     return {
       counts,
       tokens: once(() => seen.tools.reduce((sum, entry) => sum + tokensOf(entry), tokens)),
@@ -142,7 +144,9 @@ function build(snapshot: Snapshot, caller: Caller, policy: Policy, schema: Schem
       ),
     }
   })
-  const resolver = once(() => createResolver(whole().tools, whole().hidden, snapshot, counted().owners))
+  const withheld = once(() => lookWithheld(snapshot, caller, policy))
+  const hidden = once(() => new Map([...whole().hidden, ...withheld().hidden]))
+  const resolver = once(() => createResolver(whole().tools, hidden(), snapshot, counted().owners, withheld().names))
   return {
     version: snapshot.version,
     caller,
@@ -153,7 +157,7 @@ function build(snapshot: Snapshot, caller: Caller, policy: Policy, schema: Schem
       return whole().byId
     },
     get hidden() {
-      return whole().hidden
+      return hidden()
     },
     get owners() {
       return counted().owners
@@ -165,6 +169,24 @@ function build(snapshot: Snapshot, caller: Caller, policy: Policy, schema: Schem
     count: (owner) => counted().counts.get(owner) ?? 0,
     resolve: (name) => resolver()(name),
   }
+}
+
+/** Tools that are kept out: as hidden ones, and what they may be called. Who may not use one is told nothing of it. */
+function lookWithheld(
+  { owners }: Snapshot,
+  caller: Caller,
+  policy: Policy,
+): { readonly hidden: ReadonlyMap<string, Hidden>; readonly names: ReadonlyMap<string, string> } {
+  const hidden = new Map<string, Hidden>()
+  const names = new Map<string, string>()
+  for (const { withheld } of owners.values())
+    for (const { tool, code, reason, hint } of withheld) {
+      const seen = see(tool, caller, policy)
+      const isTold = 'tool' in seen || seen.hidden.kind === 'unavailable'
+      hidden.set(tool.id, isTold ? { kind: 'quarantined', reason, code, hint } : seen.hidden)
+      for (const name of [tool.id, tool.name, tool.id.replace(/^mcp_/, '')]) names.set(name, tool.id)
+    }
+  return { hidden, names }
 }
 
 /** @param others names of tools that are not among these */
@@ -235,5 +257,5 @@ const through: Omit<ViewTool, 'tool' | 'schema'> & ThisType<ViewTool> = {
 const asItIs = (tool: Tool, schema: SchemaStyle): ViewTool => Object.assign(Object.create(through), { tool, schema })
 
 const hasMore = (owner: Owner): boolean =>
-  owner.resources.length + owner.templates.length + owner.prompts.length > 0 ||
+  owner.resources.length + owner.templates.length + owner.prompts.length + owner.withheld.length > 0 ||
   (owner.origin === 'upstream' && owner.state !== 'ready')

@@ -1,5 +1,5 @@
 import type { Caller } from '../core/context.ts'
-import { messageOf } from '../core/errors.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
 import { wireName } from '../core/names.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -8,8 +8,26 @@ import type { Policy } from '../policy/policy.ts'
  * Why a tool is not there for a caller. `denied` must look unknown to the caller; the others may say their reason.
  */
 export interface Hidden {
-  readonly kind: 'denied' | 'disabled' | 'unavailable'
+  readonly kind: 'denied' | 'disabled' | 'unavailable' | 'quarantined'
   readonly reason: string
+  /** Of a quarantined tool: how it is refused, and what lets it in. */
+  readonly code?: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
+  readonly hint?: string
+}
+
+/** How a call of a hidden tool is refused, where it may be told at all. */
+export function refusalOf({ id, hidden }: { readonly id: string; readonly hidden: Hidden }): PegboardError {
+  if (hidden.kind === 'disabled')
+    return new PegboardError('E_TOOL_DISABLED', hidden.reason, {
+      hint: `Set tools.${id}.enabled to true to allow it.`,
+    })
+  if (hidden.kind === 'quarantined')
+    return new PegboardError(hidden.code ?? 'E_TOOL_QUARANTINED', `${id} ${hidden.reason}.`, {
+      ...(hidden.hint === undefined ? {} : { hint: hidden.hint }),
+    })
+  return new PegboardError('E_TOOL_HIDDEN', `${id} is not available: ${hidden.reason}.`, {
+    hint: 'Use another tool until that has changed.',
+  })
 }
 
 /** A tool as a caller may have it, or why not. */

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { folder, notesModule, pegboard } from './terminal.ts'
 
@@ -19,6 +20,14 @@ beforeAll(() => {
       search: { embedder: 'openai:http://me:s3@cret@127.0.0.1:1/s3?key=cret' },
     },
     'broken-search.json': { modulesDir: 'modules', search: { embedder: 'openai:http://127.0.0.1:1/v1' } },
+    'servers.json': {
+      modulesDir: 'modules',
+      mcpServers: {
+        fine: { command: 'node', args: [join(import.meta.dirname, '../fixtures/upstreams/scripted.mjs')] },
+        broken: { command: 'node', args: ['-e', 'console.error("Error: no key"); process.exit(2)'] },
+        off: { command: 'node', disabled: true },
+      },
+    },
     'strict.json': {
       modulesDir: 'modules',
       modules: { notes: { constraints: { allowed_actions: ['read'] } } },
@@ -54,6 +63,34 @@ describe('list', () => {
     const modules = await json('list', 'modules')
     expect(modules.value).toContainEqual({ id: 'notes', state: 'ready', tools: 2, summary: 'Short notes.' })
     expect((await json('list', 'servers')).value).toEqual([])
+  })
+
+  it('prints servers with state, reason and next attempt, waits for new ones and starts none that is known', async () => {
+    const first = await run('list', 'servers', '--config', 'servers.json', '--json')
+    const learnt = JSON.parse(first.out)
+    expect(learnt).toMatchObject([
+      {
+        id: 'mcp_fine',
+        state: 'started',
+        transport: 'stdio',
+        era: 'legacy',
+        start: 'lazy',
+        start_ms: expect.any(Number),
+      },
+      {
+        id: 'mcp_broken',
+        state: 'failing',
+        tools: 0,
+        reason: 'it exited with code 2: Error: no key',
+        next_attempt: expect.stringMatching(/^in \d+ s$/),
+        next_attempt_in_ms: expect.any(Number),
+      },
+      { id: 'mcp_off', state: 'disabled' },
+    ])
+    const { out } = await run('list', 'servers', '--config', 'servers.json')
+    expect(out).toMatch(/^mcp_fine +known +\d+ +stdio +legacy$/m)
+    expect(out).toMatch(/^mcp_broken +failing +0 +stdio +in \d s +it exited with code 2: Error: no key$/m)
+    expect(out).toMatch(/^mcp_off +disabled +0 +stdio$/m)
   })
 })
 

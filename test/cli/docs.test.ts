@@ -70,7 +70,7 @@ describe('docs', () => {
     const stale = await pegboard(at.dir, 'docs', '--check')
     expect([stale.code, stale.out]).toEqual([1, 'Stale: README.md, mcp.config.schema.json\n'])
     expect((await pegboard(at.dir, 'docs')).out).toBe('Written: README.md, mcp.config.schema.json\n')
-    expect(readFileSync(join(at.dir, 'README.md'), 'utf8')).toContain('`pegboard check [--wait SECONDS]`')
+    expect(readFileSync(join(at.dir, 'README.md'), 'utf8')).toContain('`pegboard check [--wait SECONDS] [--frozen]`')
     expect((await pegboard(at.dir, 'docs', '--check')).code).toBe(0)
     writeFileSync(join(at.dir, 'mcp.config.schema.json'), '{}')
     expect((await pegboard(at.dir, 'docs', '--check', '--json')).code).toBe(1)

@@ -16,7 +16,8 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { authOf, logIn } from './login.mjs'
 
 const MODERN = '2026-07-28'
-const READY_MS = 15_000
+// A machine may have other things to do.
+const READY_MS = 40_000
 
 const url = process.argv[2]
 const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? ''

@@ -92,9 +92,9 @@ export async function runClientSuite({ requirements }) {
   const result = { revision: requirements, passed: [], expected: [], failed: [], stale: [] }
   const worker = async () => {
     for (let scenario = waiting.shift(); scenario !== undefined; scenario = waiting.shift()) {
-      const args = ['client', '--command', `node ${CLIENT}`, '--scenario', scenario]
+      const args = ['client', '--command', `node ${CLIENT}`, '--scenario', scenario, '--timeout', '60000']
       const { output, exitCode } = await runCommand([...args, '--spec-version', requirements, '--force'], {
-        timeoutMs: 60_000,
+        timeoutMs: 90_000,
         folder,
       })
       const fate = known.has(scenario) ? (exitCode === 0 ? 'stale' : 'expected') : exitCode === 0 ? 'passed' : 'failed'

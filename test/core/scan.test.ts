@@ -23,7 +23,10 @@ function anyValue(random: (below: number) => number, depth = 0): unknown {
   if (kind === 4) return Array.from({ length: random(4) }, () => TEXTS[random(TEXTS.length)]).join('')
   if (kind < 7) return Array.from({ length: random(5) }, () => anyValue(random, depth + 1))
   return Object.fromEntries(
-    Array.from({ length: random(30) }, (_, n) => [`k${n}${'y'.repeat(random(5))}`, anyValue(random, depth + 1)]),
+    Array.from({ length: random(depth ? 6 : 30) }, (_, n) => [
+      `k${n}${'y'.repeat(random(5))}`,
+      anyValue(random, depth + 1),
+    ]),
   )
 }
 
@@ -37,19 +40,19 @@ const parses = (bytes: Buffer): boolean => {
 }
 
 describe('the scanner and JSON.parse', () => {
-  it('agree on 3,000 values as they are written', () => {
+  it('agree on 500 values as they are written', () => {
     const random = randomOf(7)
-    for (let n = 0; n < 3_000; n++) {
+    for (let n = 0; n < 500; n++) {
       const value = anyValue(random)
       for (const text of [JSON.stringify(value), ` ${JSON.stringify(value)}\t`]) expect(scan(text), text).toBe('clean')
     }
   })
 
-  it('agree on 10,000 values with a byte changed, lost or put in: nothing is clean that cannot be parsed', () => {
+  it('agree on 3,000 values with a byte changed, lost or put in: nothing is clean that cannot be parsed', () => {
     const random = randomOf(11)
     const marks = Buffer.from('{}[]",:\\u0e+-.tfn 19\u0001\x7f')
     let clean = 0
-    for (let n = 0; n < 10_000; n++) {
+    for (let n = 0; n < 3_000; n++) {
       const bytes = Buffer.from(JSON.stringify(anyValue(random)))
       const at = random(bytes.length)
       const byte = random(4) === 0 ? random(256) : (marks[random(marks.length)] as number)
@@ -63,7 +66,7 @@ describe('the scanner and JSON.parse', () => {
       if (verdict === undefined && !parses(broken)) expect(broken.toString('latin1'), 'called clean').toBe('')
       if (verdict === 'invalid' && parses(broken)) expect(broken.toString('latin1'), 'called invalid').toBe('')
     }
-    expect(clean).toBeGreaterThan(300)
+    expect(clean).toBeGreaterThan(100)
   })
 
   it.each([

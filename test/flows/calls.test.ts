@@ -1,4 +1,5 @@
 import { PassThrough } from 'node:stream'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
 import type { App } from '../../src/app.ts'
 import { systemClock } from '../../src/core/clock.ts'
@@ -198,6 +199,34 @@ describe('a server that hangs', () => {
       hint: 'Ask for less, or raise mcpServers.s.tools.hang_reporting.timeoutMs.',
     })
     expect(await call('s__list_cancelled', {})).toMatch(/p:\d+/)
+  })
+})
+
+describe('a client with two calls open', () => {
+  it('is asked what one of them wants to know, over HTTP and on stdio', async () => {
+    const config = { exposure: { mode: 'direct' }, mcpServers: { s: scripted() } }
+    const capabilities = { elicitation: {} }
+    const answer = async () => ({ action: 'accept' as const, content: { name: 'Ann' } })
+    const served = await serveHttp(place(config))
+    const { app } = await startApp(config)
+    await app.settled(20_000)
+    const overHttp = new Client({ name: 'c', version: '1' }, { capabilities, versionNegotiation: { mode: 'legacy' } })
+    const headers = { authorization: `Bearer ${served.token}` }
+    await overHttp.connect(
+      new StreamableHTTPClientTransport(new URL(served.url), { requestInit: { headers } }) as never,
+    )
+    for (const client of [overHttp, await connectTo(app, 'legacy', { capabilities })]) {
+      client.setRequestHandler('elicitation/create', answer)
+      const asked = async () => client.callTool({ name: 's__ask_person', arguments: {} })
+      for (let tries = 0; tries < 100 && (await asked()).isError; tries++)
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      const abort = new AbortController()
+      const hanging = client.callTool({ name: 's__hang', arguments: {} }, { signal: abort.signal })
+      expect(JSON.stringify((await asked()).content)).toContain('Ann')
+      abort.abort()
+      await expect(hanging).rejects.toThrow()
+      await client.close()
+    }
   })
 })
 

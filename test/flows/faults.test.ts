@@ -194,26 +194,22 @@ describe('what a server prints', () => {
     await answers(here)
   })
 
-  it('in a line of 10 MB arrives', async () => {
-    const here = await scene({ ...evil(), timeoutMs: 10_000 })
-    const [long] = await Promise.all([here.bad('long_line', { bytes: 10_000_000 }), here.beside()])
-    if (!long.isError) expect(said(long).length).toBe(10_000_000)
-    else expect(said(long)).toMatch(/^E_TOO_LARGE: /)
-  })
-
-  it('in a line of 11 MiB hurts no other call of it [UPS-08]', async () => {
-    const here = await scene({ ...evil(), timeoutMs: 10_000 })
-    const [long, short] = await Promise.all([
-      here.bad('long_line', { bytes: 11 * 1024 * 1024 }),
-      here.bad('echo', { text: 'short' }),
-      here.beside(),
-    ])
-    if (!long.isError) expect(said(long).length).toBe(11 * 1024 * 1024)
-    else expect(said(long)).toMatch(/^E_TOO_LARGE: /)
-    expect(said(short)).toBe('short')
-    expect(said(await here.bad('echo', { text: 'and after' }))).toBe('and after')
-    expect(here.logged.join()).not.toContain('disconnected')
-  })
+  it.each([10_000_000, 11 * 1024 * 1024])(
+    'in a line of %i bytes is too large, and hurts no other call of it [UPS-08]',
+    async (bytes) => {
+      const here = await scene({ ...evil(), timeoutMs: 10_000 })
+      const [long, short] = await Promise.all([
+        here.bad('long_line', { bytes }),
+        here.bad('echo', { text: 'short' }),
+        here.beside(),
+      ])
+      expect(long.structuredContent.error).toMatchObject({ code: 'E_TOO_LARGE', retryable: false })
+      expect(said(long)).toContain('execution.maxResultBytes')
+      expect(said(short)).toBe('short')
+      expect(said(await here.bad('echo', { text: 'and after' }))).toBe('and after')
+      expect(here.logged.join()).not.toContain('disconnected')
+    },
+  )
 
   it('in a line without end fails that call on time and nobody else', async () => {
     const here = await scene({ ...evil(), timeoutMs: 3_000 })
@@ -252,16 +248,36 @@ describe('an answer', () => {
     expect(said(await here.bad('echo', { text: 'next' }))).toBe('next')
   })
 
-  it('without content is an empty one; one that is no answer is said to be none', async () => {
-    const here = await scene(evil())
-    expect(await here.bad('no_content')).toMatchObject({ content: [] })
-    expect(said(await here.bad('odd_content'))).toBe(
-      'E_UPSTREAM_PROTOCOL: bad answered with content that is not a list. Report it to the operator.',
-    )
-    expect(said(await here.bad('no_result'))).toBe(
-      'E_UPSTREAM_PROTOCOL: bad answered without a result. Report it to the operator.',
-    )
-  })
+  it.each(['legacy', 'modern'] as const)(
+    'that is no answer is said to be none, behind the doors as well (%s)',
+    async (era) => {
+      const { app } = await startApp({ exposure: { mode: 'discovery' }, mcpServers: { bad: evil() } })
+      await app.settled(10_000)
+      const client = await connectTo(app, era)
+      onTestFinished(() => client.close())
+      const unreadable =
+        'E_UPSTREAM_PROTOCOL: bad answered with content that no client can read. Report it to the operator.'
+      for (const call of [
+        (tool: string) => client.callTool({ name: `bad__${tool}` }),
+        (tool: string) => client.callTool({ name: 'execute_tool', arguments: { name: `mcp_bad.${tool}`, params: {} } }),
+      ]) {
+        expect(await call('no_content')).toMatchObject({ content: [] })
+        expect(said(await call('odd_content'))).toBe(unreadable)
+        expect(said(await call('odd_blocks'))).toBe(unreadable)
+        expect(said(await call('no_result'))).toBe(
+          'E_UPSTREAM_PROTOCOL: bad answered without a result. Report it to the operator.',
+        )
+      }
+    },
+  )
+
+  it.each(['list', 'text', 'nothing', 'number'])(
+    'with structured content that is no object (%s) keeps its words',
+    async (kind) => {
+      const here = await scene(evil())
+      expect(said(await here.bad('odd_structured', { kind }))).toBe('words')
+    },
+  )
 })
 
 describe('a server that stops reading', () => {
@@ -288,9 +304,11 @@ describe('a hostile list', () => {
     const { port } = trap.address() as { port: number }
     const here = await scene(evil('--bombs', String(port)))
     const listed = (await names(here.client)).filter((name) => name.startsWith('bad__'))
-    expect(listed).toEqual(['bad__echo', 'bad__doubling', 'bad__slow_pattern', 'bad__bad_pattern'])
+    expect(listed).toEqual(['bad__echo', 'bad__slow_pattern', 'bad__bad_pattern'])
     const skipped = here.logged.map((line) => JSON.parse(line).message)
-    expect(skipped).toEqual([
+    const doubled = 'skipped "doubling": its schema unfolds to more than 100000 parts'
+    expect(skipped).toContain(doubled)
+    expect(skipped.filter((line) => line !== doubled)).toEqual([
       `skipped "network": its schema refers to "http://127.0.0.1:${port}/s.json"`,
       expect.stringMatching(/^skipped "talkative": its definition has 1000\d{3} bytes$/),
       'skipped "deep": its schema is more than 32 deep',
@@ -308,9 +326,7 @@ describe('a hostile list', () => {
       return result
     }
     await timed('slow_pattern', { a: `${'a'.repeat(40)}!` }, 100)
-    const doubled = await timed('doubling', { a: 5 }, 500)
-    expect(JSON.stringify(doubled).length).toBeLessThan(4_096)
-    for (const tool of ['doubling', 'slow_pattern', 'bad_pattern']) {
+    for (const tool of ['slow_pattern', 'bad_pattern']) {
       const asked = performance.now()
       const got = await here.client.callTool({ name: 'get_tool', arguments: { name: `mcp_bad.${tool}` } })
       expect(got.isError, tool).toBeFalsy()
@@ -389,7 +405,7 @@ describe('a server on HTTP', () => {
   }
 
   it.each([
-    ['401', 'E_UPSTREAM_UNAVAILABLE: bad refuses us (HTTP 401)'],
+    ['401', 'E_AUTH_REQUIRED: bad: it wants a login: run `pegboard auth bad`.'],
     ['403', 'E_UPSTREAM_UNAVAILABLE: bad refuses us (HTTP 403)'],
     ['429', 'E_UPSTREAM_UNAVAILABLE: bad cannot be reached: HTTP 429.'],
     ['500', 'E_UPSTREAM_UNAVAILABLE: bad cannot be reached: HTTP 500.'],
@@ -419,30 +435,37 @@ describe('a server on HTTP', () => {
       expect(said(await here.bad('echo', { text: 'made again' }))).toBe('made again')
     }))
 
-  it.each(['429_later', '503_later'])('that says when to come back (%s) is not called sooner [UPS-21]', (kind) =>
-    overHttp(async (here, fail, url) => {
-      const calls = async (): Promise<number> =>
-        ((await (await fetch(`${url}/seen`)).json()) as { method?: string }[]).filter(
-          ({ method }) => method === 'tools/call',
-        ).length
+  it.each(['429_later', '503_later'])('that says when to come back (%s): the caller is told', (kind) =>
+    overHttp(async (here, fail) => {
       await fail(kind)
-      const asked = performance.now()
       const refused = await here.bad('echo', { text: 'x' })
       expect(refused.structuredContent.error).toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE', retryAfterMs: 2_000 })
-      const again = await here.bad('echo', { text: 'x' })
-      expect(said(again)).toMatch(/^E_UPSTREAM_UNAVAILABLE: bad asked not to be called yet\. /)
-      expect(again.structuredContent.error.retryAfterMs).toBeGreaterThan(500)
-      await here.beside()
-      expect(await calls()).toBe(1)
       await answers(here)
-      expect(performance.now() - asked).toBeGreaterThan(1_900)
     }),
   )
+
+  it('that wants to be left alone for a while is not connected to sooner, and then is [UPS-21]', () =>
+    withHttpServer(evil('--http'), /port (\d+)/, async (port) => {
+      const url = `http://127.0.0.1:${port}`
+      const seen = async () => ((await (await fetch(`${url}/seen`)).json()) as unknown[]).length
+      await fetch(`${url}/fault?kind=503_later&times=99&every=1`, { method: 'POST' })
+      const here = await scene({ url: `${url}/mcp`, start: 'background' }, { wait: false })
+      await until(() => stateOf(here.app, 'bad') === 'failing', 10_000)
+      expect(statusOf(here.app, 'bad')?.reason).toBe('HTTP 503')
+      const before = await seen()
+      await sleep(1_500)
+      expect(await seen()).toBe(before)
+      await here.beside()
+      await fetch(`${url}/fault?kind=none`, { method: 'POST' })
+      await answers(here, 10_000)
+    }))
 
   it.each(['redirect', 'redirect_keeping'])('that sends us to an inner address (%s) is not followed [UPS-21]', (kind) =>
     overHttp(async (here, fail, url) => {
       await fail(kind)
-      expect(said(await here.bad('echo', { text: 'x' }))).toMatch(/^E_UPSTREAM_UNAVAILABLE: bad cannot be reached: /)
+      expect(said(await here.bad('echo', { text: 'x' }))).toMatch(
+        /^E_REDIRECT_BLOCKED: bad: it redirects to another address \(HTTP 30[27]\), which is not followed\. /,
+      )
       const seen = (await (await fetch(`${url}/seen`)).json()) as { path: string }[]
       expect(seen.map(({ path }) => path)).not.toContain('internal')
       await answers(here)

@@ -9,6 +9,7 @@ import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js'
 import { describe, expect, it } from 'vitest'
 import { type Answer, servers } from '../app.ts'
 import { cli, place, run, serveHttp, talkTo } from '../process.ts'
+import { alive, until } from '../upstream/host.ts'
 
 const noisy = `
 export default {
@@ -63,7 +64,7 @@ export default { name: 'pipes', description: 'Breaks its own pipe.', tools: { br
     const ended = once(child, 'exit')
     child.stdin?.end()
     expect(await ended).toEqual([0, null])
-    for (const pid of children) expect(() => process.kill(Number(pid), 0), `child ${pid}`).toThrow('ESRCH')
+    await until(() => !children.some((pid) => alive(Number(pid))), 1_000)
   })
 
   it('a module dropped into the folder is found without a restart [DIG-15, DIG-29, SBS-02, SBS-14]', async () => {
@@ -171,6 +172,20 @@ describe('over HTTP', () => {
     expect(await status({ authorization: 'Bearer wrong-wrong-wrong' })).toBe(401)
     expect(await status({ authorization: `Bearer ${token}`, origin: 'https://evil.example' })).toBe(403)
     expect(await status({ authorization: `Bearer ${token}`, host: 'evil.example' })).toBe(403)
+  })
+
+  it('on a port that is in use it says so and ends with 1 [LIFE-13]', async () => {
+    const { url } = await serveHttp(place())
+    const { config, env } = place()
+    const port = new URL(url).port
+    const failed = run(process.execPath, [cli, 'serve', '--http', '--port', port, '--config', config], {
+      env,
+      timeout: 10_000,
+    })
+    await expect(failed).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`Port ${port} on 127.0.0.1 is in use.`),
+    })
   })
 
   it('is refused on all interfaces as long as nobody chose a token', async () => {

@@ -2,7 +2,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { listenHttp } from '../../src/server/listen.ts'
-import { type Answer, answerOf, startApp, type TestApp } from '../app.ts'
+import { type Answer, answerOf, servers, startApp, type TestApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { modern, scripted } from '../upstream/host.ts'
 
@@ -41,7 +41,7 @@ async function post(
   params: Record<string, unknown>,
   capabilities: object = { elicitation: {} },
 ): Promise<Answer> {
-  const name = String(params['name'] ?? params['uri'])
+  const name = String(params['name'] ?? params['uri'] ?? params['taskId'])
   const response = await fetch(url, {
     method: 'POST',
     headers: {
@@ -242,6 +242,87 @@ describe('pages of servers', () => {
     expect(echoed.result.content[0].text).toBe('page from the page')
     const { result } = await post(url, 'server/discover', {})
     expect(result.capabilities.extensions).toHaveProperty(['io.modelcontextprotocol/ui'])
+  })
+})
+
+describe('a server that answers calls with tasks', () => {
+  const fixture = new URL('../fixtures/upstreams/tasks.mjs', import.meta.url).pathname
+  const setup = () => apart({ mcpServers: { t: { command: process.execPath, args: [fixture], start: 'eager' } } })
+  const takes = { elicitation: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } }
+
+  it('has them relayed, under names of ours', async () => {
+    const { url } = await setup()
+    const { result: task } = await post(url, 'tools/call', { name: 't__slow', arguments: {} }, takes)
+    expect(task).toMatchObject({ resultType: 'task', status: 'working', ttlMs: 60_000, taskId: expect.any(String) })
+    const { taskId } = task
+    expect(taskId).not.toContain('slow')
+    const get = async () => (await post(url, 'tasks/get', { taskId }, takes)).result
+    expect(await get()).toMatchObject({ resultType: 'complete', taskId, status: 'working', ttlMs: 60_000 })
+    expect(await get()).toMatchObject({ taskId, status: 'completed', result: { content: [{ text: 'slowly' }] } })
+  })
+
+  it('is told what its task wants to know, and when to stop', async () => {
+    const { url } = await setup()
+    const begin = async () =>
+      (await post(url, 'tools/call', { name: 't__confirm', arguments: {} }, takes)).result.taskId as string
+    const taskId = await begin()
+    expect((await post(url, 'tasks/get', { taskId }, takes)).result).toMatchObject({
+      status: 'input_required',
+      inputRequests: { sure: { method: 'elicitation/create' } },
+    })
+    const inputResponses = { sure: { action: 'accept' } }
+    expect((await post(url, 'tasks/update', { taskId, inputResponses }, takes)).result.resultType).toBe('complete')
+    expect((await post(url, 'tasks/get', { taskId }, takes)).result).toMatchObject({
+      status: 'completed',
+      result: { content: [{ text: 'accept' }] },
+    })
+    const other = await begin()
+    expect((await post(url, 'tasks/cancel', { taskId: other }, takes)).result.resultType).toBe('complete')
+    expect((await post(url, 'tasks/get', { taskId: other }, takes)).result.status).toBe('cancelled')
+  })
+
+  it('runs plain calls for clients that take no tasks, and says who lacks what where it cannot', async () => {
+    const { url, app } = await setup()
+    const plain = await post(url, 'tools/call', { name: 't__slow', arguments: {} })
+    expect(plain.result.content[0].text).toBe('at once')
+    const required = { requiredCapabilities: { extensions: { 'io.modelcontextprotocol/tasks': {} } } }
+    expect((await post(url, 'tools/call', { name: 't__required', arguments: {} })).error).toMatchObject({
+      code: -32021,
+      data: required,
+    })
+    expect((await post(url, 'tasks/get', { taskId: 'x' })).error).toMatchObject({ code: -32021, data: required })
+    const old = await connectTo(app)
+    expect(textOf(await old.callTool({ name: 't__slow', arguments: {} }))).toBe('at once')
+    await expect(old.callTool({ name: 't__required', arguments: {} })).rejects.toMatchObject({ code: -32021 })
+    await old.close()
+  })
+
+  it('gives nothing for a name that is not ours, altered or made up', async () => {
+    const { url } = await setup()
+    const { taskId } = (await post(url, 'tools/call', { name: 't__slow', arguments: {} }, takes)).result
+    for (const wrong of ['slow:0', 'mcp_t:slow:0', `${taskId}x`, taskId.slice(1)])
+      expect((await post(url, 'tasks/get', { taskId: wrong }, takes)).error).toMatchObject({ code: -32602 })
+  })
+})
+
+describe('a tool that a 2025-era server runs only as a task', () => {
+  it('is a call like any other, in either era of the client', async () => {
+    const { app } = await startApp({
+      exposure: { mode: 'direct' },
+      mcpServers: { e: { ...servers.everything, start: 'eager' } },
+    })
+    await app.settled(20_000)
+    for (const era of ['legacy', 'modern'] as const) {
+      const client = await connectTo(app, era)
+      const { tools } = await client.listTools()
+      const tool = tools.find(({ name }) => name === 'e__simulate-research-query')
+      expect(tool).not.toHaveProperty('execution')
+      const result = await client.callTool({ name: 'e__simulate-research-query', arguments: { topic: 'bees' } })
+      expect(textOf(result)).toContain('bees')
+      expect(result).not.toHaveProperty('isError')
+      expect(result._meta ?? {}).not.toHaveProperty(['io.modelcontextprotocol/related-task'])
+      await client.close()
+    }
   })
 })
 

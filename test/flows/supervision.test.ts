@@ -115,7 +115,7 @@ describe.runIf(process.platform === 'linux')('a server run by npx, deaf to the e
     const startedAt = performance.now()
     talk.child.kill('SIGTERM')
     expect(await ended).toEqual([130, null])
-    expect(performance.now() - startedAt).toBeLessThan(500)
+    expect(performance.now() - startedAt).toBeLessThan(1_500)
     await gone(pids, 1_000)
   })
 })

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { describe, expect, it } from 'vitest'
 import { type Answer, answerOf, servers, startApp, temporaryFolder } from '../app.ts'
 import { connectTo, type Era, type StreamTransport } from '../client.ts'
@@ -77,7 +78,7 @@ describe('a server whose tools change', () => {
     const fixture = join(import.meta.dirname, '../fixtures/conformance-server.mjs')
     const { app } = await startApp({
       exposure: { mode: 'direct' },
-      mcpServers: { fixture: { command: 'node', args: [fixture] } },
+      mcpServers: { fixture: { command: 'node', args: [fixture], trust: 'always' } },
     })
     await app.settled(20_000)
     const client = await connectTo(app)
@@ -164,6 +165,148 @@ describe('ten cold servers at a small window', () => {
     const { tool_injection, why } = answerOf(await client.callTool({ name: 'list_categories', arguments: {} }))
     expect(tool_injection).toBe('discovery')
     expect(why).toContain('10 servers never seen, counted as 20 tools each')
+    await client.close()
+  })
+})
+
+const scripted = (...args: string[]) => ({
+  command: 'node',
+  args: [join(import.meta.dirname, '../fixtures/upstreams/scripted.mjs'), ...args],
+})
+
+describe('how servers are doing', () => {
+  it('is in list_categories: configured, known, started, and failing with the reason and the next attempt', async () => {
+    const dir = temporaryFolder()
+    const known = scripted('--say', 'known')
+    const learning = await startApp({ mcpServers: { rests: known } }, dir)
+    await learning.app.settled(20_000)
+    await learning.app.stop()
+    const { app } = await startApp(
+      {
+        mcpServers: {
+          rests: known,
+          runs: { ...scripted(), start: 'eager' },
+          hangs: scripted('--silent'),
+          fails: { command: process.execPath, args: ['-e', 'console.error("Error: no licence"); process.exit(2)'] },
+        },
+      },
+      dir,
+    )
+    const client = await connectTo(app)
+    const { upstreams } = app
+    const stateOf = (id: string) => upstreams.status().find((one) => one.id === id)?.state
+    for (let tries = 0; tries < 500 && !(stateOf('runs') === 'ready' && stateOf('fails') === 'failing'); tries++)
+      await sleep(20)
+    const { categories } = answerOf(await client.callTool({ name: 'list_categories', arguments: {} }))
+    const shown = Object.fromEntries(
+      categories
+        .filter(({ id }: Answer) => id.startsWith('mcp_'))
+        .map(({ id, summary: _s, tool_count: _c, ...rest }: Answer) => [id, rest]),
+    )
+    expect(shown).toEqual({
+      mcp_rests: { state: 'known' },
+      mcp_runs: { state: 'started' },
+      mcp_hangs: { state: 'configured' },
+      mcp_fails: {
+        state: 'failing',
+        reason: 'it exited with code 2: Error: no licence',
+        retry_in_ms: expect.any(Number),
+      },
+    })
+    expect(categories.find(({ id }: Answer) => id === 'filesystem')).not.toHaveProperty('state')
+    await client.close()
+  })
+
+  it('changes when one is killed, and a call starts it again [DIG-96]', async () => {
+    const { app } = await startApp({ mcpServers: { fake: { ...scripted(), start: 'background' } } })
+    await app.settled(20_000)
+    const client = await connectTo(app)
+    const fake = async () =>
+      answerOf(await client.callTool({ name: 'list_categories', arguments: {} })).categories.find(
+        ({ id }: Answer) => id === 'mcp_fake',
+      )
+    const call = async (name: string, params = {}) =>
+      (await client.callTool({ name: 'execute_tool', arguments: { name: `mcp_fake.${name}`, params } })) as Answer
+    expect(await fake()).toMatchObject({ state: 'started' })
+    process.kill(Number((await call('get_pid')).content[0].text), 'SIGKILL')
+    for (let tries = 0; tries < 200 && (await fake()).state === 'started'; tries++) await sleep(5)
+    expect(await fake()).toMatchObject({
+      state: 'failing',
+      reason: 'disconnected: it was ended by SIGKILL',
+      retry_in_ms: expect.any(Number),
+    })
+    expect((await call('echo', { text: 'again' })).content[0].text).toBe('again')
+    expect(await fake()).toMatchObject({ state: 'started' })
+    await client.close()
+  })
+})
+
+describe('what a server at rest costs', () => {
+  it('is told with its tools until it is started, within the tokens of an answer', async () => {
+    const dir = temporaryFolder()
+    const settings = { mcpServers: { s: scripted() } }
+    const learning = await startApp(settings, dir)
+    await learning.app.settled(20_000)
+    await learning.app.stop()
+    const { app } = await startApp(settings, dir)
+    const client = await connectTo(app)
+    const search = async () =>
+      answerOf(await client.callTool({ name: 'search_tools', arguments: { query: 'change the tools; hang; echo' } }))
+    const getTool = async () => answerOf(await client.callTool({ name: 'get_tool', arguments: { name: 'mcp_s.echo' } }))
+    const cold = await search()
+    expect(cold.tools).toHaveLength(5)
+    for (const hit of cold.tools) expect(hit.starts_in_ms).toBeGreaterThan(0)
+    expect(String(cold.tools[0].starts_in_ms)).toMatch(/^[1-9]\d?0*$/)
+    expect(countTokens(JSON.stringify(cold))).toBeLessThanOrEqual(300)
+    expect((await getTool()).starts_in_ms).toBe(cold.tools[0].starts_in_ms)
+    await client.callTool({ name: 'execute_tool', arguments: { name: 'mcp_s.echo', params: { text: 'wake' } } })
+    for (const hit of (await search()).tools) expect(hit).not.toHaveProperty('starts_in_ms')
+    expect(await getTool()).not.toHaveProperty('starts_in_ms')
+    await client.close()
+  })
+})
+
+describe('a tool that came since the lists were read', () => {
+  it('is found by the first call of it, and unknown names make us look once a minute [DIG-19]', async () => {
+    const { app } = await startApp({ exposure: { mode: 'direct' }, mcpServers: { fake: scripted() } })
+    await app.settled(20_000)
+    const client = await connectTo(app)
+    const call = async (name: string) => (await client.callTool({ name, arguments: {} })) as Answer
+    await call('fake__add_silently')
+    expect((await call('fake__appeared')).content[0].text).toBe('appeared')
+    const lists = (await call('fake__count_lists')).content[0].text
+    for (const name of ['fake__nothing', 'fake__nowhere'])
+      expect((await call(name)).structuredContent.error.code).toBe('E_NOT_FOUND')
+    expect((await call('fake__count_lists')).content[0].text).toBe(lists)
+    await client.close()
+  })
+})
+
+describe('without any server that can be reached', () => {
+  it('the bundled tools are there at once, and every server says what is wrong [LIFE-11]', async () => {
+    const startedAt = performance.now()
+    const { app } = await startApp({
+      exposure: { mode: 'direct' },
+      mcpServers: {
+        gone: { command: 'no-such-program-anywhere' },
+        refused: { url: 'http://127.0.0.1:9/mcp' },
+        hangs: scripted('--silent'),
+      },
+    })
+    const client = await connectTo(app)
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('filesystem__read')
+    expect(performance.now() - startedAt).toBeLessThan(2_000)
+    for (
+      let tries = 0;
+      tries < 250 && app.upstreams.status().filter((one) => one.state === 'failing').length < 2;
+      tries++
+    )
+      await sleep(20)
+    expect(app.upstreams.status()).toMatchObject([
+      { id: 'gone', state: 'failing', reason: 'command not found: no-such-program-anywhere' },
+      { id: 'refused', state: 'failing', reason: 'ECONNREFUSED' },
+      { id: 'hangs', state: 'connecting' },
+    ])
     await client.close()
   })
 })

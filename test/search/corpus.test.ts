@@ -37,6 +37,33 @@ describe('a corpus', () => {
     expect(corpus.lexical.size).toBe(3)
   })
 
+  it('does not read a source again whose stamp it knows, be it another object or after a restart', () => {
+    let kept = new Uint8Array()
+    let read = 0
+    const stamped = (stamp: number) =>
+      Array.from({ length: 300 }, (_, n) =>
+        Object.defineProperty({ ...toolOf(`a.t${n}`, ''), stamp: stamp + n }, 'description', {
+          get: () => `Paints fence ${++read}.`,
+        }),
+      )
+    const store = {
+      get: () => kept,
+      set: (_name: string, bytes: Uint8Array): void => {
+        kept = bytes.slice()
+      },
+    }
+    const first = createCorpus({ store: { ...store, get: () => undefined } })
+    for (const _ of first.follow(stamped(1)));
+    expect([read > 0, first.save()]).toEqual([true, true])
+    read = 0
+    for (const _ of first.follow(stamped(1)));
+    const second = createCorpus({ store })
+    for (const _ of second.follow(stamped(1)));
+    expect([read, second.lexical.size]).toEqual([0, 300])
+    for (const _ of second.follow(stamped(2)));
+    expect(read).toBeGreaterThan(0)
+  })
+
   it('changes a hash with any part of the text, and with nothing else', () => {
     const hashOf = (change: object): string | undefined => {
       let hash: string | undefined

@@ -244,7 +244,7 @@ describe('a 2025-era server that wants a page opened first', () => {
     expect(first['inputRequests']).toEqual({
       'url-1': {
         method: 'elicitation/create',
-        params: { mode: 'url', elicitationId: 'e1', url: 'https://example.com/x', message: 'Log in' },
+        params: { mode: 'url', url: 'https://example.com/x', message: 'Log in' },
       },
     })
     const relays: Relay[] = []

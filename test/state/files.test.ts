@@ -65,3 +65,14 @@ it('leaves no temporary file behind when a document cannot take its place', asyn
   expect(readdirSync(dir).sort()).toEqual(['a.bin', 'a.json'])
   expect(errors).toHaveLength(3)
 })
+
+it('reads the first line of bytes without the rest', () => {
+  const dir = temporaryFolder()
+  const store = createBytesStore(dir)
+  const long = 'x'.repeat(100_000)
+  store.set('long', Buffer.from(`${long}\nthe rest`))
+  store.set('short', Buffer.from('all'))
+  expect(Buffer.from(store.line('long') ?? []).toString()).toBe(`${long}\n`)
+  expect(Buffer.from(store.line('short') ?? []).toString()).toBe('all')
+  expect(store.line('none')).toBeUndefined()
+})

@@ -66,9 +66,12 @@ describe('a server over HTTP', () => {
     return listening(server.answer, (origin) =>
       withServers({ web: { url: `${origin}/mcp` } }, async ({ text, upstreams }) => {
         expect(await text('mcp_web.count')).toBe('1')
-        server.forget()
-        expect(await text('mcp_web.count')).toBe('2')
-        expect(server.opened()).toBe(2)
+        // A session that ends is no failure, however often it happens.
+        for (const count of ['2', '3', '4']) {
+          server.forget()
+          expect(await text('mcp_web.count')).toBe(count)
+        }
+        expect(server.opened()).toBe(4)
         expect(upstreams.status()).toMatchObject([{ state: 'ready', transport: 'http', era: 'legacy' }])
       }),
     )

@@ -245,7 +245,7 @@ describe('a server that fails', () => {
                 const [busy, moved] = rig.upstreams.status()
                 expect(busy?.reason).toBe('HTTP 503')
                 expect((busy?.nextAttemptAt ?? 0) - Date.now()).toBeGreaterThan(18_000)
-                expect(moved?.reason).toBe('HTTP 302')
+                expect(moved?.reason).toContain('HTTP 302')
                 expect(inside).toEqual([])
               },
               { wait: false },
@@ -349,6 +349,19 @@ describe('a change of the configuration', () => {
       await until(() => upstreams.status()[0]?.state === 'ready' && !alive(pid))
       expect(Number(await text('mcp_s.get_pid'))).not.toBe(pid)
     }))
+
+  it('that leaves it out ends it and what it started [UPS-15]', async () => {
+    const file = join(temporaryFolder(), 'pid')
+    await withServers({ s: scripted() }, async ({ upstreams, catalog, text }) => {
+      const pid = Number(await text('mcp_s.get_pid'))
+      await text('mcp_s.start_grandchild', { file })
+      const grandchild = Number(readFileSync(file, 'utf8'))
+      expect([pid, grandchild].map(alive)).toEqual([true, true])
+      upstreams.configure({})
+      expect(catalog.snapshot().owners.has('mcp_s')).toBe(false)
+      await until(() => !alive(pid) && !alive(grandchild))
+    })
+  })
 
   it('to background starts a server at rest', async () => {
     const manifests = keeping()

@@ -125,7 +125,11 @@ describe('a 2026-07-28 server', () => {
       const clientCapabilities = {
         elicitation: { form: {} },
         sampling: {},
-        extensions: { 'io.modelcontextprotocol/tasks': {}, 'io.modelcontextprotocol/ui': { a: 1 } },
+        extensions: {
+          'io.modelcontextprotocol/tasks': {},
+          'io.modelcontextprotocol/ui': { a: 1 },
+          'example.com/unknown': {},
+        },
       }
       const { envelope } = JSON.parse(
         await text('mcp_m.get_meta', {}, { relay: { clientCapabilities, meta: { mine: 1 } } }),
@@ -136,7 +140,7 @@ describe('a 2026-07-28 server', () => {
         'io.modelcontextprotocol/clientCapabilities': {
           elicitation: { form: {} },
           sampling: {},
-          extensions: { 'io.modelcontextprotocol/ui': { a: 1 } },
+          extensions: { 'io.modelcontextprotocol/tasks': {}, 'io.modelcontextprotocol/ui': { a: 1 } },
         },
       })
     }))

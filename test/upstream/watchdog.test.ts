@@ -82,6 +82,17 @@ describe('the watchdog', () => {
     await until(() => !alive(dog), 1_000)
   })
 
+  it('that cannot be started is said to be missing once', async () => {
+    const warned: string[] = []
+    const plan = { file: '/no-such-shell', args: [], options: {} }
+    const warn = (message: string) => void warned.push(message)
+    const watchdog = createWatchdog({ platform: process.platform, environment: process.env, plan, warn })
+    for (let pid = 100_000_000; pid < 100_000_003; pid++) watchdog.guard(pid)
+    await until(() => warned.length > 0)
+    watchdog.wake()
+    expect(warned).toEqual(['the watchdog ended (ENOENT); children may outlive a killed Pegboard'])
+  })
+
   it('is a shell in a session of its own, and on Windows the runtime with taskkill', () => {
     expect(watchdogPlan('linux', '/node')).toMatchObject({ file: '/bin/sh', options: { detached: true, cwd: '/' } })
     const windows = watchdogPlan('win32', 'C:\\node.exe')

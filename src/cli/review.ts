@@ -1,0 +1,257 @@
+import { join } from 'node:path'
+import { createFilter } from '../catalog/naming.ts'
+import type { Config } from '../config/load.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import { nearest } from '../core/names.ts'
+import { META_NAMES } from '../meta/surface.ts'
+import { createBytesStore, createFileStore } from '../state/files.ts'
+import { assess, type Held, type Mode, type Seen, type Stranger } from '../trust/assess.ts'
+import { type Change, changesBetween, linesOfNew } from '../trust/diff.ts'
+import type { Finding } from '../trust/finding.ts'
+import { escapedLine as line } from '../trust/hidden.ts'
+import { createLock, type Lock, lockFile } from '../trust/lock.ts'
+import { type Kept, keepDefinitions, keptKey } from '../trust/trust.ts'
+import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
+import type { Args } from './commands.ts'
+import { type Io, UsageError, writeJson } from './io.ts'
+import { openConfig, openLog } from './open.ts'
+
+/** A tool that is not let in, or not yet. */
+interface Waiting {
+  readonly name: string
+  /** `first`: it is let in when its server is next used. */
+  readonly state: Held['why'] | 'first'
+  readonly findings: readonly Finding[]
+  readonly changes: readonly Change[]
+  /** The definition it had is not kept on this machine. */
+  readonly unknownBefore: boolean
+}
+
+interface Server {
+  readonly id: string
+  readonly trust: Mode
+  /** Its tools were read on this machine once. */
+  readonly seen: boolean
+  readonly waiting: readonly Waiting[]
+  /** In the lock, and no longer offered. */
+  readonly gone: readonly string[]
+}
+
+interface Desk {
+  readonly config: Config
+  readonly file: string
+  readonly lock: Lock
+  readonly kept: ReturnType<typeof createFileStore<Kept>>
+  readonly tools: ReadonlyMap<string, readonly Seen[] | undefined>
+}
+
+/** `pegboard review`: reads what servers offered last from disk and starts none. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const [wanted, ...names] = args.positionals
+  const { accept, reject, frozen } = args.values
+  if ((accept === true && reject === true) || (frozen === true && (accept === true || reject === true)))
+    throw new UsageError('choose one of --accept, --reject and --frozen')
+  if (reject === true && names.length === 0) throw new UsageError('--reject takes a server and the tools to keep out')
+  const { config } = await openConfig(args, io)
+  const file = lockFile(config.file)
+  if (file === undefined) throw new UsageError('review needs a configuration: --config FILE')
+  const desk = open(config, file, args, io)
+  if (desk.lock.broken !== undefined)
+    throw new PegboardError('E_CONFIG_SYNTAX', `${desk.lock.broken}.`, {
+      hint: 'Repair it, or take it from version control; deleting it means approving everything again.',
+    })
+  const servers = serversOf(desk, wanted)
+  if (accept === true || reject === true) return await decide(desk, servers, names, accept === true, args, io)
+  const shown = names.length === 0 ? servers : servers.map((server) => only(server, names))
+  const differs = shown.some(({ seen, waiting }) => !seen || waiting.length > 0)
+  if (args.values['json'] === true) writeJson(io, { ok: !differs, servers: shown })
+  else io.stdout(reportText(shown))
+  return frozen === true && differs ? 1 : 0
+}
+
+function open(config: Config, file: string, args: Args, io: Io): Desk {
+  const log = openLog(args, io, 'warn')
+  const failed = (error: unknown): void => log.warn('something could not be kept', { error: messageOf(error) })
+  const manifests = createBytesStore(join(config.dirs.state, 'manifests'), failed)
+  const tools = Object.entries(config.servers)
+    .filter(([, { enabled }]) => enabled)
+    .map(([id, settings]) => {
+      try {
+        const bytes = manifests.get(manifestKey(settings))
+        return [id, bytes && decodeManifest(bytes)?.tools] as const
+      } catch (error) {
+        failed(error)
+        return [id, undefined] as const
+      }
+    })
+  return {
+    config,
+    file,
+    lock: createLock({ file, log }),
+    kept: createFileStore<Kept>(join(config.dirs.state, 'trust'), failed),
+    tools: new Map(tools),
+  }
+}
+
+function serversOf(desk: Desk, wanted: string | undefined): Server[] {
+  const ids = [...desk.tools.keys()]
+  if (wanted === undefined) return ids.map((id) => serverOf(desk, id))
+  const id = ids.find((one) => one === wanted || `mcp_${one}` === wanted)
+  if (id !== undefined) return [serverOf(desk, id)]
+  const [near] = nearest(wanted, ids)
+  throw new UsageError(`there is no server "${wanted}"${near ? `; did you mean "${near}"?` : ''}`)
+}
+
+function serverOf(desk: Desk, id: string): Server {
+  const settings = desk.config.servers[id] as Config['servers'][string]
+  const tools = desk.tools.get(id)
+  const pins = desk.lock.pins(id)
+  const gone = tools ? [...(pins?.keys() ?? [])].filter((name) => !tools.some((tool) => tool.name === name)) : []
+  if (!tools) return { id, trust: settings.trust, seen: false, waiting: [], gone }
+  const { held, taken } = assess(
+    {
+      server: id,
+      mode: settings.trust,
+      tools,
+      strangers: () => strangersOf(desk, id),
+      reserved: new Set(META_NAMES),
+    },
+    { pins, broken: false, frozen: false },
+  )
+  const passes = createFilter(settings)
+  const before = desk.kept.get(keptKey(desk.file, id)) ?? {}
+  const first = new Set(taken.map(({ name }) => name))
+  const waiting = tools
+    .filter(({ name }) => passes(name) && (first.has(name) || (held.has(name) && held.get(name)?.why !== 'rejected')))
+    .map((tool) => waitingTool(tool, held.get(tool.name), pins?.get(tool.name), before))
+  return { id, trust: settings.trust, seen: true, waiting, gone }
+}
+
+function waitingTool(tool: Seen, held: Held | undefined, pin: string | undefined, before: Kept): Waiting {
+  const now = JSON.parse(tool.text) as Record<string, unknown>
+  const known = Object.hasOwn(before, tool.name) ? before[tool.name] : undefined
+  const old = known !== undefined && known.hash === pin ? known.definition : undefined
+  return {
+    name: tool.name,
+    state: held?.why ?? 'first',
+    findings: held?.findings ?? [],
+    changes: old ? changesBetween(old, now) : linesOfNew(now),
+    unknownBefore: held?.why === 'changed' && old === undefined,
+  }
+}
+
+function strangersOf(desk: Desk, id: string): Stranger[] {
+  return [...desk.tools].flatMap(([other, tools]) =>
+    other === id
+      ? []
+      : (tools ?? []).map(({ name }) => ({
+          name,
+          spellings: [name, `${other}.${name}`, `mcp_${other}.${name}`, `${other}__${name}`, `${other}:${name}`],
+        })),
+  )
+}
+
+const only = (server: Server, names: readonly string[]): Server => ({
+  ...server,
+  waiting: server.waiting.filter(({ name }) => names.includes(name)),
+})
+
+/** Writes the decision into the lock; a running server notices. */
+async function decide(
+  desk: Desk,
+  servers: readonly Server[],
+  names: readonly string[],
+  accepted: boolean,
+  args: Args,
+  io: Io,
+): Promise<number> {
+  const done: { server: string; tools: readonly string[] }[] = []
+  for (const { id, seen, waiting, gone } of servers) {
+    if (!seen) continue
+    const offered = desk.tools.get(id) ?? []
+    for (const name of names)
+      if (!offered.some((tool) => tool.name === name))
+        throw new UsageError(`${id} has no tool ${JSON.stringify(name)}${didYouMean(name, offered)}`)
+    const chosen = offered.filter(({ name }) =>
+      names.length > 0 ? names.includes(name) : waiting.some((one) => one.name === name),
+    )
+    if (chosen.length === 0 && gone.length === 0) continue
+    const all = names.length === 0
+    desk.lock.change((lock) => {
+      const pins = lock.get(id) ?? new Map<string, string>()
+      for (const { name, hash } of chosen) pins.set(name, accepted ? hash : `rejected ${hash}`)
+      if (all) for (const name of gone) pins.delete(name)
+      lock.set(id, pins)
+    })
+    if (accepted) keepDefinitions(desk.kept, desk.file, id, chosen)
+    done.push({ server: id, tools: chosen.map(({ name }) => name) })
+  }
+  await desk.lock.flush()
+  if (desk.lock.unsaved !== undefined) {
+    io.stderr(`pegboard: nothing is decided: ${desk.lock.unsaved}\n`)
+    return 1
+  }
+  if (args.values['json'] === true) writeJson(io, { ok: true, [accepted ? 'accepted' : 'rejected']: done })
+  else if (done.length === 0) io.stdout('Nothing waits.\n')
+  else
+    for (const { server, tools } of done)
+      io.stdout(`${server}: ${accepted ? 'let in' : 'kept out'}: ${tools.map(line).join(', ') || 'nothing new'}\n`)
+  return 0
+}
+
+function didYouMean(name: string, tools: readonly Seen[]): string {
+  const [near] = nearest(
+    name,
+    tools.map((tool) => tool.name),
+  )
+  return near ? `; did you mean "${near}"?` : ''
+}
+
+const STATES: Readonly<Record<Waiting['state'], string>> = {
+  changed: 'changed since it was approved',
+  new: 'new',
+  flagged: 'kept out by a check',
+  rejected: 'rejected',
+  unreadable: 'the lock file is damaged',
+  first: 'let in when its server is next used',
+}
+
+function reportText(servers: readonly Server[]): string {
+  const text = servers.map(serverText).join('\n')
+  return text === '' ? 'No servers are configured.\n' : text
+}
+
+function serverText({ id, trust, seen, waiting, gone }: Server): string {
+  const head = `${id} (trust: ${trust}): `
+  if (!seen) return `${head}not seen on this machine yet; pegboard check starts it once\n`
+  const left = gone.length > 0 ? `  no longer offered: ${gone.map(line).join(', ')}\n` : ''
+  if (waiting.length === 0) return `${head}nothing waits\n${left}`
+  const name = /^[\w-]+$/.test(id) ? id : JSON.stringify(id)
+  const some = waiting[0] ? ` ${line(waiting[0].name)}` : ''
+  return [
+    `${head}${waiting.length} ${waiting.length === 1 ? 'tool' : 'tools'} to look at\n`,
+    ...waiting.map(waitingText),
+    left,
+    `  Let them in:  pegboard review ${name} --accept\n`,
+    `  Or by name:   pegboard review ${name}${some} --accept | --reject\n`,
+  ].join('')
+}
+
+function waitingText({ name, state, findings, changes, unknownBefore }: Waiting): string {
+  const lines = [
+    `\n  ${line(name)}: ${STATES[state]}`,
+    ...findings.map(({ code, level, where, what, evidence }) =>
+      [
+        `    ! ${code}${level === 'note' ? ' (to know)' : ''}: ${line(`${where} ${what}`)}`,
+        `      ${line(evidence)}`,
+      ].join('\n'),
+    ),
+    ...(unknownBefore ? ['    what was approved is not kept on this machine; this is the whole of it now:'] : []),
+    ...changes.flatMap(({ field, lines: changed }) => [`    ${field}`, ...cut(changed).map((one) => `      ${one}`)]),
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+/** Long schemas are cut for the terminal; --json has all. */
+const cut = (lines: readonly string[]): readonly string[] =>
+  lines.length <= 60 ? lines : [...lines.slice(0, 60), `… ${lines.length - 60} more lines; see --json`]

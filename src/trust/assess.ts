@@ -1,0 +1,130 @@
+import { checkDefinition } from './checks.ts'
+import type { Finding } from './finding.ts'
+import { fingerprint } from './fingerprint.ts'
+import type { Pins } from './lock.ts'
+import { skeleton } from './lookalike.ts'
+
+export type Mode = 'review' | 'first-use' | 'always'
+
+/** A tool as its server sent it: name, fingerprint and the whole definition as JSON. */
+export interface Seen {
+  readonly name: string
+  readonly hash: string
+  readonly text: string
+}
+
+/** A tool of somebody else: its name there, and the ways a text may speak of it. */
+export interface Stranger {
+  readonly name: string
+  readonly spellings: readonly string[]
+}
+
+/** One look at all a server offers. */
+export interface Look {
+  /** The key of its entry. */
+  readonly server: string
+  readonly mode: Mode
+  readonly tools: readonly Seen[]
+  /** Tools of others and names of meta-tools; asked only when something is new. */
+  strangers(): Iterable<Stranger>
+  readonly reserved: ReadonlySet<string>
+}
+
+/** Why a tool is kept out. */
+export interface Held {
+  /** `changed`: another definition of it is approved; `rejected`: a person said no to this one. */
+  readonly why: 'changed' | 'new' | 'flagged' | 'rejected' | 'unreadable'
+  readonly code: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
+  /** As the end of "it …". Says nothing of what the definition says, so that a model may read it. */
+  readonly reason: string
+  /** For people: they quote the definition. */
+  readonly findings: readonly Finding[]
+}
+
+export interface Assessment {
+  /** By name. */
+  readonly held: ReadonlyMap<string, Held>
+  /** Trusted without a person: they belong into the lock. */
+  readonly taken: readonly Seen[]
+}
+
+export interface Rules {
+  readonly pins: Pins | undefined
+  /** The lock is there and cannot be read. */
+  readonly broken: boolean
+  /** The first look is not over: what appears now was there from the start. */
+  readonly open?: boolean
+  /** Nothing but what the lock has. */
+  readonly frozen: boolean
+}
+
+const nothing: Assessment = { held: new Map(), taken: [] }
+
+/** Decides about every tool of a server. Pure; what the lock already has costs one comparison. */
+export function assess(look: Look, rules: Rules): Assessment {
+  const { pins } = rules
+  const unknown = look.tools.filter(({ name, hash }) => pins?.get(name) !== hash)
+  if (unknown.length === 0) return nothing
+  const around = surroundings(look)
+  const held = new Map<string, Held>()
+  const taken: Seen[] = []
+  for (const tool of unknown) {
+    const definition = definitionOf(tool)
+    const findings = definition ? checkDefinition(definition, around) : []
+    const verdict = definition ? verdictOn(tool, look.mode, rules, findings) : quarantined('unreadable', DAMAGED)
+    if (verdict) held.set(tool.name, { ...verdict, findings })
+    else taken.push(tool)
+  }
+  return { held, taken }
+}
+
+const DAMAGED = 'cannot be read as it was kept; it is looked at again when its server starts'
+
+/** Undefined when the text is not what the fingerprint is of. */
+function definitionOf({ hash, text }: Seen): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const definition = JSON.parse(text) as Record<string, unknown>
+    return fingerprint(definition) === hash ? definition : undefined
+  } catch {
+    return undefined
+  }
+}
+
+type Verdict = Omit<Held, 'findings'>
+
+function verdictOn(tool: Seen, mode: Mode, rules: Rules, findings: readonly Finding[]): Verdict | undefined {
+  const pin = rules.pins?.get(tool.name)
+  if (pin === `rejected ${tool.hash}`) return quarantined('rejected', 'was rejected in a review')
+  const approved = pin !== undefined && !pin.startsWith('rejected ')
+  const bad = findings.filter(({ level }) => level === 'block' || (level === 'doubt' && mode !== 'always'))
+  const codes = [...new Set(bad.map(({ code }) => code))].join(', ')
+  const also = codes === '' ? '' : ` and has ${codes}`
+  if (approved && (rules.frozen || mode !== 'always' || bad.length > 0))
+    return { why: 'changed', code: 'E_TOOL_CHANGED', reason: `has changed since it was approved${also}` }
+  if (bad.length > 0) return quarantined('flagged', `was found to have ${codes}`)
+  if (rules.frozen) return quarantined('new', 'is not in the lock file, and nothing else is let in')
+  if (mode === 'always') return undefined
+  if (rules.broken)
+    return quarantined('unreadable', 'cannot be compared with what was approved: the lock file is damaged')
+  if (mode === 'first-use' && (rules.pins === undefined || (rules.open === true && pin === undefined))) return undefined
+  return quarantined('new', 'is new and nobody has approved it yet')
+}
+
+const quarantined = (why: Held['why'], reason: string): Verdict => ({ why, code: 'E_TOOL_QUARANTINED', reason })
+
+function surroundings({ tools, strangers, reserved }: Look): Parameters<typeof checkDefinition>[1] {
+  let others: Set<string> | undefined
+  let shapes: Map<string, string> | undefined
+  return {
+    own: new Set(tools.map(({ name }) => name)),
+    reserved,
+    others() {
+      others ??= new Set([...strangers()].flatMap(({ spellings }) => spellings.map((one) => one.toLowerCase())))
+      return others
+    },
+    lookalike(shape) {
+      shapes ??= new Map([...strangers()].map(({ name }) => [skeleton(name), name]))
+      return shapes.get(shape)
+    },
+  }
+}

@@ -1,0 +1,123 @@
+import type { Finding, Level } from './finding.ts'
+import { FIELDS } from './fingerprint.ts'
+import { escaped, findHidden } from './hidden.ts'
+import { looksLike, mixedWord, skeleton } from './lookalike.ts'
+import { findInstructions, type Neighbours } from './wording.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** What a definition is looked at against. */
+export interface Surroundings extends Neighbours {
+  /** Names no foreign tool should be mistaken for: those of the meta-tools. */
+  readonly reserved: ReadonlySet<string>
+  /** A name of another server's tool by its skeleton. */
+  lookalike(skeleton: string): string | undefined
+}
+
+/** A model is shown 4 KiB of a description; more than the second number is no description any more. */
+const SIZES = { shown: 4 * 1024, most: 32 * 1024 } as const
+// Regular expressions and marks, not prose.
+const NOT_PROSE = new Set(['pattern', 'format', 'type', '$schema', '$id', '$ref', 'required'])
+
+/** Looks at a definition as its server sent it, before anything is cut or cleaned. No order is promised but by level. */
+export function checkDefinition(definition: Json, around: Surroundings): Finding[] {
+  const found: Finding[] = []
+  for (const field of FIELDS) walk(definition[field], field, found, around)
+  const { name, description } = definition
+  if (typeof name === 'string') found.push(...checkName(name, around))
+  if (typeof description === 'string') found.push(...checkSize(description))
+  // The worst first, so that many small ones hide nothing.
+  return found.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MOST)
+}
+
+/** Findings of one tool that are kept. */
+const MOST = 40
+
+const RANK: Readonly<Record<Level, number>> = { block: 0, doubt: 1, note: 2 }
+
+function walk(value: unknown, where: string, found: Finding[], around: Surroundings): void {
+  if (typeof value === 'string') {
+    found.push(...findHidden(value, where))
+    const read = where === 'description' ? value.slice(0, 2 * SIZES.shown) : value
+    if (value.length > 20 && where !== 'name') found.push(...findInstructions(read, where, around))
+    return
+  }
+  if (Array.isArray(value)) {
+    for (const [at, one] of value.entries()) walk(one, `${where}[${at}]`, found, around)
+    return
+  }
+  if (typeof value !== 'object' || value === null) return
+  for (const [key, inner] of Object.entries(value)) {
+    const shown = escaped(key).slice(0, 80)
+    found.push(...findHidden(key, `${where}.${shown} (the name itself)`))
+    if (!NOT_PROSE.has(key) || typeof inner === 'object') walk(inner, `${where}.${shown}`, found, around)
+  }
+}
+
+function checkName(name: string, { own, lookalike, reserved }: Surroundings): Finding[] {
+  const evidence = escaped(name)
+  const at = { where: 'name', evidence }
+  const word = mixedWord(name)
+  if (word !== undefined)
+    return [
+      {
+        ...at,
+        code: 'mixed-script-name',
+        level: 'block',
+        what: `mixes letters of several scripts in ${JSON.stringify(word)}`,
+      },
+    ]
+  for (const other of reserved) {
+    if (looksLike(name, other))
+      return [
+        { ...at, code: 'look-alike-name', level: 'block', what: `has a name that looks like the built-in ${other}` },
+      ]
+    if (name.toLowerCase() === other)
+      return [
+        {
+          ...at,
+          code: 'reserved-name',
+          level: 'note',
+          what: `is called as the built-in ${other}; it stays behind its prefix`,
+        },
+      ]
+  }
+  const other = lookalike(skeleton(name))
+  if (other !== undefined && !own.has(other) && looksLike(name, other))
+    return [
+      {
+        ...at,
+        code: 'look-alike-name',
+        level: 'doubt',
+        what: `has a name that looks like ${JSON.stringify(other)} of another server`,
+      },
+    ]
+  return []
+}
+
+function checkSize(description: string): Finding[] {
+  const at = { where: 'description', evidence: `${escaped(description.slice(0, 80))}…` }
+  const { length } = description
+  const found: Finding[] = []
+  if (length > SIZES.shown)
+    found.push({
+      ...at,
+      code: 'oversized-text',
+      level: length > SIZES.most ? 'doubt' : 'note',
+      what: `has a description of ${length} characters; ${SIZES.shown} are shown`,
+    })
+  const words = description.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? []
+  if (words.length >= 100) {
+    const counts = new Map<string, number>()
+    for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1)
+    const [top = '', times = 0] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a))
+    if (times > words.length / 3 || counts.size < words.length / 25)
+      found.push({
+        ...at,
+        code: 'repeated-text',
+        level: 'doubt',
+        what: `repeats ${JSON.stringify(top)} ${times} times`,
+      })
+  }
+  return found
+}

@@ -1,0 +1,233 @@
+import { readFileSync, realpathSync } from 'node:fs'
+import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+
+/** What was decided about each tool: its fingerprint, or `rejected ` and its fingerprint. */
+export type Pins = ReadonlyMap<string, string>
+export type Servers = Map<string, Map<string, string>>
+
+/** The memory of what was approved, in a file that is committed beside the configuration. */
+export interface Lock {
+  /** Why nothing new can be trusted: the file is there and cannot be understood. */
+  readonly broken: string | undefined
+  /** Why the file does not have what memory has. */
+  readonly unsaved: string | undefined
+  /** Undefined for a server nobody looked at yet. */
+  pins(server: string): Pins | undefined
+  servers(): ReadonlyMap<string, Pins>
+  /** Changes memory now and the file soon; made again on what the file has then, so it must not depend on the moment. */
+  change(apply: (servers: Servers) => void): void
+  /** Reads the file again. Answers whether anything is different. */
+  reread(): boolean
+  /** Resolves when the file has what memory has. */
+  flush(): Promise<void>
+}
+
+export interface LockOptions {
+  /** Absolute path; without one everything is kept in memory alone. */
+  readonly file: string | undefined
+  readonly log: Log
+  /** Told when the file turned out to have something else than memory had. */
+  readonly onChange?: () => void
+}
+
+export const LOCK_NAME = 'pegboard.lock.json'
+/** It lies beside the configuration, to be committed with it; without one there is none. */
+export const lockFile = (configuration: string | undefined): string | undefined =>
+  configuration === undefined ? undefined : join(dirname(configuration), LOCK_NAME)
+
+const VERSION = 1
+/** Of a fingerprint in hex, alone and after `rejected `. */
+const LENGTHS: ReadonlySet<number> = new Set([64, 73])
+const GUARD = { waitMs: 20, tries: 100, staleMs: 10_000 }
+
+export function createLock({ file, log, onChange = () => undefined }: LockOptions): Lock {
+  let memory: Servers = new Map()
+  /** What the file had when it was last read or written. */
+  let text: string | undefined
+  let broken: string | undefined
+  let loaded = false
+  let pending: Array<(servers: Servers) => void> = []
+  let saving: Promise<void> = Promise.resolve()
+  let unsaved: string | undefined
+
+  /** Takes over what the file says; a file that cannot be understood changes nothing but that it is said. */
+  function take(read: string | undefined): boolean {
+    const before = text
+    if (read === text && broken === undefined && pending.length === 0) return false
+    try {
+      const servers = read === undefined ? new Map() : parseLock(read)
+      text = read
+      for (const apply of pending) apply(servers)
+      memory = servers
+      broken = undefined
+    } catch (error) {
+      const why = `${LOCK_NAME} cannot be read: ${messageOf(error)}`
+      if (broken !== why) log.error(`${why}; nothing new is trusted until it is repaired`)
+      broken = why
+    }
+    return before !== text
+  }
+
+  function load(): void {
+    if (loaded) return
+    loaded = true
+    if (file !== undefined) take(textOf(file))
+  }
+
+  async function save(path: string): Promise<void> {
+    if (pending.length === 0) return
+    const leave = await enter(path)
+    try {
+      const known = text
+      take(await readFile(path, 'utf8').catch(absent))
+      if (broken !== undefined) return
+      pending = []
+      const wanted = formatLock(memory)
+      const others = text !== known
+      if (wanted !== text) await replace(path, wanted)
+      text = wanted
+      unsaved = undefined
+      if (others) onChange()
+    } finally {
+      await leave()
+    }
+  }
+
+  return {
+    get broken() {
+      load()
+      return broken
+    },
+    get unsaved() {
+      return unsaved ?? broken
+    },
+    pins(server) {
+      load()
+      return memory.get(server)
+    },
+    servers() {
+      load()
+      return memory
+    },
+    change(apply) {
+      load()
+      apply(memory)
+      if (file === undefined) return
+      pending.push(apply)
+      saving = saving
+        .then(() => save(file))
+        .catch((error: unknown) => {
+          pending = []
+          const why = `${LOCK_NAME} cannot be written: ${messageOf(error)}`
+          if (unsaved === undefined) log.warn(`${why}; what is approved is forgotten at the end`)
+          unsaved = why
+        })
+    },
+    reread() {
+      loaded = true
+      return file !== undefined && take(textOf(file))
+    },
+    flush: () => saving,
+  }
+}
+
+/** @throws Error that says what is wrong */
+export function parseLock(text: string): Servers {
+  const whole = jsonOf(text) as { version?: unknown; servers?: unknown } | null
+  if (typeof whole !== 'object' || whole === null) throw new Error('it is not an object')
+  if (whole.version !== VERSION) throw new Error(`its version is not ${VERSION}; a newer Pegboard may have written it`)
+  if (typeof whole.servers !== 'object' || whole.servers === null) throw new Error('it has no servers')
+  return new Map(
+    Object.entries(whole.servers).map(([id, tools]) => {
+      if (typeof tools !== 'object' || tools === null) throw new Error(`servers.${id} is not an object`)
+      const pins = Object.entries(tools)
+      // Ten thousand are read at every start; what has the right length and is none fits no tool.
+      for (const [name, entry] of pins)
+        if (typeof entry !== 'string' || !LENGTHS.has(entry.length))
+          throw new Error(`servers.${id}.${name} is not a fingerprint`)
+      return [id, new Map(pins as Array<[string, string]>)]
+    }),
+  )
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (/^(<{7}|={7}|>{7})/m.test(text)) throw new Error('it has conflict markers of a merge')
+    throw error
+  }
+}
+
+/** One tool a line, sorted, so that a diff shows what changed and nothing else. */
+export function formatLock(servers: ReadonlyMap<string, Pins>): string {
+  const sorted = <Value>(map: ReadonlyMap<string, Value>): Array<[string, Value]> =>
+    [...map].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+  const block = (lines: readonly string[], indent: string): string =>
+    lines.length === 0 ? '{}' : `{\n${lines.map((line) => `${indent}  ${line}`).join(',\n')}\n${indent}}`
+  const entries = sorted(servers).map(([id, pins]) => {
+    const tools = sorted(pins).map(([name, entry]) => `${ascii(name)}: ${JSON.stringify(entry)}`)
+    return `${ascii(id)}: ${block(tools, '    ')}`
+  })
+  return `{\n  "version": ${VERSION},\n  "servers": ${block(entries, '  ')}\n}\n`
+}
+
+/** A JSON string in which nothing can hide: a name that looks like another one is seen in a diff. */
+const ascii = (text: string): string =>
+  JSON.stringify(text).replaceAll(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+const absent = (error: unknown): undefined => {
+  if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  return undefined
+}
+
+function textOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    return absent(error)
+  }
+}
+
+/** One writer at a time among all processes; a guard left by one that died is taken over. */
+async function enter(file: string): Promise<() => Promise<void>> {
+  const guard = `${file}.writing`
+  const leave = (): Promise<void> => rm(guard, { force: true })
+  for (let left = GUARD.tries; ; left--) {
+    try {
+      await (await open(guard, 'wx')).close()
+      return leave
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+      const since = (await stat(guard).catch(() => undefined))?.mtimeMs
+      if (since !== undefined && Date.now() - since > GUARD.staleMs) await leave()
+      else if (left === 0) throw new Error(`${basename(guard)} is in the way`)
+      else await sleep(GUARD.waitMs)
+    }
+  }
+}
+
+async function replace(file: string, text: string): Promise<void> {
+  // Through a link, so that the link stays one.
+  const target = realpath(file)
+  const temporary = `${target}.${process.pid}.tmp`
+  try {
+    await writeFile(temporary, text)
+    await rename(temporary, target)
+  } catch (error) {
+    await rm(temporary, { force: true }).catch(() => undefined)
+    throw error
+  }
+}
+
+function realpath(file: string): string {
+  try {
+    return realpathSync(file)
+  } catch {
+    return file
+  }
+}

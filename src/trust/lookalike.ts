@@ -1,0 +1,59 @@
+// Letters of other scripts that look like Latin ones in most typefaces, beside what NFKC already folds.
+const TWINS: Readonly<Record<string, string>> = Object.fromEntries(
+  [
+    ['аαɑ', 'a'],
+    ['ЬƄ', 'b'],
+    ['сϲⅽ', 'c'],
+    ['ԁⅾ', 'd'],
+    ['еҽ℮', 'e'],
+    ['ɡց', 'g'],
+    ['һհ', 'h'],
+    ['іιıɩ', 'i'],
+    ['јϳ', 'j'],
+    ['κк', 'k'],
+    ['ӏⅼӀ', 'l'],
+    ['мⅿ', 'm'],
+    ['пոռ', 'n'],
+    ['оοօσ', 'o'],
+    ['рρ', 'p'],
+    ['ԛ', 'q'],
+    ['гᴦ', 'r'],
+    ['ѕꜱ', 's'],
+    ['тτ', 't'],
+    ['υսц', 'u'],
+    ['νѵ', 'v'],
+    ['ԝшω', 'w'],
+    ['хχ', 'x'],
+    ['уүγ', 'y'],
+    ['ᴢ', 'z'],
+  ].flatMap(([from = '', to = '']) => [...from].map((char) => [char, to])),
+)
+
+/**
+ * What a name looks like to somebody who does not look closely: compatibility forms, letters of other scripts, accents,
+ * `0` for `o`, `1` and `I` for `l` are all the same.
+ */
+export function skeleton(name: string): string {
+  const plain = name
+    .normalize('NFKD')
+    .replaceAll(/\p{M}/gu, '')
+    .replaceAll(/[1I|]/g, 'l')
+    .replaceAll('0', 'o')
+    .toLowerCase()
+  return [...plain].map((char) => TWINS[char] ?? char).join('')
+}
+
+/** A word of `name` that mixes Latin letters with look-alikes of another script. */
+export function mixedWord(name: string): string | undefined {
+  return name
+    .split(/[^\p{L}\p{M}\p{N}]+/u)
+    .find(
+      (word) =>
+        /\p{Script=Latin}/u.test(word) &&
+        [...word].some((char) => Object.hasOwn(TWINS, char.toLowerCase()) && !/\p{Script=Latin}/u.test(char)),
+    )
+}
+
+/** Whether `name` could be taken for `other` though it is another name; the same name in capitals is not meant. */
+export const looksLike = (name: string, other: string): boolean =>
+  name.toLowerCase() !== other.toLowerCase() && skeleton(name) === skeleton(other)

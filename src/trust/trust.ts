@@ -1,0 +1,146 @@
+import { createHash } from 'node:crypto'
+import { type Clock, systemClock } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
+import { createSignal } from '../core/signal.ts'
+import type { FileStore } from '../state/files.ts'
+import { assess, type Held, type Look, type Seen } from './assess.ts'
+import type { Finding } from './finding.ts'
+import { approvable } from './fingerprint.ts'
+import { createLock, type Lock } from './lock.ts'
+
+/** Approved definitions of one server, for showing later what changed: by tool, the fingerprint and the definition. */
+export type Kept = Readonly<
+  Record<string, { readonly hash: string; readonly definition: Readonly<Record<string, unknown>> }>
+>
+
+export interface TrustOptions {
+  /** Absolute path of the lock file; without one approvals last as long as the process. */
+  readonly file: string | undefined
+  readonly log: Log
+  readonly clock?: Clock
+  /** Where approved definitions are kept; the lock itself has only fingerprints. */
+  readonly kept?: FileStore<Kept>
+  /** Lets in nothing that the lock does not have, and writes nothing. */
+  readonly frozen?: boolean
+  /** Names of the meta-tools, which no tool may look like. */
+  readonly reserved: ReadonlySet<string>
+}
+
+/** Decides which foreign tools are let in, and remembers it. */
+export interface Trust {
+  /**
+   * Which of a server's tools are kept out, by name. What may be trusted without a person is remembered.
+   * @param fresh the definitions come from the server itself just now, not from disk
+   */
+  look(look: Omit<Look, 'reserved'>, fresh: boolean): ReadonlyMap<string, Held>
+  /** Somebody may have changed the lock file. */
+  reread(): void
+  /** Told when tools may be let in or kept out that were not before. */
+  onChange(listener: () => void): () => void
+  /** Resolves when the lock file is written. */
+  flush(): Promise<void>
+}
+
+/** Servers add tools when they have learnt what the client can do; those belong to the first look. */
+const FIRST_LOOK_MS = 10_000
+
+export function createTrust(options: TrustOptions): Trust {
+  const { log, kept, frozen = false, clock = systemClock } = options
+  const changed = createSignal<[]>()
+  const lock = createLock({ file: options.file, log, onChange: () => changed.emit() })
+  const told = new Map<string, string>()
+  const known = new Map<string, string>()
+  /** When the first look at a server ends. */
+  const firstUntil = new Map<string, number>()
+
+  return {
+    look(look, fresh) {
+      const { server, tools } = look
+      const pins = lock.pins(server)
+      const broken = lock.broken !== undefined
+      const open = clock.now() < (firstUntil.get(server) ?? 0)
+      const { held, taken } = assess({ ...look, reserved: options.reserved }, { pins, broken, frozen, open })
+      if (!frozen && !broken) {
+        const first = pins === undefined && look.mode === 'first-use' && tools.length > 0
+        if (taken.length > 0 || first) {
+          if (first) firstUntil.set(server, clock.now() + FIRST_LOOK_MS)
+          take(lock, server, taken, first)
+          log.info(`${first || open ? 'first look at ' : ''}${server}: ${taken.length} tools are trusted from now on`)
+        }
+        if (fresh) keep(server, tools, lock)
+      }
+      tell(server, held)
+      return held
+    },
+    reread() {
+      if (!lock.reread()) return
+      changed.emit()
+    },
+    onChange: (listener) => changed.listen(listener),
+    flush: () => lock.flush(),
+  }
+
+  function keep(server: string, tools: readonly Seen[], { pins }: Lock): void {
+    if (!kept) return
+    const approved = tools.filter(({ name, hash }) => pins(server)?.get(name) === hash)
+    const signature = approved.map(({ name, hash }) => `${name} ${hash}`).join('\n')
+    if (approved.length === 0 || known.get(server) === signature) return
+    known.set(server, signature)
+    keepDefinitions(kept, options.file, server, approved)
+  }
+
+  function tell(server: string, held: ReadonlyMap<string, Held>): void {
+    const waiting = [...held].filter(([, { why }]) => why !== 'rejected')
+    const signature = waiting.map(([name, { why, reason }]) => `${name} ${why} ${reason}`).join('\n')
+    if ((told.get(server) ?? '') === signature) return
+    told.set(server, signature)
+    if (waiting.length === 0) return
+    const shown = waiting
+      .slice(0, 20)
+      .map(([name, { reason, findings }]) => [name, [reason, ...findings.slice(0, 3).map(sentence)].join('; ')])
+    log.warn(waitingNote(server, waiting.length), { tools: Object.fromEntries(shown) })
+  }
+}
+
+function take(lock: Lock, server: string, taken: readonly Seen[], first: boolean): void {
+  lock.change((servers) => {
+    const pins = servers.get(server)
+    // Somebody else had the first look: what they saw counts.
+    if (first && pins !== undefined) return
+    const next = pins ?? new Map<string, string>()
+    for (const { name, hash } of taken) next.set(name, hash)
+    servers.set(server, next)
+  })
+}
+
+/** Remembers what was approved beside what is remembered already. */
+export function keepDefinitions(
+  store: FileStore<Kept>,
+  file: string | undefined,
+  server: string,
+  tools: readonly Seen[],
+): void {
+  const key = keptKey(file, server)
+  const before = store.get(key) ?? {}
+  const news = tools.filter(({ name, hash }) => !Object.hasOwn(before, name) || before[name]?.hash !== hash)
+  if (news.length === 0) return
+  const added = news.map(({ name, hash, text }) => [
+    name,
+    { hash, definition: approvable(JSON.parse(text) as Record<string, unknown>) },
+  ])
+  store.set(key, { ...before, ...(Object.fromEntries(added) as Kept) })
+}
+
+/** Where the approved definitions of a server are kept. */
+export const keptKey = (file: string | undefined, server: string): string =>
+  createHash('sha256')
+    .update(JSON.stringify([file ?? '', server]))
+    .digest('hex')
+    .slice(0, 32)
+
+/** `2 tools wait for a review: pegboard review github`. */
+export const waitingNote = (server: string, count: number): string =>
+  `${count} ${count === 1 ? 'tool waits' : 'tools wait'} for a review: pegboard review ${/^[\w-]+$/.test(server) ? server : JSON.stringify(server)}`
+
+/** A finding as people read it. */
+export const sentence = ({ code, where, what, evidence }: Finding): string => `${code}: ${where} ${what}: ${evidence}`

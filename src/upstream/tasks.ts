@@ -1,0 +1,44 @@
+import { isRecord } from './envelope.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+const RELATED = 'io.modelcontextprotocol/related-task'
+
+/** Whether a 2025-11-25 server runs calls as tasks. */
+export function runsTasks(capabilities: Json): boolean {
+  const { tasks } = capabilities
+  const requests = isRecord(tasks) && tasks['requests']
+  const tools = isRecord(requests) && requests['tools']
+  return isRecord(tools) && isRecord(tools['call'])
+}
+
+/**
+ * Makes a call that a 2025-11-25 server takes only as a task, and waits for its result: for everybody else it is a call
+ * like any other. A call that is given up cancels its task.
+ * @param request sends a request for this call
+ * @param quietly sends one that nobody waits for
+ */
+export async function callAsTask(
+  params: Json,
+  request: (method: string, params: Json) => Promise<Json>,
+  quietly: (method: string, params: Json) => void,
+): Promise<Json> {
+  const created = await request('tools/call', { ...params, task: {} })
+  const taskId = isRecord(created['task']) ? created['task']['taskId'] : undefined
+  // It may have been quick enough to answer at once.
+  if (typeof taskId !== 'string') return created
+  try {
+    return unrelated(await request('tasks/result', { taskId }))
+  } catch (error) {
+    quietly('tasks/cancel', { taskId })
+    throw error
+  }
+}
+
+/** The caller knows of no task. */
+function unrelated(result: Json): Json {
+  const { _meta, ...rest } = result
+  if (!isRecord(_meta) || !(RELATED in _meta)) return result
+  const { [RELATED]: _task, ...meta } = _meta
+  return Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest
+}

@@ -1,0 +1,40 @@
+import { readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { cli, place, run, talkTo } from '../process.ts'
+
+const MODULE = `import { defineModule, ToolError, z } from 'pegboard'
+export default defineModule({ name: 'odd', description: 'Says what it is, and nothing else.', tools: {
+  fail: { description: 'Fails in a way that a model can read.', effect: 'read', input: z.object({}), run() { throw new ToolError('as it should') } } } })
+`
+
+it('what V8 compiled is kept for the next start, for this user alone, and a damaged one does no harm', async () => {
+  const here = place({}, { 'odd.mjs': MODULE })
+  const folder = join(here.dir, 'state/cache/code')
+  const kept = (): string[] => {
+    try {
+      return readdirSync(folder).filter((name) => name.endsWith('.bin'))
+    } catch {
+      return []
+    }
+  }
+  const call = async (): Promise<string> =>
+    await run(process.execPath, [cli, 'call', 'odd.fail', '--config', here.config], { env: here.env }).then(
+      ({ stdout }) => stdout,
+      ({ stderr }) => String(stderr),
+    )
+  const plainly = await call()
+  expect(plainly).toContain('E_TOOL_FAILED: as it should')
+  expect(plainly).not.toContain('Warning')
+  expect(kept()).toEqual([])
+
+  await talkTo(here)
+  await expect.poll(kept, { timeout: 15_000 }).toEqual([expect.stringContaining(process.version)])
+  const [file = ''] = kept()
+  expect(statSync(join(folder, file)).mode & 0o777).toBe(0o600)
+  expect(await call()).toBe(plainly)
+  for (const damaged of ['', 'x'.repeat(100_000)]) {
+    writeFileSync(join(folder, file), damaged)
+    expect(await call()).toBe(plainly)
+  }
+}, 60_000)

@@ -1,0 +1,124 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { createLog } from '../../src/core/log.ts'
+import { createLock, formatLock, LOCK_NAME, lockFile, parseLock, type Servers } from '../../src/trust/lock.ts'
+import { temporaryFolder } from '../app.ts'
+
+const hash = (letter: string) => letter.charCodeAt(0).toString(16).padStart(2, '0').repeat(32)
+const pin = (server: string, tool: string, letter: string) => (servers: Servers) => {
+  servers.set(server, new Map([...(servers.get(server) ?? []), [tool, hash(letter)]]))
+}
+
+function setUp(text?: string) {
+  const file = join(temporaryFolder(), LOCK_NAME)
+  if (text !== undefined) writeFileSync(file, text)
+  const logged: string[] = []
+  const log = createLog((line) => logged.push(line))
+  return { file, logged, log, lock: createLock({ file, log }) }
+}
+
+describe('the lock file', () => {
+  it('lies beside the configuration; without one there is none', () => {
+    expect(lockFile('/home/me/project/mcp.config.json')).toBe('/home/me/project/pegboard.lock.json')
+    expect(lockFile(undefined)).toBeUndefined()
+  })
+
+  it('has one tool a line in a stable order, and nothing can hide in it', () => {
+    const servers = new Map([
+      [
+        'b',
+        new Map([
+          ['z', hash('z')],
+          ['a\u202e', hash('a')],
+        ]),
+      ],
+      ['a', new Map<string, string>()],
+    ])
+    expect(formatLock(servers)).toBe(`{
+  "version": 1,
+  "servers": {
+    "a": {},
+    "b": {
+      "a\\u202e": "${hash('a')}",
+      "z": "${hash('z')}"
+    }
+  }
+}
+`)
+    expect(formatLock(parseLock(formatLock(servers)))).toBe(formatLock(servers))
+  })
+
+  it('takes names that mean something to JavaScript', () => {
+    const text = formatLock(new Map([['__proto__', new Map([['constructor', hash('c')]])]]))
+    expect(parseLock(text).get('__proto__')?.get('constructor')).toBe(hash('c'))
+  })
+
+  it.each([
+    ['half of it', '{"version": 1, "serv', /JSON/],
+    ['a merge that was not finished', `{\n<<<<<<< HEAD\n  "version": 1`, /conflict markers/],
+    ['a newer version', '{"version": 2, "servers": {}}', /newer Pegboard/],
+    ['something that is no fingerprint', '{"version": 1, "servers": {"a": {"t": "yes"}}}', /not a fingerprint/],
+    ['no servers', '{"version": 1}', /no servers/],
+    ['null', 'null', /not an object/],
+  ])('that has %s is said to be damaged, and never written over', async (_what, text, why) => {
+    const { file, lock, logged } = setUp(text)
+    expect(lock.broken).toMatch(why)
+    lock.change(pin('a', 't', 'n'))
+    await lock.flush()
+    expect(readFileSync(file, 'utf8')).toBe(text)
+    expect(logged.filter((line) => line.includes('nothing new is trusted until it is repaired'))).toHaveLength(1)
+  })
+
+  it('damaged while running leaves what was approved before, and counts again when repaired', async () => {
+    const { file, lock } = setUp(formatLock(new Map([['a', new Map([['t', hash('t')]])]])))
+    expect(lock.pins('a')?.get('t')).toBe(hash('t'))
+    writeFileSync(file, '<<<<<<< HEAD')
+    lock.reread()
+    expect(lock.broken).toMatch(/conflict/)
+    expect(lock.pins('a')?.get('t')).toBe(hash('t'))
+    writeFileSync(file, formatLock(new Map([['a', new Map([['t', hash('u')]])]])))
+    expect(lock.reread()).toBe(true)
+    expect(lock.broken).toBeUndefined()
+    expect(lock.pins('a')?.get('t')).toBe(hash('u'))
+  })
+
+  it('is written by several at a time without losing what any wrote', async () => {
+    const { file, log } = setUp()
+    const locks = Array.from({ length: 8 }, () => createLock({ file, log }))
+    for (const [n, lock] of locks.entries()) for (let m = 0; m < 4; m++) lock.change(pin(`s${n}`, `t${m}`, 'x'))
+    await Promise.all(locks.map((lock) => lock.flush()))
+    const servers = parseLock(readFileSync(file, 'utf8'))
+    expect([...servers.values()].map((tools) => tools.size)).toEqual(Array.from({ length: 8 }, () => 4))
+    expect(readdirSync(join(file, '..'))).toEqual([LOCK_NAME])
+  })
+
+  it('that somebody else wrote meanwhile is told', async () => {
+    const { file, log } = setUp()
+    let told = 0
+    const mine = createLock({ file, log, onChange: () => told++ })
+    mine.change(pin('a', 't', 'x'))
+    await mine.flush()
+    expect(told).toBe(0)
+    const other = createLock({ file, log })
+    other.change(pin('b', 't', 'y'))
+    await other.flush()
+    mine.change(pin('a', 'u', 'x'))
+    await mine.flush()
+    expect(told).toBe(1)
+    expect(mine.pins('b')?.get('t')).toBe(hash('y'))
+  })
+
+  it('in a folder that cannot be written is kept in memory, with one warning', async () => {
+    const file = join(temporaryFolder(), 'no-such-folder', LOCK_NAME)
+    const logged: string[] = []
+    const lock = createLock({ file, log: createLog((line) => logged.push(line)) })
+    lock.change(pin('a', 't', 'x'))
+    lock.change(pin('a', 'u', 'x'))
+    await lock.flush()
+    expect(lock.pins('a')?.size).toBe(2)
+    expect(logged.map((line) => JSON.parse(line).level)).toEqual(['warn'])
+    expect(lock.unsaved).toMatch(/cannot be written/)
+    expect(existsSync(file)).toBe(false)
+  })
+})

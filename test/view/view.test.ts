@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest'
+import { createCatalog } from '../../src/catalog/catalog.ts'
+import { localCaller } from '../../src/core/context.ts'
+import { silentLog } from '../../src/core/log.ts'
+import { createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
+import { createViews, type View } from '../../src/view/view.ts'
+import { makeTool } from '../tools.ts'
+
+/** A server of two tools that are made when someone looks, beside a module of one. */
+function viewed(settings: PolicySettings = {}, usable: true | string = true): { readonly view: View; made(): number } {
+  let made = 0
+  const catalog = createCatalog()
+  const tools = ['look', 'leave'].map((name) => makeTool(`mcp_far.${name}`, { available: () => usable }))
+  catalog.set(
+    { id: 'mcp_far', summary: 'far', origin: 'upstream', state: 'ready' },
+    {
+      tools: {
+        count: 2,
+        tokens: 70,
+        available: () => usable,
+        make: () => {
+          made++
+          return tools
+        },
+      },
+    },
+  )
+  catalog.set({ id: 'near', summary: 'near', origin: 'module', state: 'ready' }, { tools: [makeTool('near.one')] })
+  const view = createViews({ catalog, policy: createPolicy(settings), log: silentLog }).viewFor(localCaller)
+  return { view, made: () => made }
+}
+
+describe('a view', () => {
+  it('counts the tools of a server without making them, and makes them once when one is asked for', () => {
+    const { view, made } = viewed()
+    expect([view.size, view.count('mcp_far'), view.count('near'), view.tokens() > 70, made()]).toEqual([
+      3,
+      2,
+      1,
+      true,
+      0,
+    ])
+    expect(view.owners.map(({ id }) => id)).toEqual(['mcp_far', 'near'])
+    expect(view.resolve('far.leave')).toMatchObject({ kind: 'found' })
+    expect([view.tools.length, view.byId.size, made()]).toEqual([3, 3, 1])
+  })
+
+  it('counts as it lists where something forbids tools', () => {
+    const cases: ReadonlyArray<readonly [PolicySettings, number]> = [
+      [{ deny: ['*.leave'] }, 2],
+      [{ disabled: ['mcp_far.look'] }, 2],
+      [{ constraints: { mcp_far: { blocked_actions: ['look', 'leave'] } } }, 1],
+    ]
+    for (const [settings, left] of cases) {
+      const { view } = viewed(settings)
+      expect([view.size, view.tools.length]).toEqual([left, left])
+    }
+  })
+
+  it('counts none of a server that is down', () => {
+    const { view } = viewed({}, 'it is down')
+    expect([view.size, view.tools.length, view.count('mcp_far')]).toEqual([1, 1, 0])
+  })
+})
