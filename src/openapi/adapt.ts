@@ -3,6 +3,7 @@ import type { CallContext } from '../core/context.ts'
 import type { ToolResult } from '../core/result.ts'
 import { type Schema, toSchema } from '../core/schema.ts'
 import type { Draft, Tool } from '../core/tool.ts'
+import { hashOf } from './document.ts'
 import type { OperationRecord } from './operations.ts'
 import { effectOf, isIdempotent } from './operations.ts'
 import type { ApiSettings } from './options.ts'
@@ -14,9 +15,14 @@ export interface ToolHost {
   /** `api_<id>`: category and catalogue owner. */
   readonly module: string
   readonly settings: ApiSettings
+  /** Changes with the document. */
+  readonly version: string
   define(record: OperationRecord): Definition
   call(record: OperationRecord, definition: Definition, input: unknown, ctx: CallContext): Promise<ToolResult>
 }
+
+/** Search need not read what has the same stamp as before. */
+const stampOf = (parts: readonly unknown[]): number => Number.parseInt(hashOf(JSON.stringify(parts)).slice(0, 12), 16)
 
 /** Our own time limit comes first: its message names the API. */
 const SLACK_MS = 2_000
@@ -73,6 +79,7 @@ export function adaptOperation(record: OperationRecord, host: ToolHost, action: 
         openWorldHint: true,
       },
     },
+    stamp: stampOf([host.version, record, override, settings.prefix]),
     available: () => true,
     assemble: () => draft,
     parse: (value) => input.parse(value),

@@ -90,7 +90,16 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   let stopped = false
   const told = new Set<string>()
 
-  const host: ToolHost = { id, module, settings, define, call }
+  const host: ToolHost = {
+    id,
+    module,
+    settings,
+    get version() {
+      return JSON.stringify(kept?.parts)
+    },
+    define,
+    call,
+  }
 
   // --- the document -------------------------------------------------------------------------------------------------
 
