@@ -80,7 +80,7 @@ const pinned = {
     'E_CONFIG_INVALID',
     'E_CONFIG_MISSING',
     'E_CONFIG_AUTH',
-    'E_OPENAPI_DOCUMENT',
+    'E_CONFIG_OPENAPI',
     'E_NAME_TAKEN',
     'E_NAME_INVALID',
   ],

@@ -207,7 +207,7 @@ export const errorCatalogue = {
     meaning: 'The server would listen without authentication beyond this machine.',
     next: 'Remove server.http.auth: "none", or bind 127.0.0.1.',
   },
-  E_OPENAPI_DOCUMENT: {
+  E_CONFIG_OPENAPI: {
     audience: 'operator',
     retryable: false,
     meaning: 'The description of an API cannot be read, or is not OpenAPI 3.x.',

@@ -20,7 +20,7 @@ const FILES = 'x-files'
 /**
  * Reads a document and whatever it refers to.
  * @param read gives the text at a location, and refuses those it should not go to
- * @throws PegboardError E_OPENAPI_DOCUMENT when it is not OpenAPI 3.x; whatever `read` throws
+ * @throws PegboardError E_CONFIG_OPENAPI when it is not OpenAPI 3.x; whatever `read` throws
  */
 export async function loadDocument(location: string, read: (location: string) => Promise<string>): Promise<Loaded> {
   const parts: Record<string, string> = {}
@@ -102,7 +102,7 @@ function resolved(base: string, file: string): string {
 }
 
 export const unusable = (why: string, cause?: unknown): PegboardError =>
-  new PegboardError('E_OPENAPI_DOCUMENT', `The document cannot be used: ${why}.`, cause === undefined ? {} : { cause })
+  new PegboardError('E_CONFIG_OPENAPI', `The document cannot be used: ${why}.`, cause === undefined ? {} : { cause })
 
 /** What a reference means; references to references are followed. Undefined where it leads nowhere or in a circle. */
 export function lookUp(document: Json, value: unknown): Json | undefined {

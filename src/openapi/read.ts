@@ -7,7 +7,7 @@ const MAX_BYTES = 64 * 1024 * 1024
 
 /**
  * Reads a document on disk and those beside and below it; nothing outside its folder, and nothing from the network.
- * @throws PegboardError E_OPENAPI_DOCUMENT
+ * @throws PegboardError E_CONFIG_OPENAPI
  */
 export function fileReader(document: string): (location: string) => Promise<string> {
   return async (location) => {
@@ -34,7 +34,7 @@ export interface Fetched {
   readonly etag?: string
 }
 
-/** @returns undefined when it is still as the etag says. @throws PegboardError E_OPENAPI_DOCUMENT */
+/** @returns undefined when it is still as the etag says. @throws PegboardError E_CONFIG_OPENAPI */
 export async function fetchText(url: string, send: Send, etag?: string): Promise<Fetched | undefined> {
   const answer = await send({
     method: 'GET',
