@@ -69,7 +69,7 @@ export interface Outline {
   /** Estimated tokens of listing them all. */
   readonly tokens: number
   /** Whether all of them can be used now, or why none can. */
-  available(): true | string
+  available(caller: import('../core/context.ts').Caller): true | string
 }
 
 /** Tools that are made when someone looks at them. Legal and distinct names are their owner's business. */

@@ -1,7 +1,7 @@
 import type { Prompt } from '../catalog/catalog.ts'
 import { exposedName, overrideAliases, overrideOf } from '../catalog/naming.ts'
 import type { ToolOverride } from '../catalog/options.ts'
-import type { CallContext } from '../core/context.ts'
+import type { CallContext, Caller } from '../core/context.ts'
 import type { ToolResult } from '../core/result.ts'
 import { type Schema, unchecked } from '../core/schema.ts'
 import type { Capacity, Example, Relay, Tool } from '../core/tool.ts'
@@ -17,7 +17,7 @@ export interface ToolHost {
   readonly settings: ServerSettings
   /** The same object for all its tools. */
   readonly capacity?: Capacity
-  available(): true | string
+  available(caller: Caller): true | string
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
 
@@ -96,7 +96,7 @@ export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, strin
     get stamp() {
       return this.record.stamp
     },
-    available: () => host.available(),
+    available: (caller) => host.available(caller),
     assemble() {
       return this
     },

@@ -31,6 +31,7 @@ export async function readListing(
   kinds: ReadonlySet<ListKind>,
   before: Listing,
   warn: (message: string) => void,
+  scope: (cacheScope: unknown) => void = () => undefined,
 ): Promise<Listing> {
   const has = (kind: ListKind): boolean => isRecord(connection.capabilities[kind])
   const optional = async (kind: ListKind, method: string, key: string, id: string): Promise<readonly Json[]> => {
@@ -45,7 +46,7 @@ export async function readListing(
     }
   }
   const [tools, resources, templates, prompts] = await Promise.all([
-    !kinds.has('tools') ? before.tools : has('tools') ? readTools(connection, warn) : [],
+    !kinds.has('tools') ? before.tools : has('tools') ? readTools(connection, warn, scope) : [],
     kinds.has('resources') ? optional('resources', 'resources/list', 'resources', 'uri') : before.resources,
     kinds.has('resources')
       ? optional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
@@ -55,9 +56,13 @@ export async function readListing(
   return { tools, resources, templates, prompts }
 }
 
-async function readTools(connection: Connection, warn: (message: string) => void): Promise<readonly ToolRecord[]> {
+async function readTools(
+  connection: Connection,
+  warn: (message: string) => void,
+  scope: (cacheScope: unknown) => void,
+): Promise<readonly ToolRecord[]> {
   const tools = new Map<string, ToolRecord>()
-  for (const raw of await pages(connection, 'tools/list', 'tools', warn)) {
+  for (const raw of await pages(connection, 'tools/list', 'tools', warn, scope)) {
     const record = readDefinition(raw)
     if (typeof record === 'string') {
       warn(`skipped ${record}`)
@@ -85,12 +90,14 @@ async function pages(
   method: string,
   key: string,
   warn: (message: string) => void,
+  scope: (cacheScope: unknown) => void = () => undefined,
 ): Promise<unknown[]> {
   const items: unknown[] = []
   const seen = new Set<string>()
   let cursor: string | undefined
   for (let page = 1; ; page++) {
     const result = await connection.request(method, cursor === undefined ? {} : { cursor }, { timeoutMs: LIST_MS })
+    scope(result['cacheScope'])
     const part = result[key]
     if (!Array.isArray(part)) {
       warn(`${method} answered without ${key}`)

@@ -1,6 +1,7 @@
 import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
-import type { CallContext } from '../core/context.ts'
+import type { CallContext, Caller } from '../core/context.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { ProtocolFailure } from '../core/failure.ts'
 import type { ToolResult } from '../core/result.ts'
 import { takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
@@ -12,10 +13,11 @@ import type { ToolRecord } from './definition.ts'
 import { createEndpoints } from './endpoints.ts'
 import { createIdle } from './idle.ts'
 import { SESSION_LOST } from './lane.ts'
-import { createLink } from './link.ts'
+import { createLink, type Link } from './link.ts'
 import { emptyListing, type Listing, type ListKind, readListing } from './listing.ts'
 import { decodeManifest, type EraVerdict, encodeManifest, type Manifest, manifestKey } from './manifest.ts'
 import { mirroredArguments, mirrorHeaders } from './mirror.ts'
+import { createPrincipals } from './principals.ts'
 import { createPublisher, type PublisherOptions } from './publish.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
@@ -100,10 +102,15 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let cancelRefresh: (() => void) | undefined
   let cancelLook: (() => void) | undefined
 
-  const credentials = createCredentials(id, settings, shared, log, () => {
+  // The tools of a private list are for the login it came from alone.
+  let listIsPrivate = false
+  const loggedIn = (): void => {
+    catalog.touch()
     if (link.live) become('ready')
     else if (state === 'failing') link.later(0)
-  })
+  }
+  const principals = given.auth?.perPrincipal ? createPrincipals(id, given, shared, log, loggedIn) : undefined
+  const credentials = principals?.credentials ?? createCredentials(id, settings, shared, log, loggedIn)
   const link = createLink({
     credentials,
     id,
@@ -112,7 +119,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     log,
     async opened(connection, beganAt) {
       dirty.clear()
-      const read = await readListing(connection, ALL, emptyListing, warn)
+      const read = await readLists(connection, ALL, emptyListing)
       startMs = clock.now() - beganAt
       show(read, connection)
       idle.begin()
@@ -132,9 +139,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       return timeoutMs()
     },
     log,
-    ready: (signal) => used(() => link.ready(signal)),
+    ready: (signal) => (principals ? refuse() : used(() => link.ready(signal))),
     request: (method, params, relay, signal) =>
-      request(method, { ...params, ...retryOf(relay) }, { timeoutMs: timeoutMs(), relay, signal }),
+      principals
+        ? refuse()
+        : request(method, { ...params, ...retryOf(relay) }, { timeoutMs: timeoutMs(), relay, signal }),
     promptNamed: (exposed) => publisher.promptNamed(exposed),
   })
   const idle = createIdle(clock, {
@@ -177,11 +186,25 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 
   // Tools of a failing server stay: lists that come and go cost clients their caches, and a call tells the reason.
-  function available(): true | string {
-    return state === 'stopped' ? `${id} is stopped` : true
+  function available({ principal }: Caller): true | string {
+    if (state === 'stopped') return `${id} is stopped`
+    if (!principals) return true
+    if (!principals.has(principal)) return `run \`pegboard auth ${id} --principal ${principal}\``
+    return !listIsPrivate || principal === principals.first || `what ${id} lists is private to another login`
   }
 
   // --- lists --------------------------------------------------------------------------------------------------------
+
+  async function readLists(connection: Connection, kinds: ReadonlySet<ListKind>, before: Listing): Promise<Listing> {
+    let scope: unknown
+    const read = await readListing(connection, kinds, before, warn, (said) => {
+      scope = said === 'private' ? said : scope
+    })
+    if (!principals) return read
+    if (kinds.has('tools')) listIsPrivate = scope === 'private'
+    // Who reads a resource or prompt is not known here, so those of one login are shown to nobody.
+    return { ...read, resources: [], templates: [], prompts: [] }
+  }
 
   function show(next: Listing, connection: Connection): void {
     listing = next
@@ -192,6 +215,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     const text = JSON.stringify(now)
     if (!publisher.publish(next, now) && text !== told) catalog.describe(module, now)
     told = text
+    if (listIsPrivate) return
     manifests?.set(
       key,
       encodeManifest({
@@ -244,7 +268,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     const kinds = new Set(dirty)
     dirty.clear()
     try {
-      const read = await readListing(connection, kinds, listing, warn)
+      const read = await readLists(connection, kinds, listing)
       if (connection === link.live) show(read, connection)
     } finally {
       refreshing = false
@@ -263,35 +287,46 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     }
   }
 
-  async function request(method: string, params: Json, options: RequestOptions): Promise<Json> {
+  async function request(method: string, params: Json, options: RequestOptions, via: Link = link): Promise<Json> {
     idle.enter()
     try {
-      const connection = link.live ?? (await link.ready(options.signal))
+      const connection = via.live ?? (await via.ready(options.signal))
       try {
         const result = await connection.request(method, params, options)
-        link.worked()
-        if (state === 'failing') become('ready')
+        via.worked()
+        if (via === link && state === 'failing') become('ready')
         return result
       } catch (error) {
         const why = loginWanted(error)
-        if (why !== undefined) become('failing', why)
+        if (via === link && why !== undefined) become('failing', why)
         if (!isPegboardError(error) || error.code !== 'E_UPSTREAM_UNAVAILABLE') throw error
         if (error.cause !== SESSION_LOST) {
           // Whether it ran is not known, so it is never sent again; a child's end is told by the child.
-          if (error.retryable && connection.transport !== 'stdio') link.troubled(connection, error)
+          if (error.retryable && connection.transport !== 'stdio') via.troubled(connection, error)
           throw error
         }
         // The server never saw the request, so it may be made again whatever it does.
-        link.lost(connection, 'it forgot the session')
-        return await (await link.ready(options.signal)).request(method, params, options)
+        via.lost(connection, 'it forgot the session')
+        return await (await via.ready(options.signal)).request(method, params, options)
       }
     } finally {
       idle.leave()
     }
   }
 
-  async function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
-    const connection = link.live ?? (await used(() => link.ready(ctx.signal)))
+  function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
+    const by = (via: Link): Promise<ToolResult> => callBy(via, record, input, ctx, relay)
+    return principals ? principals.using(ctx.caller.principal, link, by) : by(link)
+  }
+
+  async function callBy(
+    via: Link,
+    record: ToolRecord,
+    input: unknown,
+    ctx: CallContext,
+    relay: Relay,
+  ): Promise<ToolResult> {
+    const connection = via.live ?? (await used(() => via.ready(ctx.signal)))
     // What a new connection listed may not be what was approved.
     publisher.admit(record)
     const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
@@ -306,15 +341,21 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     const result = onlyAsTask(record, connection)
       ? await callAsTask(
           params,
-          (method, own) => request(method, own, how),
+          (method, own) => request(method, own, how, via),
           (method, own) =>
             void connection
               .request(method, own, { timeoutMs: SHORT_MS })
               .catch((error: unknown) => log.debug(`${method}: ${messageOf(error)}`)),
         )
-      : await request('tools/call', params, how)
+      : await request('tools/call', params, how, via)
     const type = result['resultType']
     if (type === 'input_required') return { kind: 'input_required', result }
+    // Who asks for it later is not known here.
+    if (type === 'task' && principals)
+      throw new PegboardError(
+        'E_UPSTREAM_PROTOCOL',
+        `${id} answered with a task, which only one of its logins may see.`,
+      )
     if (type === 'task' && takesTasks(relay.clientCapabilities) && typeof result['taskId'] === 'string')
       // Which server it is of, for whoever asks for it later.
       return { kind: 'mcp', result: { ...result, taskId: `${module}:${result['taskId']}` } }
@@ -388,7 +429,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       idle.end()
       become('stopped')
       credentials.close()
-      await link.stop(graceMs)
+      await Promise.all([link.stop(graceMs), principals?.close(graceMs)])
     },
   }
 }
@@ -401,6 +442,10 @@ function loginWanted(error: unknown): string | undefined {
 
 const onlyAsTask = ({ text }: ToolRecord, { era, capabilities }: Connection): boolean =>
   era === 'legacy' && text.includes('"taskSupport":"required"') && runsTasks(capabilities)
+
+/** Requests that do not say who makes them run with nobody's login. */
+const refuse = (): Promise<never> =>
+  Promise.reject(new ProtocolFailure(-32601, 'This is not passed on to servers where everyone logs in for themselves'))
 
 const retryOf = ({ inputResponses, requestState }: Relay): Json => ({
   ...(inputResponses === undefined ? {} : { inputResponses }),

@@ -127,7 +127,7 @@ function build(snapshot: Snapshot, caller: Caller, policy: Policy, schema: Schem
     let tokens = 0
     for (const owner of owners) {
       const outline = outlined(owner)
-      if (outline?.available() !== true || outline.count === 0) continue
+      if (outline?.available(caller) !== true || outline.count === 0) continue
       counts.set(owner.id, outline.count)
       tokens += outline.tokens
     }

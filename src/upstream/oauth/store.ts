@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { watch as watchFolder } from 'node:fs'
-import { mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { OAuthDiscoveryState, StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client'
 import { messageOf, PegboardError } from '../../core/errors.ts'
@@ -47,8 +47,10 @@ export interface TokenStore {
   delete(key: GrantKey): Promise<void>
   /** Runs work while no other process does for this key: a refresh token that rotates must not be used twice. */
   exclusively<T>(key: GrantKey, work: () => Promise<T>): Promise<T>
-  /** Told when the grant may have changed. Gives what ends it. */
-  watch(key: GrantKey, changed: () => void): () => void
+  /** Told when the grant may have changed; without a principal of a server where each has its own, any of them. */
+  watch(key: GrantKey | undefined, changed: () => void): () => void
+  /** Who is logged in for themselves, the first login first. Reads no secrets. */
+  principals(server: string, url: string): Promise<readonly string[]>
   /** Where secrets go, in words. */
   readonly place: string
 }
@@ -57,6 +59,8 @@ interface Document extends Grant {
   readonly format: 1
   readonly server: string
   readonly principal?: string
+  /** When tokens first came, in milliseconds since the epoch. */
+  readonly since?: number
   /** The secrets are in the keyring, under this name and in so many pieces. */
   readonly keyring?: { readonly name: string; readonly pieces: number }
 }
@@ -81,9 +85,11 @@ export function createTokenStore(
       .slice(0, 32)
   const fileOf = (key: GrantKey): string => join(dir, `${nameOf(key)}.json`)
 
-  async function load(key: GrantKey): Promise<Document | undefined> {
+  const load = (key: GrantKey): Promise<Document | undefined> => parse(fileOf(key))
+
+  async function parse(file: string): Promise<Document | undefined> {
     try {
-      const document = JSON.parse(await readFile(fileOf(key), 'utf8')) as Document
+      const document = JSON.parse(await readFile(file, 'utf8')) as Document
       return document?.format === 1 ? document : undefined
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT' || error instanceof SyntaxError) return undefined
@@ -109,7 +115,7 @@ export function createTokenStore(
     async read(key) {
       const document = await load(key)
       if (!document) return undefined
-      const { format: _f, server: _s, principal: _p, keyring: kept, ...grant } = document
+      const { format: _f, server: _s, principal: _p, since: _at, keyring: kept, ...grant } = document
       if (!kept) return grant
       if (!keyring) throw unreadable('they are in the keyring of this system, which is not available')
       let text: string | undefined
@@ -133,6 +139,7 @@ export function createTokenStore(
         server: key.server,
         ...(key.principal === undefined ? {} : { principal: key.principal }),
         ...open,
+        ...(tokens ? { since: before?.since ?? Date.now() } : {}),
         ...(kept ? { keyring: kept } : { ...(tokens && { tokens }), ...(clients && { clients }) }),
       }
       await replace(dir, fileOf(key), JSON.stringify(document))
@@ -152,15 +159,26 @@ export function createTokenStore(
         await unlock()
       }
     },
+    async principals(server, url) {
+      const files = await readdir(dir).catch(() => [])
+      const found: Array<{ readonly principal: string; readonly at: number }> = []
+      for (const file of files.filter((name) => name.endsWith('.json'))) {
+        const document = await parse(join(dir, file))
+        const principal = document?.principal
+        if (principal === undefined || !(document?.tokens ?? document?.keyring)) continue
+        if (file === `${nameOf({ server, url, principal })}.json`) found.push({ principal, at: document?.since ?? 0 })
+      }
+      return found.sort((a, b) => a.at - b.at).map(({ principal }) => principal)
+    },
     watch(key, changed) {
-      const file = `${nameOf(key)}.json`
+      const file = key && `${nameOf(key)}.json`
       let stop: (() => void) | undefined
       let ended = false
       void mkdir(dir, { recursive: true, mode: 0o700 })
         .then(() => {
           if (ended) return
           const watcher = watchFolder(dir, { persistent: false }, (_event, name) => {
-            if (name === null || name === file) changed()
+            if (name === null || name === (file ?? name)) changed()
           })
           watcher.on('error', () => watcher.close())
           stop = () => watcher.close()

@@ -126,7 +126,12 @@ export interface Resource {
 /** A real MCP server behind that authorization server. Its tools: `who` says whose token was used, `write` wants a scope. */
 export async function resource(
   as: Authorization,
-  options: { readonly metadata?: object; readonly challenge?: string; readonly scope?: string } = {},
+  options: {
+    readonly metadata?: object
+    readonly challenge?: string
+    readonly scope?: string
+    readonly cacheScope?: string
+  } = {},
 ): Promise<Resource> {
   const tokens: Array<string | undefined> = []
   const headers: Array<NodeJS.Dict<string | string[]>> = []
@@ -164,6 +169,7 @@ export async function resource(
           { name: 'who', inputSchema },
           { name: 'write', inputSchema },
         ],
+        ...(options.cacheScope === undefined ? {} : { ttlMs: 60_000, cacheScope: options.cacheScope }),
       }))
       server.setRequestHandler('tools/call', (_request, ctx) => ({
         content: [{ type: 'text', text: String(ctx.http?.authInfo?.extra?.['account']) }],

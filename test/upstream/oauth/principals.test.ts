@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest'
+import { localCaller, noOrigin } from '../../../src/core/context.ts'
+import { silentLog } from '../../../src/core/log.ts'
+import { noRelay } from '../../../src/core/tool.ts'
+import { type Rig as Served, until, withServers } from '../host.ts'
+import { type Rig, withRig } from './rig.ts'
+
+const auth = { perPrincipal: true }
+const callerOf = (principal: string) => ({ ...localCaller, principal })
+
+/** Calls `who` as a principal, and gives the account whose token was used. */
+async function who({ tool }: Served, principal: string): Promise<string> {
+  const context = {
+    config: undefined,
+    caller: callerOf(principal),
+    callId: 'call',
+    origin: noOrigin,
+    signal: new AbortController().signal,
+    log: silentLog,
+    shared: {},
+    progress: () => undefined,
+    sendFile: () => undefined,
+    warn: () => undefined,
+    ask: () => Promise.reject(new Error('nobody is asked')),
+    call: () => Promise.reject(new Error('nothing is called')),
+    services: {} as never,
+  }
+  const result = await tool('mcp_web.who').run({}, context, noRelay)
+  return JSON.stringify(result)
+}
+
+const served = ({ server, store }: Rig, test: (served: Served) => Promise<void>): Promise<void> =>
+  withServers({ web: { url: server.url, auth } }, test, { tokens: async () => store, wait: false })
+
+describe('a server where every principal logs in for itself', () => {
+  it('is called with the tokens of whoever calls, and hidden from those without [UPS-22]', () =>
+    withRig(async (rig) => {
+      await rig.login(auth, {}, 'ann')
+      await rig.login(auth, {}, 'bob')
+      await served(rig, async (host) => {
+        await until(() => host.upstreams.status()[0]?.state === 'ready')
+        expect(await who(host, 'ann')).toContain('"ann"')
+        expect(await who(host, 'bob')).toContain('"bob"')
+        const answers = await Promise.all(['ann', 'bob', 'ann', 'bob'].map((name) => who(host, name)))
+        expect(answers.map((answer) => /ann|bob/.exec(answer)?.[0])).toEqual(['ann', 'bob', 'ann', 'bob'])
+        expect(host.tool('mcp_web.who').available(callerOf('ann'))).toBe(true)
+        expect(host.tool('mcp_web.who').available(callerOf('eve'))).toBe('run `pegboard auth web --principal eve`')
+        await expect(who(host, 'eve')).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
+      })
+    }))
+
+  it('shows its tools to someone as soon as they are logged in', () =>
+    withRig(async (rig) => {
+      await rig.login(auth, {}, 'ann')
+      await served(rig, async (host) => {
+        await until(() => host.upstreams.status()[0]?.state === 'ready')
+        await rig.login(auth, {}, 'bob')
+        await until(() => host.tool('mcp_web.who').available(callerOf('bob')) === true)
+        expect(await who(host, 'bob')).toContain('"bob"')
+      })
+    }))
+
+  it('says how to log in while nobody is', () =>
+    withRig((rig) =>
+      served(rig, async (host) => {
+        await until(() => host.upstreams.status()[0]?.state === 'failing')
+        expect(host.upstreams.status()[0]?.reason).toBe('it wants a login: run `pegboard auth web --principal local`')
+        await rig.login(auth, {}, 'bob')
+        await until(() => host.upstreams.status()[0]?.state === 'ready')
+        expect(await who(host, 'bob')).toContain('"bob"')
+      }),
+    ))
+
+  it.each([
+    ['private', 'what web lists is private to another login'],
+    ['public', true],
+  ])('whose lists are %s shows them to others accordingly [UPS-22]', (cacheScope, seen) =>
+    withRig(
+      async (rig) => {
+        await rig.login(auth, {}, 'ann')
+        await rig.login(auth, {}, 'bob')
+        await served(rig, async (host) => {
+          await until(() => host.upstreams.status()[0]?.state === 'ready')
+          expect(host.tool('mcp_web.who').available(callerOf('ann'))).toBe(true)
+          expect(host.tool('mcp_web.who').available(callerOf('bob'))).toBe(seen)
+        })
+      },
+      { resource: { cacheScope } },
+    ),
+  )
+})
