@@ -17,7 +17,7 @@ export interface ToolHost {
   readonly settings: ServerSettings
   /** The same object for all its tools. */
   readonly capacity?: Capacity
-  available(caller: Caller): true | string
+  available(caller: Caller, record?: Pick<ToolRecord, 'text'>): true | string
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
 
@@ -96,7 +96,9 @@ export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, strin
     get stamp() {
       return this.record.stamp
     },
-    available: (caller) => host.available(caller),
+    available(caller) {
+      return host.available(caller, this.record)
+    },
     assemble() {
       return this
     },

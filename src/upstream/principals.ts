@@ -2,6 +2,7 @@ import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { type Credentials, createCredentials } from './credentials.ts'
 import { createLink, type Link } from './link.ts'
+import { emptyListing, readListing } from './listing.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
 
@@ -13,6 +14,10 @@ export interface Principals {
   readonly first: string | undefined
   /** Whether this one is logged in, as far as is known. */
   has(principal: string): boolean
+  /** Whether the list this principal gets has a tool with this definition. */
+  lists(principal: string, text: string): boolean
+  /** Reads the lists of all who are logged in, now and from now on: they are private to each. */
+  readOwn(): void
   /** The connection of one principal, which ends by itself when nobody uses it. */
   using<T>(principal: string, main: Link, work: (link: Link) => Promise<T>): Promise<T>
   close(graceMs: number): Promise<void>
@@ -22,6 +27,8 @@ interface Line {
   readonly link: Link
   readonly credentials: Credentials
   active: number
+  /** Definitions of its own list. */
+  texts: ReadonlySet<string>
   cancel: (() => void) | undefined
 }
 
@@ -44,6 +51,7 @@ export function createPrincipals(
   let first: string | undefined
   let unwatch: (() => void) | undefined
   let closed = false
+  let reads = false
 
   // One after the other, or an older look could come last.
   let looked: Promise<void> = Promise.resolve()
@@ -61,6 +69,7 @@ export function createPrincipals(
     // Lists stay those of one login, as long as there is that login.
     if (first === undefined || !now.includes(first)) first = now[0]
     changed()
+    readAll()
   }
   lookAgain()
 
@@ -74,15 +83,43 @@ export function createPrincipals(
         shared,
         log,
         credentials,
-        opened: async () => undefined,
+        async opened(connection) {
+          if (!reads) return
+          const warn = (message: string): void => log.debug(message)
+          const { tools } = await readListing(connection, new Set(['tools']), emptyListing, warn)
+          own.texts = new Set(tools.map((record) => record.text))
+          changed()
+        },
         keeps: () => false,
         changed: () => undefined,
         notification: () => undefined,
       })
-      line = { link, credentials, active: 0, cancel: undefined }
+      const own: Line = { link, credentials, active: 0, texts: new Set(), cancel: undefined }
+      line = own
       lines.set(principal, line)
     }
     return line
+  }
+
+  function readAll(): void {
+    if (!reads) return
+    for (const principal of known) {
+      if (principal === first || lines.has(principal)) continue
+      using(principal, ({ ready }) => ready()).catch((error: unknown) =>
+        log.debug('own lists not read', { error: messageOf(error) }),
+      )
+    }
+  }
+
+  async function using<T>(principal: string, work: (link: Link) => Promise<T>): Promise<T> {
+    const line = lineOf(principal)
+    line.cancel?.()
+    line.active++
+    try {
+      return await work(line.link)
+    } finally {
+      if (--line.active === 0) line.cancel = shared.clock.after(IDLE_MS, () => line.link.rest(REST_MS))
+    }
   }
 
   return {
@@ -106,17 +143,12 @@ export function createPrincipals(
       return first
     },
     has: (principal) => known.includes(principal),
-    async using(principal, main, work) {
-      if (principal === first) return await work(main)
-      const line = lineOf(principal)
-      line.cancel?.()
-      line.active++
-      try {
-        return await work(line.link)
-      } finally {
-        if (--line.active === 0) line.cancel = shared.clock.after(IDLE_MS, () => line.link.rest(REST_MS))
-      }
+    lists: (principal, text) => lines.get(principal)?.texts.has(text) === true,
+    readOwn() {
+      reads = true
+      readAll()
     },
+    using: (principal, main, work) => (principal === first ? work(main) : using(principal, work)),
     async close(graceMs) {
       closed = true
       unwatch?.()

@@ -67,7 +67,8 @@ export function createPublisher(options: PublisherOptions): Publisher {
   function toolsOf(records: readonly ToolRecord[]): readonly Tool[] | LaterTools {
     count = records.length
     const tokens = Object.keys(settings.tools).length === 0 ? tokensOf(records) : undefined
-    if (tokens === undefined) return make(records)
+    // Who may see which is another matter for each caller, where each logs in for itself.
+    if (tokens === undefined || settings.auth?.perPrincipal) return make(records)
     return { count, tokens, available: options.available, make: () => make(records) }
   }
 

@@ -186,11 +186,13 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 
   // Tools of a failing server stay: lists that come and go cost clients their caches, and a call tells the reason.
-  function available({ principal }: Caller): true | string {
+  function available({ principal }: Caller, record?: Pick<ToolRecord, 'text'>): true | string {
     if (state === 'stopped') return `${id} is stopped`
     if (!principals) return true
     if (!principals.has(principal)) return `run \`pegboard auth ${id} --principal ${principal}\``
-    return !listIsPrivate || principal === principals.first || `what ${id} lists is private to another login`
+    if (!listIsPrivate || principal === principals.first) return true
+    // Its own list has to name it, word for word.
+    return (record && principals.lists(principal, record.text)) || `what ${id} lists is private to another login`
   }
 
   // --- lists --------------------------------------------------------------------------------------------------------
@@ -202,6 +204,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     })
     if (!principals) return read
     if (kinds.has('tools')) listIsPrivate = scope === 'private'
+    if (listIsPrivate) principals.readOwn()
     // Who reads a resource or prompt is not known here, so those of one login are shown to nobody.
     return { ...read, resources: [], templates: [], prompts: [] }
   }

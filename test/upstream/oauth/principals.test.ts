@@ -72,20 +72,26 @@ describe('a server where every principal logs in for itself', () => {
     ))
 
   it.each([
-    ['private', 'what web lists is private to another login'],
-    ['public', true],
-  ])('whose lists are %s shows them to others accordingly [UPS-22]', (cacheScope, seen) =>
-    withRig(
-      async (rig) => {
-        await rig.login(auth, {}, 'ann')
-        await rig.login(auth, {}, 'bob')
-        await served(rig, async (host) => {
-          await until(() => host.upstreams.status()[0]?.state === 'ready')
-          expect(host.tool('mcp_web.who').available(callerOf('ann'))).toBe(true)
-          expect(host.tool('mcp_web.who').available(callerOf('bob'))).toBe(seen)
-        })
-      },
-      { resource: { cacheScope } },
-    ),
+    ['private', 2],
+    ['public', 1],
+  ])(
+    'whose lists are %s is asked for as many as it takes, and nobody sees those of another [UPS-22]',
+    (cacheScope, lists) =>
+      withRig(
+        async (rig) => {
+          await rig.login(auth, {}, 'ann')
+          await rig.login(auth, {}, 'bob')
+          await served(rig, async (host) => {
+            await until(() => host.upstreams.status()[0]?.state === 'ready')
+            expect(host.tool('mcp_web.who').available(callerOf('ann'))).toBe(true)
+            await until(() => host.tool('mcp_web.who').available(callerOf('bob')) === true)
+            expect(host.tool('mcp_web.who').available(callerOf('eve'))).not.toBe(true)
+            expect(host.tool('mcp_web.secret').available(callerOf('ann'))).toBe(true)
+            expect(host.tool('mcp_web.secret').available(callerOf('bob')) === true).toBe(cacheScope === 'public')
+            expect(rig.server.lists()).toBe(lists)
+          })
+        },
+        { resource: { cacheScope } },
+      ),
   )
 })

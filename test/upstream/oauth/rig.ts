@@ -119,6 +119,8 @@ export interface Resource {
   /** What every request to the endpoint carried. */
   readonly tokens: Array<string | undefined>
   readonly refusals: () => number
+  /** How often its tools were listed. */
+  readonly lists: () => number
   readonly headers: Array<NodeJS.Dict<string | string[]>>
   close(): void
 }
@@ -137,6 +139,7 @@ export async function resource(
   const headers: Array<NodeJS.Dict<string | string[]>> = []
   const refused = new Set<string>()
   let refusals = 0
+  let lists = 0
   const state = { refuseAll: false }
   const { origin, close } = await listening((own) => {
     const metadataUrl = `${own}/.well-known/oauth-protected-resource/mcp`
@@ -164,10 +167,11 @@ export async function resource(
     const build = (): McpServer => {
       const server = new McpServer({ name: 'guarded', version: '1' }, { capabilities: { tools: {} } })
       const inputSchema = { type: 'object' as const }
-      server.setRequestHandler('tools/list', () => ({
+      server.setRequestHandler('tools/list', (_request, ctx) => ({
         tools: [
           { name: 'who', inputSchema },
           { name: 'write', inputSchema },
+          ...(ctx.http?.authInfo?.extra?.['account'] === 'ann' ? [{ name: 'secret', inputSchema }] : []),
         ],
         ...(options.cacheScope === undefined ? {} : { ttlMs: 60_000, cacheScope: options.cacheScope }),
       }))
@@ -193,6 +197,7 @@ export async function resource(
       for await (const chunk of request) chunks.push(chunk as Buffer)
       const body = Buffer.concat(chunks).toString()
       headers.push(request.headers)
+      if (body.includes('"tools/list"')) lists++
       tokens.push(request.headers.authorization?.replace('Bearer ', ''))
       const asks = new Request(`${own}/mcp`, { headers: request.headers as Record<string, string> })
       const verdict = await gate(body.includes('"write"') && body.includes('tools/call') ? ['write'] : [])(asks)
@@ -211,7 +216,15 @@ export async function resource(
       )
     }
   })
-  return Object.assign(state, { url: `${origin}/mcp`, refused, tokens, headers, refusals: () => refusals, close })
+  return Object.assign(state, {
+    url: `${origin}/mcp`,
+    refused,
+    tokens,
+    headers,
+    refusals: () => refusals,
+    lists: () => lists,
+    close,
+  })
 }
 
 /** Logs in as a person would: follows every page, fills in every form. Gives the last address and answer. */
