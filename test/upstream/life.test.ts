@@ -245,7 +245,7 @@ describe('a server that fails', () => {
                 const [busy, moved] = rig.upstreams.status()
                 expect(busy?.reason).toBe('HTTP 503')
                 expect((busy?.nextAttemptAt ?? 0) - Date.now()).toBeGreaterThan(18_000)
-                expect(moved?.reason).toBe('HTTP 302')
+                expect(moved?.reason).toBe('it redirects to another address (HTTP 302), which is not followed')
                 expect(inside).toEqual([])
               },
               { wait: false },
