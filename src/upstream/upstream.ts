@@ -1,6 +1,7 @@
 import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
 import type { CallContext, Caller } from '../core/context.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { ProtocolFailure } from '../core/failure.ts'
 import type { ToolResult } from '../core/result.ts'
 import { takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
@@ -138,9 +139,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       return timeoutMs()
     },
     log,
-    ready: (signal) => used(() => link.ready(signal)),
+    ready: (signal) => (principals ? refuse() : used(() => link.ready(signal))),
     request: (method, params, relay, signal) =>
-      request(method, { ...params, ...retryOf(relay) }, { timeoutMs: timeoutMs(), relay, signal }),
+      principals
+        ? refuse()
+        : request(method, { ...params, ...retryOf(relay) }, { timeoutMs: timeoutMs(), relay, signal }),
     promptNamed: (exposed) => publisher.promptNamed(exposed),
   })
   const idle = createIdle(clock, {
@@ -350,6 +353,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       : await request('tools/call', params, how, via)
     const type = result['resultType']
     if (type === 'input_required') return { kind: 'input_required', result }
+    // Who asks for it later is not known here.
+    if (type === 'task' && principals)
+      throw new PegboardError(
+        'E_UPSTREAM_PROTOCOL',
+        `${id} answered with a task, which only one of its logins may see.`,
+      )
     if (type === 'task' && takesTasks(relay.clientCapabilities) && typeof result['taskId'] === 'string')
       // Which server it is of, for whoever asks for it later.
       return { kind: 'mcp', result: { ...result, taskId: `${module}:${result['taskId']}` } }
@@ -436,6 +445,10 @@ function loginWanted(error: unknown): string | undefined {
 
 const onlyAsTask = ({ text }: ToolRecord, { era, capabilities }: Connection): boolean =>
   era === 'legacy' && text.includes('"taskSupport":"required"') && runsTasks(capabilities)
+
+/** Requests that do not say who makes them run with nobody's login. */
+const refuse = (): Promise<never> =>
+  Promise.reject(new ProtocolFailure(-32601, 'This is not passed on to servers where everyone logs in for themselves'))
 
 const retryOf = ({ inputResponses, requestState }: Relay): Json => ({
   ...(inputResponses === undefined ? {} : { inputResponses }),
