@@ -8,7 +8,7 @@ import { inFolder, serversOf, startPegboard, warmUp, writeConfig } from './pegbo
 
 const ROUNDS = 9
 const FLEET = makeFleet(10, 100)
-const LARGE = makeFleet(50, 200)
+const LARGE = makeFleet(50, 10_000)
 const LARGE_ROUNDS = 5
 /** By then search has its index and V8's code is kept. */
 const SETTLE_MS = 4_000

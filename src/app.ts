@@ -27,7 +27,7 @@ import type { ServerHost } from './server/host.ts'
 import { createResumes } from './server/resume.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
 import { readSecret } from './state/secret.ts'
-import { lockFile } from './trust/lock.ts'
+import { type LockDigests, lockFile } from './trust/lock.ts'
 import { createTrust, type Kept } from './trust/trust.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
@@ -189,6 +189,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     clock,
     kept: createFileStore<Kept>(join(dirs.state, 'trust'), (error) =>
       log.warn('approved definitions could not be kept', { error: messageOf(error) }),
+    ),
+    digests: createFileStore<LockDigests>(join(dirs.state, 'lock'), (error) =>
+      log.warn('what the lock file has could not be kept', { error: messageOf(error) }),
     ),
     ...(options.frozen === undefined ? {} : { frozen: options.frozen }),
   })

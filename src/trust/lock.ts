@@ -1,9 +1,11 @@
+import { createHash } from 'node:crypto'
 import { readFileSync, realpathSync } from 'node:fs'
 import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import type { FileStore } from '../state/files.ts'
 
 /** What was decided about each tool: its fingerprint, or `rejected ` and its fingerprint. */
 export type Pins = ReadonlyMap<string, string>
@@ -17,6 +19,8 @@ export interface Lock {
   readonly unsaved: string | undefined
   /** Undefined for a server nobody looked at yet. */
   pins(server: string): Pins | undefined
+  /** Of all it has of a server, in hex; undefined as `pins`, and while the file cannot be understood. */
+  digest(server: string): string | undefined
   servers(): ReadonlyMap<string, Pins>
   /** Changes memory now and the file soon; made again on what the file has then, so it must not depend on the moment. */
   change(apply: (servers: Servers) => void): void
@@ -26,10 +30,19 @@ export interface Lock {
   flush(): Promise<void>
 }
 
+/** Of a file that was read and found good: what `digest` answers without reading it again. */
+export interface LockDigests {
+  /** SHA-256 of the text, in hex. */
+  readonly text: string
+  readonly servers: Readonly<Record<string, string>>
+}
+
 export interface LockOptions {
   /** Absolute path; without one everything is kept in memory alone. */
   readonly file: string | undefined
   readonly log: Log
+  /** What was worked out of the file the last time, by its path. */
+  readonly digests?: FileStore<LockDigests> | undefined
   /** Told when the file turned out to have something else than memory had. */
   readonly onChange?: () => void
 }
@@ -44,12 +57,15 @@ const VERSION = 1
 const LENGTHS: ReadonlySet<number> = new Set([64, 73])
 const GUARD = { waitMs: 20, tries: 100, staleMs: 10_000 }
 
-export function createLock({ file, log, onChange = () => undefined }: LockOptions): Lock {
+export function createLock({ file, log, digests, onChange = () => undefined }: LockOptions): Lock {
   let memory: Servers = new Map()
   /** What the file had when it was last read or written. */
   let text: string | undefined
   let broken: string | undefined
   let loaded = false
+  /** Of a file that was good and has not changed; ten thousand pins need not be read then. */
+  let known: LockDigests | undefined
+  let asked = false
   let pending: Array<(servers: Servers) => void> = []
   let saving: Promise<void> = Promise.resolve()
   let unsaved: string | undefined
@@ -75,22 +91,51 @@ export function createLock({ file, log, onChange = () => undefined }: LockOption
   function load(): void {
     if (loaded) return
     loaded = true
-    if (file !== undefined) take(textOf(file))
+    if (file === undefined) return
+    take(textOf(file))
+    if (differs()) queueMicrotask(onChange)
+    saving = saving.then(keepDigests)
+  }
+
+  /** Whether the file, read now, has something else than its digests, which are not used from here on. */
+  function differs(): boolean {
+    const before = known
+    known = undefined
+    return before !== undefined && (broken !== undefined || text === undefined || sha256(text) !== before.text)
+  }
+
+  /** Answers whether the file is as it was when its digests were kept. */
+  function isKnown(): boolean {
+    if (!asked && !loaded && file !== undefined) {
+      const bytes = bytesOf(file)
+      const kept = bytes && digests?.get(keyOf(file))
+      if (kept && kept.text === sha256(bytes)) known = kept
+    }
+    asked = true
+    return known !== undefined
+  }
+
+  function keepDigests(): void {
+    if (file === undefined || digests === undefined || text === undefined || broken !== undefined) return
+    if (pending.length > 0) return
+    const servers = Object.fromEntries([...memory].map(([id, pins]) => [id, digestOf(pins)]))
+    digests.set(keyOf(file), { text: sha256(text), servers })
   }
 
   async function save(path: string): Promise<void> {
     if (pending.length === 0) return
     const leave = await enter(path)
     try {
-      const known = text
+      const before = text
       take(await readFile(path, 'utf8').catch(absent))
       if (broken !== undefined) return
       pending = []
       const wanted = formatLock(memory)
-      const others = text !== known
+      const others = text !== before
       if (wanted !== text) await replace(path, wanted)
       text = wanted
       unsaved = undefined
+      keepDigests()
       if (others) onChange()
     } finally {
       await leave()
@@ -108,6 +153,12 @@ export function createLock({ file, log, onChange = () => undefined }: LockOption
     pins(server) {
       load()
       return memory.get(server)
+    },
+    digest(server) {
+      if (isKnown()) return known && Object.hasOwn(known.servers, server) ? known.servers[server] : undefined
+      load()
+      const pins = memory.get(server)
+      return pins && broken === undefined ? digestOf(pins) : undefined
     },
     servers() {
       load()
@@ -129,7 +180,10 @@ export function createLock({ file, log, onChange = () => undefined }: LockOption
     },
     reread() {
       loaded = true
-      return file !== undefined && take(textOf(file))
+      if (file === undefined) return false
+      const isKept = known !== undefined
+      const isOther = take(textOf(file))
+      return isKept ? differs() : isOther
     },
     flush: () => saving,
   }
@@ -185,12 +239,20 @@ const absent = (error: unknown): undefined => {
   return undefined
 }
 
-function textOf(file: string): string | undefined {
+const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex')
+const keyOf = (file: string): string => sha256(file).slice(0, 32)
+const digestOf = (pins: Pins): string => sha256(JSON.stringify([...pins].sort(([a], [b]) => (a < b ? -1 : 1))))
+
+function bytesOf(file: string): Buffer | undefined {
   try {
-    return readFileSync(file, 'utf8')
+    return readFileSync(file)
   } catch (error) {
     return absent(error)
   }
+}
+
+function textOf(file: string): string | undefined {
+  return bytesOf(file)?.toString('utf8')
 }
 
 /** One writer at a time among all processes; a guard left by one that died is taken over. */

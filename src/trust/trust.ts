@@ -6,7 +6,7 @@ import type { FileStore } from '../state/files.ts'
 import { assess, type Held, type Look, type Seen } from './assess.ts'
 import type { Finding } from './finding.ts'
 import { approvable } from './fingerprint.ts'
-import { createLock, type Lock } from './lock.ts'
+import { createLock, type Lock, type LockDigests } from './lock.ts'
 
 /** Approved definitions of one server, for showing later what changed: by tool, the fingerprint and the definition. */
 export type Kept = Readonly<
@@ -20,6 +20,8 @@ export interface TrustOptions {
   readonly clock?: Clock
   /** Where approved definitions are kept; the lock itself has only fingerprints. */
   readonly kept?: FileStore<Kept>
+  /** Spares reading a lock file that has not changed since. */
+  readonly digests?: FileStore<LockDigests> | undefined
   /** Lets in nothing that the lock does not have, and writes nothing. */
   readonly frozen?: boolean
   /** Names of the meta-tools, which no tool may look like. */
@@ -33,6 +35,10 @@ export interface Trust {
    * @param fresh the definitions come from the server itself just now, not from disk
    */
   look(look: Omit<Look, 'reserved'>, fresh: boolean): ReadonlyMap<string, Held>
+  /** Stands for what the lock has of a server, where that approves all these tools as they are. */
+  seal(server: string, tools: readonly Pick<Seen, 'name' | 'hash'>[]): string | undefined
+  /** Whether the lock has what it had when this seal was made: then all those tools are let in. */
+  holds(server: string, seal: string | undefined): boolean
   /** Somebody may have changed the lock file. */
   reread(): void
   /** Told when tools may be let in or kept out that were not before. */
@@ -47,7 +53,7 @@ const FIRST_LOOK_MS = 10_000
 export function createTrust(options: TrustOptions): Trust {
   const { log, kept, frozen = false, clock = systemClock } = options
   const changed = createSignal<[]>()
-  const lock = createLock({ file: options.file, log, onChange: () => changed.emit() })
+  const lock = createLock({ file: options.file, log, digests: options.digests, onChange: () => changed.emit() })
   const told = new Map<string, string>()
   const known = new Map<string, string>()
   /** When the first look at a server ends. */
@@ -72,6 +78,12 @@ export function createTrust(options: TrustOptions): Trust {
       tell(server, held)
       return held
     },
+    seal(server, tools) {
+      const pins = lock.pins(server)
+      if (lock.broken !== undefined || !tools.every(({ name, hash }) => pins?.get(name) === hash)) return undefined
+      return lock.digest(server)
+    },
+    holds: (server, seal) => seal !== undefined && lock.digest(server) === seal,
     reread() {
       if (!lock.reread()) return
       changed.emit()

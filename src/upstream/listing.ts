@@ -2,6 +2,7 @@ import { messageOf } from '../core/errors.ts'
 import type { Connection } from './connection.ts'
 import { readDefinition, type ToolRecord } from './definition.ts'
 import { isRecord } from './envelope.ts'
+import type { Brief } from './manifest.ts'
 import { mirroredArguments } from './mirror.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -14,6 +15,8 @@ export interface Listing {
   readonly resources: readonly Json[]
   readonly templates: readonly Json[]
   readonly prompts: readonly Json[]
+  /** Of lists that come from disk. */
+  readonly brief?: Brief
 }
 
 export const emptyListing: Listing = { tools: [], resources: [], templates: [], prompts: [] }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { once } from '../core/once.ts'
 import type { Effect } from '../core/tool.ts'
 import type { ToolRecord } from './definition.ts'
 import { isRecord } from './envelope.ts'
@@ -25,6 +26,17 @@ export interface Manifest {
   readonly resources: readonly Json[]
   readonly templates: readonly Json[]
   readonly prompts: readonly Json[]
+  readonly brief?: Brief
+}
+
+/** What is said of the tools without reading them: there may be ten thousand, and a start needs none. */
+export interface Brief {
+  readonly count: number
+  /** The prefix they were listed with, and the estimated tokens of listing them so; absent where the records do not tell. */
+  readonly prefix: string
+  readonly tokens?: number
+  /** What the lock had when every tool was approved by it; see `Trust.seal`. */
+  readonly seal?: string
 }
 
 /** Where manifests are kept, by `manifestKey`. `line` is asked for at start, so it should not be slow. */
@@ -41,61 +53,75 @@ export function manifestKey({ target }: ServerSettings): string {
 }
 
 /** Counts up with the layout below and with anything that changes what is worked out from a definition. */
-const FORMAT = 2
+const FORMAT = 3
 const NEWLINE = 0x0a
 const HASH_BYTES = 32
 const EFFECTS: Readonly<Record<string, Effect>> = { r: 'read', w: 'write', d: 'destructive' }
 
-/** The first line. Tools are columns, because ten thousand of them are read at every start; definitions follow, one a line. */
+/** The first line. */
 interface Head extends Omit<Manifest, 'tools'> {
   readonly format: number
-  readonly tools: {
-    readonly names: readonly string[]
-    readonly listed: readonly number[]
-    /** A letter a tool: by its name and annotations, and by its annotations alone. */
-    readonly effects: string
-    readonly claimed: string
-    /** SHA-256 of each, one after the other, in base64. */
-    readonly hashes: string
-    /** Which ones mirror arguments into headers. */
-    readonly mirrors: readonly number[]
-  }
+  /** SHA-256 of the second line, in hex: what was approved with this head. */
+  readonly columns: string
 }
 
-/** A manifest as it is kept: a line of JSON for what every start needs, then a line for each tool's definition. */
+/** The second line: tools as columns, because there are many. Definitions follow, one a line. */
+interface Columns {
+  readonly names: readonly string[]
+  readonly listed: readonly number[]
+  /** A letter a tool: by its name and annotations, and by its annotations alone. */
+  readonly effects: string
+  readonly claimed: string
+  /** SHA-256 of each, one after the other, in base64. */
+  readonly hashes: string
+  /** Which ones mirror arguments into headers. */
+  readonly mirrors: readonly number[]
+}
+
+/** A manifest as it is kept: a line of JSON for what every start needs, one for the tools, then one a definition. */
 export function encodeManifest({ tools, ...rest }: Manifest): Uint8Array {
-  const head: Head = {
-    format: FORMAT,
-    ...rest,
-    tools: {
-      names: tools.map(({ name }) => name),
-      listed: tools.map(({ listed }) => listed ?? -1),
-      effects: tools.map(({ effect }) => effect[0]).join(''),
-      claimed: tools.map(({ claimed }) => claimed[0]).join(''),
-      hashes: Buffer.concat(tools.map(({ hash }) => Buffer.from(hash, 'hex'))).toString('base64'),
-      mirrors: tools.flatMap(({ mirrors }, at) => (mirrors ? [at] : [])),
-    },
+  const columns: Columns = {
+    names: tools.map(({ name }) => name),
+    listed: tools.map(({ listed }) => listed ?? -1),
+    effects: tools.map(({ effect }) => effect[0]).join(''),
+    claimed: tools.map(({ claimed }) => claimed[0]).join(''),
+    hashes: Buffer.concat(tools.map(({ hash }) => Buffer.from(hash, 'hex'))).toString('base64'),
+    mirrors: tools.flatMap(({ mirrors }, at) => (mirrors ? [at] : [])),
   }
-  return Buffer.from([JSON.stringify(head), ...tools.map(({ text }) => text), ''].join('\n'))
+  const line = JSON.stringify(columns)
+  const head: Head = { format: FORMAT, ...rest, columns: digestOf(Buffer.from(line)) }
+  return Buffer.from([JSON.stringify(head), line, ...tools.map(({ text }) => text), ''].join('\n'))
 }
 
 /**
- * Reads what every start needs.
+ * Reads what every start needs; tools are read when someone looks at them.
  * @param line the first line, or more
- * @param read gives the whole again when someone asks for a definition
+ * @param read gives the whole then; by then it may be a newer one
+ * @param stale told when it is, or is damaged: there are no tools then
  * @returns undefined for another version's manifest, which is learnt again
- * @throws Error for a damaged one
+ * @throws Error for a damaged first line
  */
 export function decodeManifest(
   line: Uint8Array,
   read: () => Uint8Array | undefined = () => line,
+  stale: () => void = () => undefined,
 ): Manifest | undefined {
   const head = headOf(asBuffer(line)) as Partial<Head> | null
   if (!isRecord(head) || head['format'] !== FORMAT) return undefined
-  const { format: _format, tools, ...rest } = head as unknown as Head
+  const { format: _format, columns, ...rest } = head as unknown as Head
   if (![rest.resources, rest.templates, rest.prompts].every(Array.isArray) || !isRecord(rest.verdict))
     throw new Error('its parts are not what they should be')
-  return { ...rest, tools: readRecords(tools, createDefinitions(read)) }
+  const tools = once(() => {
+    const found = columnsOf(read(), columns)
+    if (!found) stale()
+    return found ? readRecords(found, createDefinitions(read)) : []
+  })
+  return {
+    ...rest,
+    get tools() {
+      return tools()
+    },
+  }
 }
 
 function headOf(bytes: Buffer): unknown {
@@ -104,34 +130,52 @@ function headOf(bytes: Buffer): unknown {
   return JSON.parse(bytes.toString('utf8', 0, end))
 }
 
+/** The second line, where it is the one with this digest. */
+function columnsOf(bytes: Uint8Array | undefined, digest?: string): Columns | undefined {
+  if (!bytes) return undefined
+  const from = bytes.indexOf(NEWLINE) + 1
+  const to = bytes.indexOf(NEWLINE, from)
+  const line = bytes.subarray(from, Math.max(from, to))
+  if (digest !== undefined && digestOf(line) !== digest) return undefined
+  return JSON.parse(asBuffer(line).toString('utf8')) as Columns
+}
+
+const digestOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 
-type Definitions = (name: string) => string
+type Definitions = (record: Pick<ToolRecord, 'name' | 'hash'>) => string
 
-/** The definitions of a server, read when the first one is asked for. By name: the manifest may be a newer one by then. */
+/**
+ * The definitions of a server, read when the first one is asked for. The manifest may be a newer one by then: what is not
+ * the definition that the record is of reads as none, so that nobody is shown a text that was not looked at.
+ */
 function createDefinitions(read: () => Uint8Array | undefined): Definitions {
   let bytes: Buffer = Buffer.alloc(0)
-  let places: Map<string, readonly [from: number, to: number]> | undefined
-  const find = (): typeof places => {
+  let places: ReadonlyMap<string, readonly [from: number, to: number, hash: string]> | undefined
+  const find = (): NonNullable<typeof places> => {
     const given = read()
-    if (!given) return new Map()
+    const columns = columnsOf(given)
+    if (!given || !columns) return new Map()
     bytes = asBuffer(given)
-    let from = bytes.indexOf(NEWLINE) + 1
+    const hashes = Buffer.from(columns.hashes, 'base64')
+    let from = bytes.indexOf(NEWLINE, bytes.indexOf(NEWLINE) + 1) + 1
     return new Map(
-      (headOf(bytes) as Head).tools.names.map((name) => {
+      columns.names.map((name, n) => {
         const to = bytes.indexOf(NEWLINE, from)
-        const place = [from, to === -1 ? bytes.length : to] as const
+        const place = [from, to === -1 ? bytes.length : to, hashAt(hashes, n * HASH_BYTES)] as const
         from = place[1] + 1
         return [name, place]
       }),
     )
   }
-  return (name) => {
+  return ({ name, hash }) => {
     places ??= find()
-    const place = places?.get(name)
-    return place ? bytes.toString('utf8', ...place) : ''
+    const place = places.get(name)
+    return place?.[2] === hash ? bytes.toString('utf8', place[0], place[1]) : ''
   }
 }
+
+const hashAt = (hashes: Buffer, at: number): string => hashes.toString('hex', at, at + HASH_BYTES)
 
 interface Kept extends ToolRecord {
   readonly definitions: Definitions
@@ -143,20 +187,17 @@ interface Kept extends ToolRecord {
 // What a record does not have until it is asked for. On a prototype: ten thousand records share it.
 const asked: Pick<ToolRecord, 'text' | 'hash' | 'stamp'> & ThisType<Kept> = {
   get text(): string {
-    return this.definitions(this.name)
+    return this.definitions(this)
   },
   get hash(): string {
-    return this.hashes.toString('hex', this.at, this.at + HASH_BYTES)
+    return hashAt(this.hashes, this.at)
   },
   get stamp(): number {
     return stampOf(this.hashes, this.at)
   },
 }
 
-function readRecords(
-  { names, effects, claimed, listed, ...more }: Head['tools'],
-  definitions: Definitions,
-): ToolRecord[] {
+function readRecords({ names, effects, claimed, listed, ...more }: Columns, definitions: Definitions): ToolRecord[] {
   const hashes = Buffer.from(more.hashes, 'base64')
   if (
     [listed, effects, claimed].some(({ length }) => length !== names.length) ||

@@ -9,6 +9,7 @@ import { type Trust, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.ts'
 import type { ToolRecord } from './definition.ts'
 import type { Listing } from './listing.ts'
+import type { Brief } from './manifest.ts'
 
 export interface PublisherOptions extends ToolHost {
   readonly catalog: Catalog
@@ -23,6 +24,8 @@ export interface Publisher {
   readonly tools: number
   /** Answers false when nothing differs. */
   publish(listing: Listing, now: Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>): boolean
+  /** For the manifest of what was published last. */
+  brief(listing: Listing): Brief
   /** @throws PegboardError E_TOOL_CHANGED, E_TOOL_QUARANTINED when a tool is kept out by now */
   admit(record: ToolRecord): void
   promptNamed(exposed: string): string
@@ -31,6 +34,8 @@ export interface Publisher {
 }
 
 const nobody: ReadonlyMap<string, Held> = new Map()
+
+type Known = Pick<LaterTools, 'count' | 'tokens'>
 
 interface Made {
   readonly tool: Tool
@@ -72,8 +77,23 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return { count, tokens, available: options.available, make: () => make(records) }
   }
 
+  /** What is known from before and approved as a whole: its tools are not read until someone looks at them. */
+  function unread({ brief }: Listing): Known | undefined {
+    const { trust } = options
+    const asListed = settings.allow.length + settings.deny.length + Object.keys(settings.tools).length === 0
+    if (brief?.tokens === undefined || brief.prefix !== settings.prefix || !asListed) return undefined
+    if (settings.auth?.perPrincipal || (trust && !trust.holds(id, brief.seal))) return undefined
+    return { count: brief.count, tokens: brief.tokens }
+  }
+
   /** Which of its tools are let in, and which are kept out until somebody has looked at them. */
   function admitted(listing: Listing): { readonly tools: readonly Tool[] | LaterTools; readonly withheld: Withheld[] } {
+    const known = unread(listing)
+    if (known) {
+      count = known.count
+      const later = { ...known, available: options.available, make: () => make(listing.tools) }
+      return { tools: later, withheld: [] }
+    }
     const records = listing.tools.filter(({ name }) => passes(name))
     if (!records.some(({ name }) => held.has(name))) return { tools: toolsOf(records), withheld: [] }
     // Those kept out have their names all the same, so that no other takes them.
@@ -89,6 +109,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
 
   function look(listing: Listing, isFresh: boolean): ReadonlyMap<string, Held> {
     const { trust } = options
+    if (unread(listing)) return nobody
     const strangers = (): Stranger[] => strangersOf(catalog, module)
     return trust?.look({ server: id, mode: settings.trust, tools: listing.tools, strangers }, isFresh) ?? nobody
   }
@@ -161,6 +182,16 @@ export function createPublisher(options: PublisherOptions): Publisher {
       published = listing
       tell()
       return true
+    },
+    brief({ tools }) {
+      const tokens = tokensOf(tools)
+      const seal = options.trust?.seal(id, tools)
+      return {
+        count: tools.length,
+        prefix: settings.prefix,
+        ...(tokens === undefined ? {} : { tokens }),
+        ...(seal === undefined ? {} : { seal }),
+      }
     },
     admit({ name }) {
       const why = held.get(name)

@@ -227,6 +227,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
         ...(connection.server ? { server: connection.server } : {}),
         ...(startMs === undefined ? {} : { startMs }),
         ...next,
+        brief: publisher.brief(next),
       }),
     )
   }
@@ -235,11 +236,24 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   function recall(): Manifest | undefined {
     const line = manifests?.line(key)
     try {
-      return line && decodeManifest(line, () => manifests?.get(key))
+      return line && decodeManifest(line, () => manifests?.get(key), relearn)
     } catch (error) {
       log.warn(`what is kept about it cannot be used and is learnt again: ${messageOf(error)}`)
       return undefined
     }
+  }
+
+  /** What is kept is not what we began with any more: the server says itself what it has. */
+  function relearn(): void {
+    const begun = listing
+    // Whoever found out is in the middle of reading the tools.
+    clock.after(0, () => {
+      if (listing !== begun || state === 'stopped') return
+      log.info('what is kept about it was changed and is learnt again')
+      listing = emptyListing
+      publisher.publish(listing, standing())
+      link.later(0)
+    })
   }
 
   function onNotification(method: string, params: Json, attributed: boolean): void {

@@ -1,8 +1,16 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createLog } from '../../src/core/log.ts'
-import { createLock, formatLock, LOCK_NAME, lockFile, parseLock, type Servers } from '../../src/trust/lock.ts'
+import {
+  createLock,
+  formatLock,
+  LOCK_NAME,
+  type LockDigests,
+  lockFile,
+  parseLock,
+  type Servers,
+} from '../../src/trust/lock.ts'
 import { temporaryFolder } from '../app.ts'
 
 const hash = (letter: string) => letter.charCodeAt(0).toString(16).padStart(2, '0').repeat(32)
@@ -120,5 +128,42 @@ describe('the lock file', () => {
     expect(logged.map((line) => JSON.parse(line).level)).toEqual(['warn'])
     expect(lock.unsaved).toMatch(/cannot be written/)
     expect(existsSync(file)).toBe(false)
+  })
+
+  it('that has not changed is not read again for what it has of a server', async () => {
+    const { file, log, lock } = setUp()
+    const kept = new Map<string, LockDigests>()
+    const digests = {
+      get: (key: string) => kept.get(key),
+      set: (key: string, value: LockDigests) => void kept.set(key, value),
+    }
+    lock.change(pin('a', 'x', 'x'))
+    await lock.flush()
+    const first = createLock({ file, log, digests })
+    const digest = first.digest('a')
+    await first.flush()
+    expect(digest).toMatch(/^[0-9a-f]{64}$/)
+    expect([...kept.values()]).toEqual([{ text: expect.any(String), servers: { a: digest } }])
+
+    // Seen to be taken as kept: what is kept says something else than the file.
+    const [key] = [...kept.keys()] as [string]
+    kept.set(key, { ...(kept.get(key) as LockDigests), servers: { a: 'kept' } })
+    expect(createLock({ file, log, digests }).digest('a')).toBe('kept')
+
+    const later = createLock({ file, log, digests })
+    expect(later.digest('a')).toBe('kept')
+    expect(later.reread()).toBe(false)
+    expect(later.digest('a')).toBe(digest)
+    for (const text of ['{"version": 1, "serv', undefined]) {
+      const lasting = createLock({ file, log, digests })
+      expect(lasting.digest('a')).toBe('kept')
+      const before = readFileSync(file)
+      if (text === undefined) rmSync(file)
+      else writeFileSync(file, text)
+      expect(lasting.reread()).toBe(true)
+      expect(lasting.digest('a')).toBeUndefined()
+      expect(createLock({ file, log, digests }).digest('a')).toBeUndefined()
+      writeFileSync(file, before)
+    }
   })
 })

@@ -91,13 +91,45 @@ describe('a manifest', () => {
       expect(() => decodeManifest(bytes.subarray(0, length)), `${length} bytes`).toThrow()
   })
 
-  it('gives a definition from the whole, be it a newer one by then', () => {
+  it('says what the lock had when all was approved, and reads no tool for it', () => {
+    const brief = { count: 2, prefix: 'issues', tokens: 90, seal: 'ab' }
+    const bytes = Buffer.from(encodeManifest({ ...manifest(SEARCH, DELETE), brief }))
+    let reads = 0
+    const read = decodeManifest(bytes.subarray(0, bytes.indexOf('\n') + 1), () => {
+      reads++
+      return bytes
+    })
+    expect(read?.brief).toEqual(brief)
+    expect(reads).toBe(0)
+    expect(read?.tools.map(({ name }) => name)).toEqual(['search_issues', 'delete_issue'])
+  })
+
+  it('that is another one by the time its tools are read has none, and says so', () => {
+    const bytes = Buffer.from(encodeManifest(manifest(SEARCH, DELETE)))
+    const damaged = Buffer.from(bytes).fill('x', bytes.indexOf('\n') + 20, bytes.indexOf('\n') + 30)
+    for (const other of [encodeManifest(manifest(DELETE)), damaged, bytes.subarray(0, 400), undefined]) {
+      let stale = 0
+      const read = decodeManifest(
+        bytes.subarray(0, bytes.indexOf('\n') + 1),
+        () => other,
+        () => stale++,
+      )
+      expect(read?.tools).toEqual([])
+      expect(stale).toBe(1)
+    }
+  })
+
+  it('gives a definition only from a whole that has the same one', () => {
     const bytes = Buffer.from(encodeManifest(manifest(SEARCH, DELETE)))
     const newer = encodeManifest(manifest(DELETE, { name: 'other' }, { ...SEARCH, description: 'New.' }))
-    const textsFrom = (whole: Uint8Array | undefined) =>
-      decodeManifest(bytes.subarray(0, bytes.indexOf('\n') + 1), () => whole)?.tools.map(({ text }) => text)
+    const textsFrom = (later: Uint8Array | undefined) => {
+      let whole: Uint8Array | undefined = bytes
+      const tools = decodeManifest(bytes, () => whole)?.tools
+      whole = later
+      return tools?.map(({ text }) => text)
+    }
     expect(textsFrom(bytes)).toEqual([JSON.stringify(SEARCH), JSON.stringify(DELETE)])
-    expect(textsFrom(newer)).toEqual([JSON.stringify({ ...SEARCH, description: 'New.' }), JSON.stringify(DELETE)])
+    expect(textsFrom(newer)).toEqual(['', JSON.stringify(DELETE)])
     expect(textsFrom(undefined)).toEqual(['', ''])
   })
 
