@@ -63,9 +63,12 @@ const asBlock = (value: unknown): Block =>
 
 const isOff = (raw: unknown): boolean => asBlock(raw)['enabled'] === false || asBlock(raw)['disabled'] === true
 
-/** Programs start in the folder of the file, so that `node_modules/…` and `./data` mean the same wherever Pegboard was started. */
+/** Programs start in the folder of the file, and its paths are relative to it, so that `node_modules/…` and `./data` mean the same wherever Pegboard was started. */
 function located(settings: ServerSettings, base: string, machine: Machine): ServerSettings {
-  const { target } = settings
+  const { target, auth } = settings
+  const file = auth?.idp?.idTokenFile
+  if (auth?.idp && file !== undefined)
+    return { ...settings, auth: { ...auth, idp: { ...auth.idp, idTokenFile: pathFrom(base, file, machine) } } }
   if (target.kind !== 'stdio') return settings
   return {
     ...settings,

@@ -28,7 +28,7 @@ export interface HttpTarget {
 /** How we get tokens for a remote server. Absent: only its `headers`, and OAuth when the server asks for it. */
 export interface AuthSettings {
   /** `none` never starts a login, whatever the server says. */
-  readonly type: 'oauth' | 'client-credentials' | 'none'
+  readonly type: 'oauth' | 'client-credentials' | 'enterprise' | 'none'
   readonly clientId?: string
   readonly clientSecret?: string
   /** PEM (PKCS 8) the client signs its own assertions with, instead of a secret. */
@@ -48,6 +48,20 @@ export interface AuthSettings {
   readonly redirectPort?: number
   /** Every principal logs in for itself, and calls run with its own tokens. */
   readonly perPrincipal: boolean
+  /** Set for `enterprise`. */
+  readonly idp?: IdpSettings
+}
+
+/** The identity provider of a company, which says what its people may use. */
+export interface IdpSettings {
+  readonly tokenEndpoint: string
+  /** Ours, as registered there. */
+  readonly clientId: string
+  readonly clientSecret?: string
+  /** Who the person is, as the provider said it. */
+  readonly idToken?: string
+  /** File that holds it, read at each use; relative to that of the configuration. */
+  readonly idTokenFile?: string
 }
 
 /** One MCP server as the rest of upstream/ reads it. */
@@ -86,7 +100,10 @@ const scalar = z.union([z.string(), z.number(), z.boolean()]).transform(String)
 const names = z.array(z.string())
 
 const authSchema = z.looseObject({
-  type: z.enum(['oauth', 'client-credentials', 'none']).optional().describe('How to get tokens; default oauth.'),
+  type: z
+    .enum(['oauth', 'client-credentials', 'enterprise', 'none'])
+    .optional()
+    .describe('How to get tokens; default oauth.'),
   clientId: z.string().optional().describe('Client registered beforehand; default is to register when asked to.'),
   clientSecret: z.string().optional().describe('Its secret; write ${env:NAME}.'),
   privateKey: z
@@ -114,6 +131,16 @@ const authSchema = z.looseObject({
     .describe('Scopes to ask for; default what the server names.'),
   redirectPort: z.int().min(1).max(65_535).optional().describe('Port the browser comes back to; default a free one.'),
   perPrincipal: z.boolean().optional().describe('Every principal logs in for itself.'),
+  idp: z
+    .looseObject({
+      tokenEndpoint: z.url().describe('Where the identity provider exchanges tokens.'),
+      clientId: z.string().describe('Client registered there.'),
+      clientSecret: z.string().optional().describe('Its secret; write ${env:NAME}.'),
+      idToken: z.string().optional().describe('The ID token of the person; write ${env:NAME}.'),
+      idTokenFile: z.string().optional().describe('File that holds it, read at each use.'),
+    })
+    .optional()
+    .describe('Identity provider of the company, for type enterprise.'),
 })
 
 /** One entry of `mcpServers`, as Claude Desktop, Cursor and VS Code write it, with Pegboard's own keys beside. */
@@ -271,21 +298,24 @@ function assertPublic(where: string, url: string): void {
 }
 
 function assertClient(where: string, auth: NonNullable<Entry['auth']>): void {
-  const { type, clientId, clientSecret, privateKey } = auth
-  if (type === 'client-credentials' && (clientId === undefined || (clientSecret ?? privateKey) === undefined))
+  const { type, clientId, clientSecret, privateKey, idp } = auth
+  const headless = type === 'client-credentials' || type === 'enterprise'
+  if (headless && (clientId === undefined || (clientSecret ?? privateKey) === undefined))
     throw new PegboardError(
       'E_CONFIG_INVALID',
-      `${where}: client-credentials needs "clientId" and "clientSecret" or "privateKey".`,
+      `${where}: ${type} needs "clientId" and "clientSecret" or "privateKey".`,
     )
-  if (type === 'client-credentials' && auth.perPrincipal)
-    throw new PegboardError('E_CONFIG_INVALID', `${where}: client-credentials has no principals to tell apart.`)
+  if (headless && auth.perPrincipal)
+    throw new PegboardError('E_CONFIG_INVALID', `${where}: ${type} has no principals to tell apart.`)
+  if (type === 'enterprise' && (idp?.idToken === undefined) === (idp?.idTokenFile === undefined))
+    throw new PegboardError('E_CONFIG_INVALID', `${where}: enterprise needs "idp" with "idToken" or "idTokenFile".`)
   if (clientId === undefined && (clientSecret ?? privateKey) !== undefined)
     throw new PegboardError('E_CONFIG_INVALID', `${where}: a secret or key needs its "clientId".`)
 }
 
 function authOf(auth: NonNullable<Entry['auth']>): AuthSettings {
   const { type, clientId, clientSecret, clientMetadataUrl, scopes, redirectPort, perPrincipal } = auth
-  const { privateKey, algorithm, tokenEndpointAuth, issuer, allowPrivate } = auth
+  const { privateKey, algorithm, tokenEndpointAuth, issuer, allowPrivate, idp } = auth
   return {
     type: type ?? 'oauth',
     scopes: scopes ?? [],
@@ -299,6 +329,7 @@ function authOf(auth: NonNullable<Entry['auth']>): AuthSettings {
     ...(clientSecret === undefined ? {} : { clientSecret }),
     ...(clientMetadataUrl === undefined ? {} : { clientMetadataUrl }),
     ...(redirectPort === undefined ? {} : { redirectPort }),
+    ...(idp === undefined ? {} : { idp: idp as IdpSettings }),
   }
 }
 

@@ -22,8 +22,17 @@ export async function logIn(cli, config, env) {
  * @param {Record<string, string>} context of the scenario: `client_id`, `client_secret`, `private_key_pem`, …
  */
 export function authOf(scenario, context) {
+  const enterprise = scenario === 'auth/enterprise-managed-authorization'
+  const headless = scenario.startsWith('auth/client-credentials') && 'client-credentials'
   return {
-    type: scenario.startsWith('auth/client-credentials') ? 'client-credentials' : 'oauth',
+    type: enterprise ? 'enterprise' : headless || 'oauth',
+    ...(enterprise && {
+      idp: {
+        tokenEndpoint: context.idp_token_endpoint,
+        clientId: context.idp_client_id,
+        idToken: context.idp_id_token,
+      },
+    }),
     ...(context.client_id && { clientId: context.client_id }),
     ...(context.client_secret && { clientSecret: context.client_secret }),
     ...(context.private_key_pem && { privateKey: context.private_key_pem }),

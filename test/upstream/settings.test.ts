@@ -81,6 +81,10 @@ describe('an entry of mcpServers', () => {
       { type: 'client-credentials', clientId: 'a', clientSecret: 'b', perPrincipal: true },
       'client-credentials has no principals to tell apart.',
     ],
+    [
+      { type: 'enterprise', clientId: 'a', clientSecret: 'b' },
+      'enterprise needs "idp" with "idToken" or "idTokenFile".',
+    ],
   ])('whose auth is %j is refused', (auth, why) =>
     expect(() => parse({ url: 'https://h/mcp', auth })).toThrowError(`mcpServers.srv.auth: ${why}`),
   )

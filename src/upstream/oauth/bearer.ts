@@ -4,7 +4,7 @@ import { isPegboardError, messageOf, PegboardError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
 import type { HttpTarget, ServerSettings } from '../settings.ts'
 import { union, wantedBy } from './challenge.ts'
-import { clientCredentials, loginWanted, refresh } from './renew.ts'
+import { clientCredentials, isHeadless, loginWanted, refresh } from './renew.ts'
 import { createSite, noAuth } from './site.ts'
 import type { Grant, GrantKey, TokenStore, Wanted } from './store.ts'
 
@@ -43,7 +43,7 @@ export function createBearer(options: BearerOptions): Bearer {
   const { id, settings, target, store, clock, log } = options
   const auth = settings.auth ?? noAuth
   const key: GrantKey = { server: id, url: target.url, principal: options.principal }
-  const headless = auth.type === 'client-credentials'
+  const headless = isHeadless(auth)
   const usedBy = new WeakMap<Response, string>()
   let grant: Promise<Grant | undefined> | undefined
   let renewing: Promise<Grant> | undefined

@@ -9,7 +9,7 @@ import { discover, failure, issuerOf } from './discover.ts'
 import { type Loopback, listenForRedirect, same } from './loopback.ts'
 import { probe } from './probe.ts'
 import { createFlow, type Flow } from './provider.ts'
-import { clientCredentials, withTokens } from './renew.ts'
+import { clientCredentials, isHeadless, withTokens } from './renew.ts'
 import { createSite, type Site } from './site.ts'
 import type { Grant, GrantKey, TokenStore, Wanted } from './store.ts'
 
@@ -50,10 +50,9 @@ export async function login(options: LoginOptions): Promise<Grant> {
   try {
     const before = await store.read(key)
     const wanted = await probe(site, target.kind, before?.wanted)
-    const grant =
-      site.auth.type === 'client-credentials'
-        ? await clientCredentials(site, { ...before, wanted }, clock)
-        : await inBrowser(options, site, before, wanted)
+    const grant = isHeadless(site.auth)
+      ? await clientCredentials(site, { ...before, wanted }, clock)
+      : await inBrowser(options, site, before, wanted)
     await store.exclusively(key, () => store.write(key, grant))
     return grant
   } finally {

@@ -27,6 +27,8 @@ export interface FlowOptions {
   readonly state?: string | undefined
   /** Registered earlier with this authorization server. */
   readonly client?: StoredOAuthClientInformation | undefined
+  /** What is shown at the token endpoint in flows without a person. */
+  readonly grant?: (scope?: string) => URLSearchParams | Promise<URLSearchParams>
 }
 
 export async function createFlow(options: FlowOptions): Promise<Flow> {
@@ -62,12 +64,7 @@ export async function createFlow(options: FlowOptions): Promise<Flow> {
     saveDiscoveryState(saved) {
       found = saved
     },
-    ...(auth.type === 'client-credentials'
-      ? {
-          prepareTokenRequest: (scope?: string) =>
-            new URLSearchParams({ grant_type: 'client_credentials', ...(scope ? { scope } : {}) }),
-        }
-      : {}),
+    ...(options.grant === undefined ? {} : { prepareTokenRequest: options.grant }),
   }
   return {
     provider,

@@ -1,9 +1,10 @@
-import type { StoredOAuthTokens } from '@modelcontextprotocol/client'
+import type { OAuthDiscoveryState, StoredOAuthTokens } from '@modelcontextprotocol/client'
 import type { Clock } from '../../core/clock.ts'
 import { PegboardError } from '../../core/errors.ts'
+import type { AuthSettings } from '../settings.ts'
 import { union } from './challenge.ts'
 import { discover, failure, issuerOf } from './discover.ts'
-import { clientAuthentication, configuredClient, createFlow } from './provider.ts'
+import { clientAuthentication, configuredClient, createFlow, type FlowOptions } from './provider.ts'
 import type { Site } from './site.ts'
 import type { Grant } from './store.ts'
 
@@ -54,14 +55,18 @@ export async function refresh(site: Site, grant: Grant, clock: Clock): Promise<G
   }
 }
 
+/** Whether tokens can be had without a person. */
+export const isHeadless = ({ type }: Pick<AuthSettings, 'type'>): boolean =>
+  type === 'client-credentials' || type === 'enterprise'
+
 /**
- * Tokens for the client itself, without a person.
+ * Tokens for the client itself, or for whom the identity provider of a company vouches, without a person.
  * @throws PegboardError E_AUTH_FAILED, E_SSRF_BLOCKED, E_UPSTREAM_UNAVAILABLE
  */
 export async function clientCredentials(site: Site, grant: Grant | undefined, clock: Clock): Promise<Grant> {
   const { auth } = await import('@modelcontextprotocol/client')
   const discovery = await discover(site, grant?.wanted, 'headless', grant)
-  const flow = await createFlow({ auth: site.auth, discovery })
+  const flow = await createFlow({ auth: site.auth, discovery, grant: await grantOf(site, discovery) })
   const scope = union(site.auth.scopes.join(' '), grant?.wanted?.scope)
   try {
     await auth(flow.provider, {
@@ -74,6 +79,14 @@ export async function clientCredentials(site: Site, grant: Grant | undefined, cl
   }
   if (!flow.tokens) throw failure(site, new Error('it gave no token'))
   return withTokens({ ...grant, discovery }, flow.tokens, clock)
+}
+
+async function grantOf(site: Site, discovery: OAuthDiscoveryState): Promise<NonNullable<FlowOptions['grant']>> {
+  const { idp } = site.auth
+  if (idp === undefined || site.auth.type !== 'enterprise')
+    return (scope) => new URLSearchParams({ grant_type: 'client_credentials', ...(scope ? { scope } : {}) })
+  const { enterpriseGrant } = await import('./enterprise.ts')
+  return (scope) => enterpriseGrant(site, idp, discovery, scope)
 }
 
 /** What everyone is told who needs a login that is not there. Its exact words are shown by list and status. */

@@ -23,7 +23,8 @@ export interface Site {
 
 export const noAuth: AuthSettings = { type: 'oauth', scopes: [], perPrincipal: false, allowPrivate: false }
 
-const REQUEST_MS = 15_000
+/** How long one request about a login may take. */
+export const REQUEST_MS = 15_000
 
 /** @param target of `settings`, known to be remote */
 export async function createSite(id: string, settings: ServerSettings, target: HttpTarget): Promise<Site> {

@@ -1,4 +1,7 @@
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type Keyring, openKeyring } from '../../../src/upstream/oauth/keyring.ts'
@@ -112,6 +115,32 @@ describe('a store of logins', () => {
       writeFileSync(lock, '')
       utimesSync(lock, new Date(0), new Date(0))
       expect(await two.exclusively(key, async () => 'done')).toBe('done')
+    }))
+
+  it('does not wait for a process that was killed, and waits for one that lives or cannot be seen', () =>
+    withFolder(async (dir) => {
+      const store = createTokenStore(dir, undefined)
+      await store.write(key, grant)
+      const lock = join(dir, `${readdirSync(dir)[0]}.lock`)
+      const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'])
+      const order: string[] = []
+      writeFileSync(lock, `${child.pid} ${hostname()}`)
+      const done = store.exclusively(key, async () => order.push('work'))
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      order.push('killed')
+      const ended = once(child, 'exit')
+      child.kill('SIGKILL')
+      await ended
+      await done
+      expect(order).toEqual(['killed', 'work'])
+
+      writeFileSync(lock, `${child.pid} elsewhere.example`)
+      const other = store.exclusively(key, async () => order.push('more work'))
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      expect(order).toHaveLength(2)
+      rmSync(lock)
+      await other
+      expect(readdirSync(dir)).toHaveLength(1)
     }))
 
   it('tells when another process has written', () =>
