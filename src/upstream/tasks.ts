@@ -2,7 +2,13 @@ import { isRecord } from './envelope.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-const RELATED = 'io.modelcontextprotocol/related-task'
+export const RELATED = 'io.modelcontextprotocol/related-task'
+
+/** The task a message of a 2025-11-25 server is of. */
+export function relatedTask({ _meta }: Json): string | undefined {
+  const related = isRecord(_meta) ? _meta[RELATED] : undefined
+  return isRecord(related) && typeof related['taskId'] === 'string' ? related['taskId'] : undefined
+}
 
 /** Whether a 2025-11-25 server runs calls as tasks. */
 export function runsTasks(capabilities: Json): boolean {

@@ -111,8 +111,20 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
   const principals = given.auth?.perPrincipal ? createPrincipals(id, given, shared, log, loggedIn) : undefined
   const credentials = principals?.credentials ?? createCredentials(id, settings, shared, log, loggedIn)
+  let asks = false
+  const habits = {
+    get asks() {
+      return asks
+    },
+    set asks(now) {
+      if (asks === now) return
+      asks = now
+      if (link.live) keep(link.live)
+    },
+  }
   const link = createLink({
     credentials,
+    habits,
     id,
     settings,
     shared,
@@ -218,6 +230,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     const text = JSON.stringify(now)
     if (!publisher.publish(next, now) && text !== told) catalog.describe(module, now)
     told = text
+    keep(connection)
+  }
+
+  /** For the next start. */
+  function keep(connection: Connection): void {
     if (listIsPrivate) return
     manifests?.set(
       key,
@@ -226,7 +243,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
         capabilities: connection.capabilities,
         ...(connection.server ? { server: connection.server } : {}),
         ...(startMs === undefined ? {} : { startMs }),
-        ...next,
+        ...(asks ? { asks } : {}),
+        ...listing,
       }),
     )
   }
@@ -374,6 +392,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     start(delayMs) {
       const known = recall()
       link.verdict = known?.verdict
+      asks = known?.asks === true
       startMs = typeof known?.startMs === 'number' ? known.startMs : undefined
       listing = known ?? emptyListing
       version = known?.server?.version
