@@ -4,9 +4,10 @@ import type { Countdown } from '../core/countdown.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { RELATED } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import { createAlone, type Habits } from './alone.ts'
-import { RELATED, relatedTask } from './tasks.ts'
+import { relatedTask } from './tasks.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

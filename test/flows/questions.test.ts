@@ -356,7 +356,7 @@ describe('a tool that a 2025-era server runs only as a task', () => {
       const client = await connectTo(app, era)
       const { tools } = await client.listTools()
       const tool = tools.find(({ name }) => name === 'e__simulate-research-query')
-      expect(tool).not.toHaveProperty('execution')
+      expect(tool?.execution).toEqual(era === 'legacy' ? { taskSupport: 'optional' } : undefined)
       const result = await client.callTool({ name: 'e__simulate-research-query', arguments: { topic: 'bees' } })
       expect(textOf(result)).toContain('bees')
       expect(result).not.toHaveProperty('isError')
