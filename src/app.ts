@@ -25,6 +25,7 @@ import { sourcesOf } from './search/sources.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import type { ServerHost } from './server/host.ts'
 import { createResumes } from './server/resume.ts'
+import { createTaskBook } from './server/task-book.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
 import { readSecret } from './state/secret.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
@@ -196,6 +197,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ...(options.frozen === undefined ? {} : { frozen: options.frozen }),
   })
   const updated = createSignal<[string]>()
+  const tasked = createSignal<[string, Readonly<Record<string, unknown>>]>()
   const upstreams = createUpstreams({
     catalog,
     log,
@@ -216,7 +218,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     maxFrameBytes: Math.max(16 * 1024 * 1024, 2 * config.execution.maxResultBytes),
     // The first list goes out before children take the processor.
     delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
-    hooks: { onLog: (_server, params) => logged.emit(params), onResourceUpdated: (_server, uri) => updated.emit(uri) },
+    hooks: {
+      onLog: (_server, params) => logged.emit(params),
+      onResourceUpdated: (_server, uri) => updated.emit(uri),
+      onTask: (owner, task) => tasked.emit(owner, task),
+    },
   })
 
   const documents = join(config.dirs.state, 'openapi')
@@ -284,12 +290,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     view: host.view,
     exposure: host.exposure,
     resumes,
+    tasks: createTaskBook(clock),
     failed: () => loader.status().failed,
     searchStatus: () => search.status,
     onUpstream(listener) {
       const stops = [
         listener.log && logged.listen(listener.log),
         listener.resourceUpdated && updated.listen(listener.resourceUpdated),
+        listener.task && tasked.listen(listener.task),
       ]
       return () => stops.forEach((stop) => void stop?.())
     },

@@ -46,6 +46,8 @@ export interface Prompt {
 export interface Endpoints {
   /** Whether it handed out this URI in a result lately: servers link to resources they never list. */
   handedOut?(uri: string): boolean
+  /** Whether calls of its tools can be tasks, as far as is known. */
+  readonly tasks?: boolean
   request(
     method: string,
     params: Readonly<Record<string, unknown>>,

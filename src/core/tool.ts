@@ -66,6 +66,8 @@ export interface Tool {
   readonly timeoutSetting?: string
   /** How many calls run at once; tools that share this object share the places and the line. */
   readonly capacity?: Capacity
+  /** Calls of it can be tasks, for clients that want that. */
+  readonly asTask?: boolean
   /** A string is the reason the tool is hidden. Pure and synchronous. */
   available(caller: Caller): true | string
   /** `null` hides the tool from this caller. May narrow what is shown, never widen it. */
@@ -87,6 +89,8 @@ export interface Relay {
   readonly requestState?: unknown
   /** Capabilities the client declared, as it sent them. */
   readonly clientCapabilities: Readonly<Record<string, unknown>>
+  /** A 2025-11-25 client wants the call to be a task: what it asked of it. */
+  readonly task?: Readonly<Record<string, unknown>>
   /** The same for all calls of one connection: who is asked when a server does not say which call its question is of. */
   readonly connection?: object
   /** Sends a request (elicitation, sampling, roots) to the client; absent where the era has no such channel. */

@@ -3,7 +3,7 @@ import type { CallContext, Caller, SentFile, Services } from '../core/context.ts
 import { noOrigin, noServices } from '../core/context.ts'
 import { createCountdown } from '../core/countdown.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
-import { isProtocolFailure } from '../core/failure.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { checkArguments } from '../core/guard.ts'
 import type { Log } from '../core/log.ts'
 import { sizeOf } from '../core/raw.ts'
@@ -229,6 +229,8 @@ export function createCalls(options: CallsOptions): Calls {
     depth: number,
   ): Promise<ToolResult> {
     const { ctx, files, warnings } = contextFor(tool, request, callId, signal, depth)
+    if (request.relay?.task && tool.asTask !== true)
+      throw new ProtocolFailure(-32601, `${tool.id} does not run as a task: call it without \`task\``)
     const work = tool.run(input, ctx, request.relay ?? noRelay)
     // Upstream calls listen to the signal themselves; a module may be deaf to it.
     return tool.origin === 'upstream' ? work : withExtras(raceAbort(work, signal), files, warnings)

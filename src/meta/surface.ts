@@ -5,6 +5,7 @@ import type { ToolResult } from '../core/result.ts'
 import type { CallRequest } from '../exec/call.ts'
 import type { Mode } from '../view/exposure.ts'
 import { type ListedTool, listCompact, listTool } from '../view/listing.ts'
+import type { ViewTool } from '../view/view.ts'
 import { browseCategory } from './browse_category.ts'
 import { executeTool } from './execute_tool.ts'
 import { getTool } from './get_tool.ts'
@@ -33,6 +34,10 @@ export const META_NAMES: readonly string[] = [
 // Some clients put every tool behind a search of their own; a search behind a search is never found.
 const NEVER_DEFER = { 'anthropic/alwaysLoad': true, deferTools: 'never' }
 
+/** Clients of 2025-11-25 are told which calls can be tasks; never that they must be, as any can be made without. */
+const withTask = (entry: ViewTool): ListedTool =>
+  entry.tool.asTask === true ? { ...listTool(entry), execution: { taskSupport: 'optional' } } : listTool(entry)
+
 export function createSurface(host: Host, options: { readonly pinned: () => readonly string[] }): Surface {
   const isMeta = (name: string): boolean => META_NAMES.includes(name)
   const tools: readonly MetaTool[] = [
@@ -60,11 +65,12 @@ export function createSurface(host: Host, options: { readonly pinned: () => read
     metaNames: META_NAMES,
     list(caller, mode) {
       const view = host.view(caller)
-      if (mode === 'direct') return view.tools.map(listTool)
+      const told = caller.era === 'legacy' ? withTask : listTool
+      if (mode === 'direct') return view.tools.map(told)
       if (mode === 'compact') return [...listMeta(caller), ...view.tools.map(listCompact)]
       const pinned = options.pinned().flatMap((name) => {
         const found = view.resolve(name)
-        return found.kind === 'found' ? [listTool(found.tool)] : []
+        return found.kind === 'found' ? [told(found.tool)] : []
       })
       return [...listMeta(caller), ...pinned]
     },

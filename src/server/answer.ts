@@ -2,11 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { McpResult } from '../core/result.ts'
+import { olderTask } from '../core/tasks.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
 import type { CallRequest } from '../exec/call.ts'
 import type { ServerHost } from './host.ts'
 import type { LaneOptions } from './lane.ts'
 import type { Turn } from './park.ts'
+import { DONE } from './task-book.ts'
 import { toErrorResult, toMcpResult } from './wire.ts'
 
 const INVALID_PARAMS = -32602
@@ -27,10 +29,12 @@ export async function callTool(host: ServerHost, request: CallRequest): Promise<
       async (turn) =>
         toMcpResult(await host.surface.call(turn.relay === request.relay ? request : { ...request, ...given(turn) })),
     )
-    return named(host, principal, result)
+    return named(host, request, result)
   } catch (error) {
     if (isProtocolFailure(error)) throw toFailure(error)
     if (!isPegboardError(error)) return toErrorResult(unsayable(host, request, error), promised(host, request))
+    // Who waits for a task has no use for a result.
+    if (relay.task !== undefined) throw toFailure(isProtocolFailure(error.cause) ? error.cause : error)
     if (isProtocolFailure(error.cause) && (relay.requestState !== undefined || forClient(error.cause, relay)))
       throw toFailure(error.cause)
     return toErrorResult(error, promised(host, request))
@@ -72,11 +76,21 @@ function covers(declared: Readonly<Record<string, unknown>>, required: Readonly<
   })
 }
 
-/** A task as its principal is told of it: by a name of ours. */
-function named(host: ServerHost, principal: string, result: McpResult): McpResult {
-  if (result.resultType !== 'task') return result
-  const [owner = '', ...id] = String(result.taskId).split(':')
-  return { ...result, taskId: host.resumes.nameTask(principal, owner, id.join(':')) }
+/** A task as its principal is told of it: by a name of ours, and in the words of its revision. */
+function named(host: ServerHost, { caller, relay }: CallRequest, result: McpResult): McpResult {
+  const { principal, session } = caller
+  const wanted = relay?.task
+  if (result.resultType !== 'task') {
+    if (wanted === undefined || result.resultType !== undefined) return result
+    // Its server was done at once, but this client waits for a task.
+    const task = host.tasks.keep(result, wanted['ttl'])
+    return { task: { ...olderTask(task), taskId: host.resumes.nameTask(principal, DONE, String(task['taskId'])) } }
+  }
+  const [owner = '', ...rest] = String(result.taskId).split(':')
+  const id = rest.join(':')
+  const name = host.resumes.nameTask(principal, owner, id)
+  host.tasks.began({ principal, session, owner, id, name }, result['ttlMs'])
+  return wanted === undefined ? { ...result, taskId: name } : { task: { ...olderTask(result), taskId: name } }
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>

@@ -6,6 +6,7 @@ import type { Surface } from '../meta/surface.ts'
 import type { Exposure } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 import type { Resumes } from './resume.ts'
+import type { TaskBook } from './task-book.ts'
 
 /** What the wire needs of the rest. */
 export interface ServerHost {
@@ -18,6 +19,7 @@ export interface ServerHost {
   view(caller: Caller): View
   exposure(caller: Caller): Exposure
   readonly resumes: Resumes
+  readonly tasks: TaskBook
   /** Module files that could not be loaded. */
   failed(): readonly { readonly file: string; readonly error: string; readonly code: string }[]
   /** What search can do now. */
@@ -29,4 +31,6 @@ export interface ServerHost {
 export interface UpstreamListener {
   log?(message: Readonly<Record<string, unknown>>): void
   resourceUpdated?(uri: string): void
+  /** A task of this owner changed; told as the extension tells it. */
+  task?(owner: string, task: Readonly<Record<string, unknown>>): void
 }

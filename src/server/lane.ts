@@ -5,6 +5,7 @@ import type { McpResult } from '../core/result.ts'
 import type { Relay } from '../core/tool.ts'
 import { cancelled } from '../exec/call.ts'
 import { callerOf } from './caller.ts'
+import { withTasks } from './capabilities.ts'
 import type { ServerHost } from './host.ts'
 import { instructionsFor } from './instructions.ts'
 
@@ -77,9 +78,13 @@ export function createLane(options: LaneOptions): Lane {
       return false
     begin(message)
     const instructions = instructionsFor(host.view(caller), host.exposure(caller), host.instructions)
+    const protocolVersion = VERSIONS.includes(wanted) ? wanted : VERSIONS[0]
     answer(id, {
-      protocolVersion: VERSIONS.includes(wanted) ? wanted : VERSIONS[0],
-      capabilities: options.capabilities,
+      protocolVersion,
+      capabilities:
+        protocolVersion === VERSIONS[0]
+          ? withTasks(options.capabilities, host.view(caller).owners)
+          : options.capabilities,
       serverInfo: { name: host.name, version: host.version },
       instructions,
     })
@@ -144,6 +149,7 @@ export function createLane(options: LaneOptions): Lane {
           meta: logLevel === undefined ? meta : { ...meta, [LOG_LEVEL]: logLevel },
           clientCapabilities: capabilities,
           wantsProgress: token !== undefined,
+          ...(isRecord(params.task) ? { task: params.task } : {}),
           request: ask,
           notify: (method, notified) => send({ jsonrpc: '2.0', method, params: notified }, id),
         },

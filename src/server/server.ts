@@ -8,14 +8,16 @@ import {
 import type { Caller } from '../core/context.ts'
 import { rawBytes } from '../core/raw.ts'
 import type { McpResult } from '../core/result.ts'
+import { olderTask } from '../core/tasks.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
 import { callTool, laneCall, progressTo } from './answer.ts'
 import { type Connection, callerOf } from './caller.ts'
-import { modernCapabilities, serverCapabilities } from './capabilities.ts'
+import { modernCapabilities, serverCapabilities, withTasks } from './capabilities.ts'
 import type { ServerHost } from './host.ts'
 import { instructionsFor } from './instructions.ts'
 import { createLane, type Lane, type LaneOptions } from './lane.ts'
 import type { Listener } from './notify.ts'
+import { relayOlderTasks } from './older-tasks.ts'
 import { asProtocolError, passThrough } from './passthrough.ts'
 import { ownerOfResource } from './route.ts'
 import { relayTasks } from './tasks.ts'
@@ -48,7 +50,9 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
   const mcp = new Instance(
     { name: host.name, version: host.version },
     {
-      capabilities: connection.era === 'modern' ? modernCapabilities : serverCapabilities,
+      capabilities: (connection.era === 'modern'
+        ? modernCapabilities
+        : withTasks(serverCapabilities, host.view(first).owners)) as typeof serverCapabilities,
       instructions: instructionsFor(host.view(first), host.exposure(first), host.instructions),
       cacheHints: {
         'tools/list': CACHE,
@@ -80,7 +84,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
   mcp.host = host
   mcp.callerNow = () => callerNow()
 
-  const relayFor = (ctx: ServerContext): Relay => {
+  const relayFor = (ctx: ServerContext, task?: Readonly<Record<string, unknown>>): Relay => {
     const { progressToken: _ours, ...meta } = (ctx.mcpReq._meta ?? {}) as Record<string, unknown>
     const level = envelopeOf(ctx)?.[LOG_LEVEL_META_KEY] ?? logLevel
     const state = ctx.mcpReq.requestState()
@@ -90,6 +94,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
       meta: level === undefined ? meta : { ...meta, [LOG_LEVEL_META_KEY]: level },
       ...(ctx.mcpReq.inputResponses === undefined ? {} : { inputResponses: ctx.mcpReq.inputResponses }),
       ...(state === undefined ? {} : { requestState: state }),
+      ...(connection.era === 'legacy' && task !== undefined ? { task } : {}),
       clientCapabilities: (envelopeOf(ctx)?.[CLIENT_CAPABILITIES_META_KEY] ??
         server.getClientCapabilities() ??
         {}) as Record<string, unknown>,
@@ -129,7 +134,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
       input: request.params.arguments,
       caller: callerNow(ctx),
       signal: ctx.mcpReq.signal,
-      relay: relayFor(ctx),
+      relay: relayFor(ctx, taskOf(request.params)),
       ...(token === undefined
         ? {}
         : {
@@ -149,6 +154,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
   const subscribed = passThrough(server, host, passing)
   if (connection.era === 'modern') relayTasks(server, host, passing)
   if (connection.era === 'legacy') {
+    relayOlderTasks(server, host, passing)
     server.setRequestHandler('logging/setLevel', (request, ctx) => {
       logLevel = request.params.level
       // Each upstream filters for itself. None is waited for: one that is gone must not hold the answer.
@@ -170,6 +176,12 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
         resourceUpdated: (uri) => {
           if (connection.era === 'modern' || subscribed.has(uri))
             void server.sendResourceUpdated({ uri }).catch(() => undefined)
+        },
+        task: (owner, task) => {
+          const known = connection.era === 'legacy' ? host.tasks.find(owner, String(task['taskId'])) : undefined
+          if (known?.principal !== connection.principal || known.session !== connection.session) return
+          const params = { ...olderTask(task), taskId: known.name }
+          void server.notification({ method: 'notifications/tasks/status', params } as never).catch(gone)
         },
       })
 
@@ -206,6 +218,10 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     },
   }
 }
+
+/** What a client asks of the task that it wants a call to be. */
+const taskOf = ({ task }: { readonly task?: unknown }): Readonly<Record<string, unknown>> | undefined =>
+  typeof task === 'object' && task !== null ? (task as Record<string, unknown>) : undefined
 
 const envelopeOf = (ctx: ServerContext | undefined): Readonly<Record<string, unknown>> | undefined =>
   ctx?.mcpReq.envelope as Record<string, unknown> | undefined

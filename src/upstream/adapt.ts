@@ -17,6 +17,7 @@ export interface ToolHost {
   readonly settings: ServerSettings
   /** The same object for all its tools. */
   readonly capacity?: Capacity
+  runsAsTask?(record: ToolRecord): boolean
   available(caller: Caller, record?: Pick<ToolRecord, 'text'>): true | string
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
@@ -95,6 +96,9 @@ export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, strin
     },
     get stamp() {
       return this.record.stamp
+    },
+    get asTask() {
+      return host.runsAsTask?.(this.record) === true
     },
     available(caller) {
       return host.available(caller, this.record)

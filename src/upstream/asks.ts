@@ -1,23 +1,31 @@
 import { ASK_METHODS, type Ask, refusedAsk, takesAsk } from '../core/asks.ts'
+import type { Clock } from '../core/clock.ts'
 import type { Countdown } from '../core/countdown.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { RELATED } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
+import { createAlone, type Habits } from './alone.ts'
+import { relatedTask } from './tasks.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 /**
  * Requests and notifications a 2025-era server sends on its own. They do not say which call they belong to, and a
  * question shown to the wrong person is worse than none: they go to the caller only while every open call is of one
- * connection. A call without a way to be asked counts too: the question may be its.
+ * connection. A call without a way to be asked counts too: the question may be its. At a server that asks, calls of
+ * different clients are therefore kept apart. What is asked for a task says so, and goes to whoever waits for its result.
  */
 export interface Asks {
-  /** A call begins; give the answer to `leave` when it ends. */
-  enter(relay: Relay): Relay
+  /**
+   * A call begins, when the promise says so where there is one; give its relay to `leave` when it ends.
+   * @param task the task whose result it waits for
+   */
+  enter(relay: Relay, signal?: AbortSignal, task?: string): Promise<void> | undefined
   /** The time a call has, which stands still while its caller is asked. */
   limit(relay: Relay, limit: Countdown): void
-  leave(relay: Relay): void
+  leave(relay: Relay, task?: string): void
   /** Answers a request of the server, or says `false` when it is none of these. */
   request(message: Message): boolean
   /** The server takes a question back. */
@@ -29,6 +37,15 @@ export interface Asks {
   notify(method: string, params: Json): boolean
 }
 
+export interface AsksOptions {
+  /** Shared by all connections of a server. */
+  readonly habits?: Habits
+  /** Without it no call waits for another. */
+  readonly clock?: Clock
+  /** A question that nobody was asked, and why. */
+  readonly refused?: (method: string, why: string) => void
+}
+
 /**
  * @param attribution put before the text of a question, so that people know who asks
  * @param send writes the response to the server
@@ -37,50 +54,50 @@ export function createAsks(
   allowed: readonly Ask[],
   attribution: string | undefined,
   send: (response: Message) => void,
+  { habits = { asks: false }, clock, refused }: AsksOptions = {},
 ): Asks {
-  const open = new Map<Relay, number>()
+  const alone = createAlone(habits, clock)
+  const tasks = new Map<string, Relay>()
   const limits = new Map<Relay, Countdown>()
   const asking = new Map<unknown, AbortController>()
-
-  /** Callers who cannot be asked are only told apart by their call. */
-  const connectionOf = (relay: Relay): object => relay.connection ?? relay.request ?? relay
-
-  function only(): Relay | undefined {
-    let found: Relay | undefined
-    for (const relay of open.keys()) {
-      if (found && connectionOf(relay) !== connectionOf(found)) return undefined
-      found = relay
-    }
-    return found
-  }
 
   async function relayed(method: string, params: Json, signal: AbortSignal): Promise<unknown> {
     const ask = ASK_METHODS[method] as Ask
     if (!allowed.includes(ask)) throw new ProtocolFailure(-32601, `${ask} is switched off for this server`)
-    const relay = only()
-    if (!relay?.request) return refusedAsk(method, 'there is no one caller to pass it to')
-    if (!takesAsk(relay.clientCapabilities, method, params)) return refusedAsk(method, 'the client does not take it')
+    const task = relatedTask(params)
+    const relay = task === undefined ? alone.only() : tasks.get(task)
+    const refuse = (why: string): ReturnType<typeof refusedAsk> => {
+      refused?.(method, why)
+      return refusedAsk(method, why)
+    }
+    if (!relay) return refuse(task === undefined && alone.size > 1 ? SEVERAL : 'nobody waits for it')
+    if (!relay.request || !takesAsk(relay.clientCapabilities, method, params))
+      return refuse('the client does not take it')
     // The time of a person is not the time of the tool.
     const resume = limits.get(relay)?.pause()
-    return await relay.request(method, attributed(method, params, attribution), signal).finally(resume)
+    const back = alone.away(relay)
+    const asked = relay.request(method, attributed(method, params, attribution), signal)
+    return await asked.finally(back).finally(resume)
   }
 
   return {
     limit: (relay, limit) => limits.set(relay, limit),
-    enter(relay) {
-      open.set(relay, (open.get(relay) ?? 0) + 1)
-      return relay
+    enter(relay, signal, task) {
+      if (task === undefined) return alone.enter(relay, signal)
+      tasks.set(task, relay)
+      return undefined
     },
-    leave(relay) {
-      const left = (open.get(relay) ?? 1) - 1
-      if (left > 0) open.set(relay, left)
-      else {
-        open.delete(relay)
-        limits.delete(relay)
+    leave(relay, task) {
+      if (task === undefined) {
+        if (alone.leave(relay)) limits.delete(relay)
+        return
       }
+      if (tasks.get(task) === relay) tasks.delete(task)
+      limits.delete(relay)
     },
     request({ id, method, params }) {
       if (id === undefined || method === undefined || !Object.hasOwn(ASK_METHODS, method)) return false
+      habits.asks = true
       const abort = new AbortController()
       asking.set(id, abort)
       const answer = (body: Pick<Message, 'result'> | Pick<Message, 'error'>): void => {
@@ -98,16 +115,18 @@ export function createAsks(
       asking.delete(requestId)
     },
     notify(method, params) {
-      const relay = only()
+      const relay = alone.only()
       relay?.notify?.(method, params)
-      return relay ? relay.notify !== undefined : open.size > 0
+      return relay ? relay.notify !== undefined : alone.size > 0
     },
   }
 }
 
+const SEVERAL = 'calls of several clients run at the server, and it does not say which one it is of'
+
 function attributed(method: string, params: Json, attribution: string | undefined): Json {
   const { _meta, ...rest } = params
-  const { progressToken: _theirs, ...meta } = (_meta ?? {}) as Record<string, unknown>
+  const { progressToken: _theirs, [RELATED]: _task, ...meta } = (_meta ?? {}) as Record<string, unknown>
   const kept = Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest
   if (attribution === undefined || method !== 'elicitation/create' || typeof params['message'] !== 'string') return kept
   return { ...kept, message: `${attribution}: ${params['message']}` }

@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Relay } from '../core/tool.ts'
+import type { Habits } from './alone.ts'
 import type { Credentials } from './credentials.ts'
 import { createHttpWire } from './http.ts'
 import type { EraVerdict } from './manifest.ts'
@@ -60,6 +61,8 @@ export interface ConnectOptions {
   readonly maxFrameBytes?: number | undefined
   /** Who we are to a remote server. */
   readonly credentials?: Credentials | undefined
+  /** What is known of the server from other connections. */
+  readonly habits?: Habits | undefined
   /** Every live child leaves a function here that ends it at once. */
   readonly reapers: Set<() => void>
   readonly watchdog: Watchdog

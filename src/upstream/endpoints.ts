@@ -15,6 +15,10 @@ export interface EndpointsHost {
   /** Waits for a live connection. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
   ready(signal: AbortSignal): Promise<Connection>
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
+  /** Requests about tasks. */
+  readonly tasks: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>>
+  /** Whether calls can be tasks at this server, as far as is known. */
+  hasTasks(): boolean
   /** The server's own name of a prompt. */
   promptNamed(exposed: string): string
 }
@@ -60,11 +64,6 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     else await connection.request('logging/setLevel', { level }, { timeoutMs: host.timeoutMs })
   }
 
-  async function task(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
-    if ((await host.ready(signal)).era !== 'modern') throw new ProtocolFailure(-32602, 'There is no such task')
-    return await host.request(method, params, relay, signal)
-  }
-
   const answers: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>> = {
     'resources/read': (params, relay, signal) => host.request('resources/read', params, relay, signal),
     'prompts/get': (params, relay, signal) =>
@@ -107,9 +106,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       subscribed.delete(uri)
       return await follow(await host.ready(signal), 'resources/unsubscribe', { uri })
     },
-    'tasks/get': (params, relay, signal) => task('tasks/get', params, relay, signal),
-    'tasks/update': (params, relay, signal) => task('tasks/update', params, relay, signal),
-    'tasks/cancel': (params, relay, signal) => task('tasks/cancel', params, relay, signal),
+    ...host.tasks,
     async 'logging/setLevel'(params, _relay, signal) {
       level = String(params['level'])
       await setLevel(await host.ready(signal))
@@ -133,6 +130,9 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   }
 
   return {
+    get tasks() {
+      return host.hasTasks()
+    },
     handedOut: (uri) => handed.has(uri),
     remember,
     async request(method, params, relay, signal) {

@@ -1,6 +1,7 @@
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { scrub } from '../core/scrub.ts'
+import type { Habits } from './alone.ts'
 import { createBackoff, LONGEST_ASKED_MS, OPEN_AFTER } from './backoff.ts'
 import { type Connection, connect, REFUSALS } from './connection.ts'
 import type { Credentials } from './credentials.ts'
@@ -16,6 +17,7 @@ export interface LinkOptions {
   readonly shared: UpstreamShared
   readonly log: Log
   readonly credentials?: Credentials
+  readonly habits?: Habits
   /** A connection is there. Reads its lists; what it throws counts as a failed attempt. */
   opened(connection: Connection, beganAt: number): Promise<void>
   /** Whether a connection that breaks is made again although nobody asks. */
@@ -116,6 +118,7 @@ export function createLink(options: LinkOptions): Link {
         log,
         signal: ending.signal,
         credentials: options.credentials,
+        habits: options.habits,
         verdict: verdict?.era === 'legacy' && clock.now() - verdict.at > WEEK_MS ? undefined : verdict,
         onNotification: options.notification,
         onClosed: (why) => {

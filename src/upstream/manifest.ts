@@ -22,6 +22,8 @@ export interface Manifest {
   readonly server?: { readonly name: string; readonly version: string }
   /** How long the last start took, in milliseconds. */
   readonly startMs?: number
+  /** It has asked something of a caller. */
+  readonly asks?: boolean
   readonly tools: readonly ToolRecord[]
   readonly resources: readonly Json[]
   readonly templates: readonly Json[]

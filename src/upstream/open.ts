@@ -43,10 +43,19 @@ export async function openConnection(
   let envelope: Envelope | undefined
 
   const attribution = settings.prefix === '' ? undefined : id
-  const asks: Asks = createAsks(settings.relay, attribution, (response) => {
-    // A question may be answered after the server has gone.
-    if (state !== 'closed') lane.send(response)?.catch((error: unknown) => log.debug('answer not sent', { error }))
-  })
+  const asks: Asks = createAsks(
+    settings.relay,
+    attribution,
+    (response) => {
+      // A question may be answered after the server has gone.
+      if (state !== 'closed') lane.send(response)?.catch((error: unknown) => log.debug('answer not sent', { error }))
+    },
+    {
+      habits: options.habits ?? { asks: false },
+      clock,
+      refused: (method, why) => log.warn(`${method} declined: ${why}`),
+    },
+  )
   const lane: Lane = createLane(
     id,
     wire,
@@ -141,18 +150,12 @@ export async function openConnection(
       const _meta = meta(relay)
       const body = _meta ? { ...params, _meta } : params
       if (!relay) return lane.request(method, body, rest)
-      asks.enter(relay)
+      const task = method === 'tasks/result' ? String(params['taskId']) : undefined
+      const wait = asks.enter(relay, rest.signal, task)
       const onLimit = (limit: Countdown): void => asks.limit(relay, limit)
-      return lane.request(method, body, { ...rest, onLimit }).then(
-        (result) => {
-          asks.leave(relay)
-          return result
-        },
-        (error: unknown) => {
-          asks.leave(relay)
-          throw error
-        },
-      )
+      const sent = (): Promise<Json> =>
+        lane.request(method, body, { ...rest, onLimit }).finally(() => asks.leave(relay, task))
+      return wait ? wait.then(sent) : sent()
     },
     watch: (uris) => listening?.watch(uris),
     setLogLevel(level) {

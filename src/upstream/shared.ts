@@ -14,6 +14,8 @@ export interface UpstreamHooks {
   /** A log message of a server that belongs to no call in flight; those of a call went to its caller. */
   onLog?(server: string, params: Json): void
   onResourceUpdated?(server: string, uri: string, params: Json): void
+  /** A task of an owner in the catalogue changed; told as the extension tells it. */
+  onTask?(owner: string, task: Json): void
 }
 
 /** What all servers of a gateway share. */

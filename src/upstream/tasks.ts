@@ -1,8 +1,13 @@
+import { RELATED, TASKS } from '../core/tasks.ts'
 import { isRecord } from './envelope.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-const RELATED = 'io.modelcontextprotocol/related-task'
+/** The task a message of a 2025-11-25 server is of. */
+export function relatedTask({ _meta }: Json): string | undefined {
+  const related = isRecord(_meta) ? _meta[RELATED] : undefined
+  return isRecord(related) && typeof related['taskId'] === 'string' ? related['taskId'] : undefined
+}
 
 /** Whether a 2025-11-25 server runs calls as tasks. */
 export function runsTasks(capabilities: Json): boolean {
@@ -11,6 +16,20 @@ export function runsTasks(capabilities: Json): boolean {
   const tools = isRecord(requests) && requests['tools']
   return isRecord(tools) && isRecord(tools['call'])
 }
+
+/** Whether calls can be tasks at a server that declared this. */
+export function hasTasks(era: 'legacy' | 'modern', capabilities: Json): boolean {
+  if (era === 'legacy') return runsTasks(capabilities)
+  const { extensions } = capabilities
+  return isRecord(extensions) && isRecord(extensions[TASKS])
+}
+
+/** Whether a tool may run as one there. A 2026-era server decides that call by call. */
+export const runsAsTask = (
+  era: 'legacy' | 'modern',
+  capabilities: Json,
+  { text }: { readonly text: string },
+): boolean => hasTasks(era, capabilities) && (era === 'modern' || /"taskSupport":"(required|optional)"/.test(text))
 
 /**
  * Makes a call that a 2025-11-25 server takes only as a task, and waits for its result: for everybody else it is a call

@@ -3,25 +3,28 @@ import type { CallContext, Caller } from '../core/context.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { ToolResult } from '../core/result.ts'
-import { takesTasks } from '../core/tasks.ts'
+import { newerTask, takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
 import { isContent } from './content.ts'
 import { createCredentials } from './credentials.ts'
 import type { ToolRecord } from './definition.ts'
-import { createEndpoints } from './endpoints.ts'
+import { createEndpoints, type EndpointsHost } from './endpoints.ts'
+import { isRecord } from './envelope.ts'
 import { createIdle } from './idle.ts'
 import { SESSION_LOST } from './lane.ts'
 import { createLink, type Link } from './link.ts'
 import { emptyListing, type Listing, type ListKind, readListing } from './listing.ts'
 import { decodeManifest, type EraVerdict, encodeManifest, type Manifest, manifestKey } from './manifest.ts'
 import { mirroredArguments, mirrorHeaders } from './mirror.ts'
+import { createOpenTasks } from './open-tasks.ts'
 import { createPrincipals } from './principals.ts'
 import { createPublisher, type PublisherOptions } from './publish.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
-import { callAsTask, runsTasks } from './tasks.ts'
+import { createTaskRelay, takingTasks } from './task-relay.ts'
+import { callAsTask, hasTasks, runsAsTask, runsTasks } from './tasks.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -87,12 +90,14 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   const log = shared.log.scoped(module)
   let settings = given
   const timeoutMs = (): number => settings.timeoutMs ?? shared.callTimeoutMs
+  const limitOf = (method: string): number => (method === 'tasks/result' ? TASK_MS : timeoutMs())
   const key = manifestKey(settings)
   const warn = (message: string): void => log.warn(message)
 
   let state: OwnerState = 'configured'
   let reason: string | undefined
   let version: string | undefined
+  let capabilities: Json = {}
   let startMs: number | undefined
   let told = ''
   let listing: Listing = emptyListing
@@ -111,8 +116,20 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
   const principals = given.auth?.perPrincipal ? createPrincipals(id, given, shared, log, loggedIn) : undefined
   const credentials = principals?.credentials ?? createCredentials(id, settings, shared, log, loggedIn)
+  let asks = false
+  const habits = {
+    get asks() {
+      return asks
+    },
+    set asks(now) {
+      if (asks === now) return
+      asks = now
+      if (link.live) keep(link.live)
+    },
+  }
   const link = createLink({
     credentials,
+    habits,
     id,
     settings,
     shared,
@@ -134,21 +151,27 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     notification: onNotification,
   })
-  const endpoints = createEndpoints({
-    get timeoutMs() {
-      return timeoutMs()
-    },
-    log,
+  const openTasks = createOpenTasks(clock)
+  const forEndpoints: Pick<EndpointsHost, 'ready' | 'request'> = {
     ready: (signal) => (principals ? refuse() : used(() => link.ready(signal))),
     request: (method, params, relay, signal) =>
       principals
         ? refuse()
-        : request(method, { ...params, ...retryOf(relay) }, { timeoutMs: timeoutMs(), relay, signal }),
+        : request(method, { ...params, ...retryOf(relay) }, { timeoutMs: limitOf(method), relay, signal }),
+  }
+  const endpoints = createEndpoints({
+    ...forEndpoints,
+    tasks: createTaskRelay({ ...forEndpoints, clock, saw: openTasks.saw }),
+    hasTasks: () => !principals && hasTasks(link.verdict?.era ?? 'legacy', capabilities),
+    get timeoutMs() {
+      return timeoutMs()
+    },
+    log,
     promptNamed: (exposed) => publisher.promptNamed(exposed),
   })
   const idle = createIdle(clock, {
     limitMs: () => (settings.start === 'lazy' ? settings.idleStopMs : 0),
-    busy: () => endpoints.subscribed || refreshing,
+    busy: () => endpoints.subscribed || refreshing || openTasks.any(),
     idle() {
       log.info('stopped, because nobody uses it')
       link.rest(REST_MS)
@@ -160,7 +183,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     const { maxConcurrent, maxQueued } = settings
     const capacity = { maxConcurrent, maxQueued, setting: `mcpServers.${id}.maxQueued` }
     const { trust } = shared
-    return { id, module, settings, catalog, endpoints, log, trust, capacity, available, call }
+    return { id, module, settings, catalog, endpoints, log, trust, capacity, available, call, runsAsTask: asTask }
+  }
+
+  function asTask(record: ToolRecord): boolean {
+    return !principals && runsAsTask(link.verdict?.era ?? 'legacy', capabilities, record)
   }
 
   function become(next: OwnerState, why?: string): void {
@@ -214,10 +241,16 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     state = 'ready'
     reason = undefined
     version = connection.server?.version
+    capabilities = connection.capabilities
     const now = standing()
     const text = JSON.stringify(now)
     if (!publisher.publish(next, now) && text !== told) catalog.describe(module, now)
     told = text
+    keep(connection)
+  }
+
+  /** For the next start. */
+  function keep(connection: Connection): void {
     if (listIsPrivate) return
     manifests?.set(
       key,
@@ -226,8 +259,9 @@ export function createUpstream(id: string, module: string, given: ServerSettings
         capabilities: connection.capabilities,
         ...(connection.server ? { server: connection.server } : {}),
         ...(startMs === undefined ? {} : { startMs }),
-        ...next,
-        brief: publisher.brief(next),
+        ...(asks ? { asks } : {}),
+        ...listing,
+        brief: publisher.brief(listing),
       }),
     )
   }
@@ -265,6 +299,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       if (!attributed) hooks.onLog?.(id, params)
     } else if (method === 'notifications/resources/updated' && typeof params['uri'] === 'string')
       hooks.onResourceUpdated?.(id, params['uri'], params)
+    else if (method === 'notifications/tasks/status') {
+      const task = newerTask(params)
+      openTasks.saw(task)
+      hooks.onTask?.(module, task)
+    }
   }
 
   function refreshSoon(): void {
@@ -347,13 +386,21 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     // What a new connection listed may not be what was approved.
     publisher.admit(record)
     const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
+    // Where each logs in for itself, who asks for a task later is not known here.
+    const may = !principals && runsAsTask(connection.era, connection.capabilities, record)
+    if (relay.task && !may) throw new ProtocolFailure(-32601, `${record.name} does not run as a task`)
     const how = {
       timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs(),
       signal: ctx.signal,
-      relay,
+      relay: relay.task ? takingTasks(relay) : relay,
       // A server told that nobody listens need not count.
       onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
       headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
+    }
+    if (connection.era === 'legacy' && may && (relay.task || takesTasks(relay.clientCapabilities))) {
+      const created = await request('tools/call', { ...params, task: relay.task ?? {} }, how, via)
+      if (isRecord(created['task'])) return started(newerTask(created['task']))
+      return finished(created)
     }
     const result = onlyAsTask(record, connection)
       ? await callAsTask(
@@ -373,9 +420,19 @@ export function createUpstream(id: string, module: string, given: ServerSettings
         'E_UPSTREAM_PROTOCOL',
         `${id} answered with a task, which only one of its logins may see.`,
       )
-    if (type === 'task' && takesTasks(relay.clientCapabilities) && typeof result['taskId'] === 'string')
-      // Which server it is of, for whoever asks for it later.
-      return { kind: 'mcp', result: { ...result, taskId: `${module}:${result['taskId']}` } }
+    if (type === 'task' && takesTasks(how.relay.clientCapabilities) && typeof result['taskId'] === 'string')
+      return started(result)
+    return finished(result)
+  }
+
+  /** A task says which server it is of, for whoever asks for it later. */
+  function started(task: Json): ToolResult {
+    openTasks.saw(task)
+    return { kind: 'mcp', result: { ...task, resultType: 'task', taskId: `${module}:${task['taskId']}` } }
+  }
+
+  function finished(result: Json): ToolResult {
+    const type = result['resultType']
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
     if (!isContent(result['content']))
@@ -388,9 +445,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     start(delayMs) {
       const known = recall()
       link.verdict = known?.verdict
+      asks = known?.asks === true
       startMs = typeof known?.startMs === 'number' ? known.startMs : undefined
       listing = known ?? emptyListing
       version = known?.server?.version
+      capabilities = known?.capabilities ?? {}
       state = known ? 'known' : 'configured'
       publisher.publish(listing, standing())
       if (settings.start === 'eager') link.later(0)
@@ -456,6 +515,9 @@ function loginWanted(error: unknown): string | undefined {
   if (!isPegboardError(error) || error.code !== 'E_AUTH_REQUIRED') return undefined
   return isPegboardError(error.cause) && error.cause.data === undefined ? error.cause.message : undefined
 }
+
+/** Waiting for the result of a task takes as long as the task. */
+const TASK_MS = 24 * 60 * 60_000
 
 const onlyAsTask = ({ text }: ToolRecord, { era, capabilities }: Connection): boolean =>
   era === 'legacy' && text.includes('"taskSupport":"required"') && runsTasks(capabilities)

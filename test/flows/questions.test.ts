@@ -131,6 +131,46 @@ describe('a 2025-era server that asks, behind a 2026-era client', () => {
   })
 })
 
+describe('a 2025-era server that asks, called by several clients at once', () => {
+  const personOf = async (app: TestApp['app'], name: string): Promise<Client> => {
+    const client = await connectTo(app, 'legacy', { capabilities: { elicitation: { form: {} } } })
+    client.setRequestHandler('elicitation/create', async () => {
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      return { action: 'accept', content: { name } }
+    })
+    return client
+  }
+  const ask = async (client: Client): Promise<unknown> =>
+    JSON.parse(String(textOf(await client.callTool({ name: 'old__ask_person', arguments: {} }))))
+
+  it('has each of them answer its own question', async () => {
+    const { app } = await apart()
+    const [ann, bob, cy] = await Promise.all(['Ann', 'Bob', 'Cy'].map((name) => personOf(app, name)))
+    if (!ann || !bob || !cy) throw new Error('no clients')
+    await ask(ann)
+    expect(await Promise.all([ask(ann), ask(bob), ask(cy), ask(bob)])).toEqual(
+      ['Ann', 'Bob', 'Cy', 'Bob'].map((name) => ({ action: 'accept', content: { name } })),
+    )
+    await Promise.all([ann.close(), bob.close(), cy.close()])
+  })
+
+  it('serves others while a person thinks, and goes on with that call after them', async () => {
+    const { url, app } = await apart()
+    const call = { name: 'old__ask_person', arguments: {} }
+    const { requestState } = (await post(url, 'tools/call', call)).result
+    const program = await connectTo(app)
+    const beganAt = performance.now()
+    const echo = { name: 'old__echo', arguments: { text: 'x' } }
+    expect(textOf(await program.callTool(echo))).toBe('x')
+    expect(performance.now() - beganAt).toBeLessThan(900)
+    const slow = program.callTool({ name: 'old__wait', arguments: { ms: 200 } })
+    const again = await post(url, 'tools/call', { ...call, requestState, inputResponses: { 'elicitation-1': yes } })
+    expect(JSON.parse(again.result.content[0].text)).toEqual(yes)
+    expect(textOf(await slow)).toBe('waited')
+    await program.close()
+  })
+})
+
 describe('a state that does not belong to the request', () => {
   it('is refused before the server hears of it, in either era of the server [AUTH-11]', async () => {
     const { url } = await apart()
@@ -316,7 +356,7 @@ describe('a tool that a 2025-era server runs only as a task', () => {
       const client = await connectTo(app, era)
       const { tools } = await client.listTools()
       const tool = tools.find(({ name }) => name === 'e__simulate-research-query')
-      expect(tool).not.toHaveProperty('execution')
+      expect(tool?.execution).toEqual(era === 'legacy' ? { taskSupport: 'optional' } : undefined)
       const result = await client.callTool({ name: 'e__simulate-research-query', arguments: { topic: 'bees' } })
       expect(textOf(result)).toContain('bees')
       expect(result).not.toHaveProperty('isError')

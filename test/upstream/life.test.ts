@@ -3,11 +3,27 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { noRelay } from '../../src/core/tool.ts'
+import { noRelay, type Relay } from '../../src/core/tool.ts'
 import { decodeManifest } from '../../src/upstream/manifest.ts'
 import { temporaryFolder } from '../app.ts'
 import { manualClock } from '../server/echo.ts'
-import { alive, hurried, keeping, modern, scripted, settingsOf, until, withHttpServer, withServers } from './host.ts'
+import {
+  alive,
+  hurried,
+  keeping,
+  modern,
+  resultOf,
+  scripted,
+  settingsOf,
+  until,
+  withHttpServer,
+  withServers,
+} from './host.ts'
+
+const fixture = (file: string) => ({
+  command: process.execPath,
+  args: [join(import.meta.dirname, '../fixtures/upstreams', file)],
+})
 
 const status = (rig: { upstreams: { status(): readonly { id: string }[] } }, id: string) =>
   rig.upstreams.status().find((one) => one.id === id)
@@ -78,6 +94,39 @@ describe('a lazy server', () => {
         await until(() => upstreams.status()[0]?.state === 'known')
       },
       hurried(20),
+    ))
+
+  it('is not stopped while one of its tasks runs, in either era, until the task is over or its time', () =>
+    withServers(
+      {
+        old: { ...fixture('older-tasks.mjs'), idleStopMs: 5_000 },
+        new: { ...fixture('tasks.mjs'), idleStopMs: 5_000 },
+        brief: { ...fixture('older-tasks.mjs'), idleStopMs: 5_000 },
+      },
+      async ({ upstreams, catalog, call }) => {
+        const states = () => upstreams.status().map(({ id, state }) => `${id} ${state}`)
+        const takes = { clientCapabilities: { extensions: { 'io.modelcontextprotocol/tasks': {} } } }
+        const begin = async (id: string, relay: Partial<Relay>) =>
+          String(resultOf(await call(`mcp_${id}.slow`, {}, { relay }))['taskId']).replace(`mcp_${id}:`, '')
+        await until(() => ['old', 'new', 'brief'].every((id) => catalog.snapshot().byId.has(`mcp_${id}.slow`)), 15_000)
+        await begin('brief', { task: { ttl: 10_000 } })
+        const ended = await Promise.all([begin('old', { task: { ttl: 600_000 } }), begin('new', takes)])
+        expect(states()).toContain('brief ready')
+        await until(() => states().includes('brief known'), 10_000)
+        expect(states()).toEqual(['old ready', 'new ready', 'brief known'])
+        for (const [n, id] of ['old', 'new'].entries())
+          await catalog
+            .snapshot()
+            .owners.get(`mcp_${id}`)
+            ?.endpoints?.request(
+              'tasks/cancel',
+              { taskId: ended[n] },
+              { ...noRelay, ...takes },
+              new AbortController().signal,
+            )
+        await until(() => states().join() === 'old known,new known,brief known')
+      },
+      { ...hurried(5), wait: false },
     ))
 
   it('over HTTP has its session closed, and a new one opened for the next call', () =>

@@ -1,0 +1,105 @@
+import type { Server, ServerContext } from '@modelcontextprotocol/server'
+import { ProtocolFailure } from '../core/failure.ts'
+import { isOver, olderTask, RELATED } from '../core/tasks.ts'
+import type { Relay } from '../core/tool.ts'
+import { noTask } from './answer.ts'
+import type { ServerHost } from './host.ts'
+import { asProtocolError, type PassThrough } from './passthrough.ts'
+import { DONE, type Known } from './task-book.ts'
+import { relayed } from './wire.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** How long a server may take to say how one of many tasks is. */
+const SHORT_MS = 5_000
+
+/** Serves the tasks of the 2025-11-25 revision: those of servers behind us, of either era, under names of ours. */
+export function relayOlderTasks(server: Server, host: ServerHost, { caller, relay }: PassThrough): void {
+  type Found = Pick<Known, 'owner' | 'id' | 'name'>
+
+  function find(params: Json, ctx: ServerContext): Found {
+    const name = params['taskId']
+    const found = host.resumes.findTask(caller(ctx).principal, name)
+    if (!found) throw noTask
+    return { ...found, name: String(name) }
+  }
+
+  async function ask({ owner, id }: Found, method: string, ctx: ServerContext, how: Relay, signal: AbortSignal) {
+    const found = host.view(caller(ctx)).owners.find((one) => one.id === owner)
+    if (!found?.endpoints) throw noTask
+    return await found.endpoints.request(method, { taskId: id }, how, signal)
+  }
+
+  async function stateOf(found: Found, ctx: ServerContext, signal = ctx.mcpReq.signal): Promise<Json> {
+    const task = found.owner === DONE ? kept(found.id).task : await ask(found, 'tasks/get', ctx, relay(ctx), signal)
+    return { ...olderTask(task), taskId: found.name }
+  }
+
+  function kept(id: string) {
+    const done = host.tasks.kept(id)
+    if (!done) throw noTask
+    return done
+  }
+
+  async function list(ctx: ServerContext): Promise<Json> {
+    const short = AbortSignal.any([ctx.mcpReq.signal, AbortSignal.timeout(SHORT_MS)])
+    const states = await Promise.all(
+      host.tasks.of(caller(ctx).principal).map(async (known) => {
+        try {
+          return [await stateOf(known, ctx, short)]
+        } catch {
+          // Its server has forgotten it, or cannot be asked now.
+          return []
+        }
+      }),
+    )
+    return { tasks: states.flat() }
+  }
+
+  async function cancel(found: Found, ctx: ServerContext): Promise<Json> {
+    const before = await stateOf(found, ctx)
+    if (isOver(before['status'])) throw new ProtocolFailure(-32602, `The task is ${before['status']} already`)
+    await ask(found, 'tasks/cancel', ctx, relay(ctx), ctx.mcpReq.signal)
+    return await stateOf(found, ctx)
+  }
+
+  async function result(found: Found, ctx: ServerContext): Promise<Json> {
+    const related = { [RELATED]: { taskId: found.name } }
+    const how = relay(ctx)
+    const { request } = how
+    const asking: Relay = request
+      ? {
+          ...how,
+          request: (method, params, signal) => {
+            const { _meta, ...rest } = (params ?? {}) as Json
+            return request(method, { ...rest, _meta: { ...(_meta as object), ...related } }, signal)
+          },
+        }
+      : how
+    const own =
+      found.owner === DONE
+        ? kept(found.id).result
+        : relayed(await ask(found, 'tasks/result', ctx, asking, ctx.mcpReq.signal))
+    return { ...own, _meta: { ...(own['_meta'] as object), ...related } }
+  }
+
+  const answers: Readonly<Record<string, (params: Json, ctx: ServerContext) => Promise<Json>>> = {
+    'tasks/get': async (params, ctx) => await stateOf(find(params, ctx), ctx),
+    'tasks/cancel': async (params, ctx) => await cancel(find(params, ctx), ctx),
+    'tasks/result': async (params, ctx) => await result(find(params, ctx), ctx),
+    'tasks/list': (_params, ctx) => list(ctx),
+  }
+  for (const [method, answer] of Object.entries(answers))
+    server.setRequestHandler(method, { params: anyParams }, async (params, ctx) => {
+      try {
+        return (await answer((params ?? {}) as Json, ctx)) as never
+      } catch (error) {
+        throw asProtocolError(error)
+      }
+    })
+}
+
+/** The server that has the task checks what is said to it. */
+const anyParams = {
+  '~standard': { version: 1, vendor: 'pegboard', validate: (value: unknown) => ({ value }) },
+} as const

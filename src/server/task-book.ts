@@ -1,0 +1,82 @@
+import { randomUUID } from 'node:crypto'
+import type { Clock } from '../core/clock.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** A task that was begun through us. */
+export interface Known {
+  readonly principal: string
+  /** The connection it was begun on, which hears of it. */
+  readonly session: string | undefined
+  readonly owner: string
+  readonly id: string
+  /** What the principal knows it by. */
+  readonly name: string
+}
+
+/**
+ * Remembers which tasks were begun, to list them and to say whose a notification is. Only this process knows them; asking
+ * for one by its name needs nothing of it.
+ */
+export interface TaskBook {
+  began(known: Known, ttlMs: unknown): void
+  /** The latest of a principal, newest first. */
+  of(principal: string): readonly Known[]
+  find(owner: string, id: string): Known | undefined
+  forget(owner: string, id: string): void
+  /** Keeps the result of a call that was done at once, and gives the task it is of. Its owner is `DONE`. */
+  keep(result: Json, ttlMs: unknown): Json
+  /** `undefined` for one that is no longer kept. */
+  kept(id: string): { readonly task: Json; readonly result: Json } | undefined
+}
+
+/** The owner of results that are kept here. */
+export const DONE = ''
+
+const LISTED = 100
+const MAX = { known: 2_000, kept: 64 } as const
+const LIFE_MS = { usual: 60 * 60_000, longest: 24 * 60 * 60_000, kept: 5 * 60_000 } as const
+
+export function createTaskBook(clock: Clock): TaskBook {
+  const known = new Map<string, Known & { readonly until: number }>()
+  const done = new Map<string, { readonly task: Json; readonly result: Json; readonly until: number }>()
+  const keyOf = (owner: string, id: string): string => `${owner}:${id}`
+
+  function sweep(): void {
+    const now = clock.now()
+    for (const [key, { until }] of known) if (until <= now) known.delete(key)
+    for (const [key, { until }] of done) if (until <= now) done.delete(key)
+    while (known.size > MAX.known) known.delete(known.keys().next().value as string)
+    while (done.size > MAX.kept) done.delete(done.keys().next().value as string)
+  }
+
+  return {
+    began(one, ttlMs) {
+      const lives = typeof ttlMs === 'number' ? Math.min(ttlMs, LIFE_MS.longest) : LIFE_MS.usual
+      known.set(keyOf(one.owner, one.id), { ...one, until: clock.now() + lives })
+      sweep()
+    },
+    of(principal) {
+      sweep()
+      return [...known.values()]
+        .filter((one) => one.principal === principal)
+        .slice(-LISTED)
+        .reverse()
+    },
+    find: (owner, id) => known.get(keyOf(owner, id)),
+    forget: (owner, id) => void known.delete(keyOf(owner, id)),
+    keep(result, wanted) {
+      const ttlMs = typeof wanted === 'number' && wanted >= 0 ? Math.min(wanted, LIFE_MS.kept) : LIFE_MS.kept
+      const at = new Date(clock.now()).toISOString()
+      const taskId = randomUUID()
+      const task = { taskId, status: 'completed', createdAt: at, lastUpdatedAt: at, ttlMs }
+      done.set(taskId, { task, result, until: clock.now() + ttlMs })
+      sweep()
+      return task
+    },
+    kept(id) {
+      sweep()
+      return done.get(id)
+    },
+  }
+}

@@ -1,0 +1,237 @@
+import { newerAsk, refusedAsk, takesAsk } from '../core/asks.ts'
+import type { Clock } from '../core/clock.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import { isOver, newerTask, TASKS, takesTasks } from '../core/tasks.ts'
+import type { Relay } from '../core/tool.ts'
+import type { Connection } from './connection.ts'
+import { isRecord } from './envelope.ts'
+import { runsTasks } from './tasks.ts'
+
+type Json = Readonly<Record<string, unknown>>
+type Answer = (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>
+
+export interface TaskRelayOptions {
+  readonly clock: Clock
+  ready(signal: AbortSignal): Promise<Connection>
+  request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
+  /** A task was seen, as the extension says it. */
+  saw(task: Json): void
+}
+
+/** How long a task's questions are kept for a client that does not ask for it, and how many tasks may have some. */
+const KEPT_MS = 5 * 60_000
+const MAX_WATCHED = 256
+/** How long a question may take to arrive once it is asked for. */
+const ARRIVES_MS = 1_000
+const POLL = { least: 100, usual: 1_000, most: 10_000 } as const
+
+/** The result of a task that is awaited for a client that can only be asked by an answer. */
+interface Watch {
+  readonly questions: Map<string, { readonly ask: unknown; resolve(answer: unknown): void }>
+  readonly abort: AbortController
+  changed: () => void
+  cancelExpiry: () => void
+}
+
+/**
+ * Requests about tasks of one server, whatever its era, in the words of the extension; `tasks/result`, which it has not,
+ * waits for the result, asking the client on the way what the task wants to know.
+ */
+export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions): Readonly<Record<string, Answer>> {
+  const watched = new Map<string, Watch>()
+
+  /** @throws ProtocolFailure -32602 where the server has no tasks */
+  async function eraOf(signal: AbortSignal): Promise<'legacy' | 'modern'> {
+    const { era, capabilities } = await ready(signal)
+    if (era === 'legacy' && !runsTasks(capabilities)) throw new ProtocolFailure(-32602, 'There is no such task')
+    return era
+  }
+
+  async function get(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
+    if ((await eraOf(signal)) === 'modern') {
+      const task = await request('tasks/get', params, takingTasks(relay), signal)
+      saw(task)
+      return task
+    }
+    const { taskId } = params
+    const task = newerTask(await request('tasks/get', { taskId }, relay, signal))
+    saw(task)
+    return takesTasks(relay.clientCapabilities) ? await detailed(task, relay, signal) : task
+  }
+
+  /** What the extension tells with a task, and the older revision only in the course of another request. */
+  async function detailed(task: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
+    const taskId = String(task['taskId'])
+    const { status } = task
+    if (status === 'completed' || status === 'failed') return await ended(task, relay, signal)
+    if (status !== 'input_required' && !watched.has(taskId)) return task
+    const watch = watched.get(taskId) ?? begin(taskId, relay)
+    if (!watch) return task
+    keep(taskId, watch)
+    if (status === 'input_required' && watch.questions.size === 0)
+      await new Promise<void>((resolve) => {
+        const stop = clock.after(ARRIVES_MS, resolve)
+        watch.changed = () => {
+          stop()
+          resolve()
+        }
+      })
+    if (watch.questions.size === 0) return { ...task, status: 'working' }
+    const inputRequests = Object.fromEntries([...watch.questions].map(([key, { ask }]) => [key, ask]))
+    return { ...task, status: 'input_required', inputRequests }
+  }
+
+  async function ended(task: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
+    try {
+      const result = await request('tasks/result', { taskId: task['taskId'] }, relay, signal)
+      // A tool that failed has a result that says so.
+      return { ...task, status: 'completed', result }
+    } catch (error) {
+      if (!isProtocolFailure(error)) throw error
+      const { code, message, data } = error
+      return { ...task, status: 'failed', error: { code, message, ...(data === undefined ? {} : { data }) } }
+    }
+  }
+
+  /** Waits for the result, in the course of which the server asks. */
+  function begin(taskId: string, { clientCapabilities }: Relay): Watch | undefined {
+    if (watched.size >= MAX_WATCHED) return undefined
+    const watch: Watch = {
+      questions: new Map(),
+      abort: new AbortController(),
+      changed: () => undefined,
+      cancelExpiry: () => undefined,
+    }
+    watched.set(taskId, watch)
+    let asked = 0
+    const relay: Relay = {
+      meta: {},
+      clientCapabilities,
+      connection: watch,
+      request: (method, params, signal) =>
+        new Promise((resolve, reject) => {
+          const key = `${method.split('/', 1)[0]}-${++asked}`
+          signal?.addEventListener('abort', () => watch.questions.delete(key) && reject(signal.reason), { once: true })
+          watch.abort.signal.addEventListener('abort', () => reject(watch.abort.signal.reason), { once: true })
+          watch.questions.set(key, { ask: newerAsk(method, params), resolve })
+          watch.changed()
+        }),
+    }
+    const over = (): void => {
+      watch.cancelExpiry()
+      watch.changed()
+      if (watched.get(taskId) === watch) watched.delete(taskId)
+    }
+    // Whoever asks for the task next gets its result.
+    request('tasks/result', { taskId }, relay, watch.abort.signal).then(over, over)
+    return watch
+  }
+
+  function keep(taskId: string, watch: Watch): void {
+    watch.cancelExpiry()
+    watch.cancelExpiry = clock.after(KEPT_MS, () => end(taskId))
+  }
+
+  function end(taskId: string): void {
+    const watch = watched.get(taskId)
+    watched.delete(taskId)
+    watch?.cancelExpiry()
+    watch?.abort.abort(new ProtocolFailure(-32603, 'Nobody answered in time'))
+  }
+
+  async function update(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
+    if ((await eraOf(signal)) === 'modern') return await request('tasks/update', params, takingTasks(relay), signal)
+    const { taskId, inputResponses = relay.inputResponses } = params
+    // As of a task that is not there: a question may have been taken back since.
+    const watch = watched.get(String(taskId))
+    if (!watch || !isRecord(inputResponses)) return {}
+    for (const [key, answer] of Object.entries(inputResponses)) {
+      watch.questions.get(key)?.resolve(answer)
+      watch.questions.delete(key)
+    }
+    return {}
+  }
+
+  async function cancel(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
+    const { taskId } = params
+    if ((await eraOf(signal)) === 'modern') {
+      const answer = await request('tasks/cancel', params, takingTasks(relay), signal)
+      saw({ taskId, status: 'cancelled' })
+      return answer
+    }
+    const task = newerTask(await request('tasks/cancel', { taskId }, relay, signal))
+    saw(task)
+    end(String(taskId))
+    return {}
+  }
+
+  async function result(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
+    const { taskId } = params
+    if ((await eraOf(signal)) === 'legacy') {
+      const answer = await request('tasks/result', { taskId }, relay, signal)
+      saw({ taskId, status: 'completed' })
+      return answer
+    }
+    const told = new Set<string>()
+    for (;;) {
+      const task = await get({ taskId }, relay, signal)
+      if (task['status'] === 'completed' && isRecord(task['result'])) return task['result']
+      if (isOver(task['status'])) throw failureOf(task)
+      const { inputRequests, pollIntervalMs } = task
+      const fresh = Object.entries(isRecord(inputRequests) ? inputRequests : {}).filter(([key]) => !told.has(key))
+      if (fresh.length > 0) {
+        const answers = await Promise.all(fresh.map(async ([key, ask]) => [key, await put(ask, relay, signal)]))
+        for (const [key] of fresh) told.add(key)
+        const inputResponses = Object.fromEntries(answers)
+        await request('tasks/update', { taskId, inputResponses }, takingTasks(relay), signal)
+      } else await pause(typeof pollIntervalMs === 'number' ? pollIntervalMs : POLL.usual, signal)
+    }
+  }
+
+  function pause(ms: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const gone = (): void => {
+        stop()
+        reject(signal.reason)
+      }
+      const stop = clock.after(Math.min(Math.max(ms, POLL.least), POLL.most), () => {
+        signal.removeEventListener('abort', gone)
+        resolve()
+      })
+      if (signal.aborted) gone()
+      else signal.addEventListener('abort', gone, { once: true })
+    })
+  }
+
+  return { 'tasks/get': get, 'tasks/update': update, 'tasks/cancel': cancel, 'tasks/result': result }
+}
+
+/** Puts a question of the newer revision to a client by a request. */
+async function put(ask: unknown, relay: Relay, signal: AbortSignal): Promise<unknown> {
+  const { method, params } = isRecord(ask) ? ask : {}
+  if (typeof method !== 'string') throw new ProtocolFailure(-32603, 'The task asks what nobody understands')
+  if (!relay.request || !takesAsk(relay.clientCapabilities, method, params))
+    return await refusedAsk(method, 'the client does not take it')
+  return await relay.request(method, params, signal).catch(() => {
+    throw new ProtocolFailure(-32603, `The client did not answer ${method}`)
+  })
+}
+
+function failureOf({ status, error, statusMessage }: Json): ProtocolFailure {
+  if (isRecord(error) && typeof error['code'] === 'number')
+    return new ProtocolFailure(error['code'], String(error['message'] ?? ''), error['data'])
+  return new ProtocolFailure(-32603, `The task was ${status}${statusMessage ? `: ${statusMessage}` : ''}`)
+}
+
+/** A client of the older revision takes tasks when it asks for one: we do what the extension wants of it. */
+export const takingTasks = (relay: Relay): Relay => {
+  if (takesTasks(relay.clientCapabilities)) return relay
+  const { extensions } = relay.clientCapabilities
+  return {
+    ...relay,
+    clientCapabilities: {
+      ...relay.clientCapabilities,
+      extensions: { ...(isRecord(extensions) ? extensions : {}), [TASKS]: {} },
+    },
+  }
+}

@@ -1,0 +1,266 @@
+import { PassThrough } from 'node:stream'
+import { Client as OlderClient } from '@modelcontextprotocol/sdk/client/index.js'
+import {
+  CallToolResultSchema,
+  CreateTaskResultSchema,
+  ElicitRequestSchema,
+  TaskStatusNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { serveOnStdio } from '../../src/server/stdio.ts'
+import { type Answer, servers, startApp, type TestApp } from '../app.ts'
+import { connectTo, StreamTransport } from '../client.ts'
+
+const fixture = (file: string, ...args: string[]) => ({
+  command: process.execPath,
+  args: [new URL(`../fixtures/upstreams/${file}`, import.meta.url).pathname, ...args],
+  start: 'eager',
+})
+const RELATED = 'io.modelcontextprotocol/related-task'
+const TASKS = 'io.modelcontextprotocol/tasks'
+
+async function started(mcpServers: Record<string, unknown>): Promise<TestApp['app']> {
+  const { app } = await startApp({ exposure: { mode: 'direct' }, mcpServers })
+  await app.settled(20_000)
+  return app
+}
+
+interface Older {
+  readonly client: OlderClient
+  readonly asked: Answer[]
+  readonly told: Answer[]
+  request(method: string, params?: object): Promise<Answer>
+  begin(name: string, task?: object): Promise<Answer>
+}
+
+/** The official client of the older SDK, which knows tasks. */
+async function older(app: TestApp['app'], takesQuestions = true): Promise<Older> {
+  const up = new PassThrough()
+  const down = new PassThrough()
+  const connection = serveOnStdio({ host: app.server, clock: systemClock, input: up, output: down })
+  void connection.closed.then(() => down.end())
+  const capabilities = takesQuestions ? { elicitation: {} } : {}
+  const client = new OlderClient({ name: 'older', version: '1' }, { capabilities })
+  const asked: Answer[] = []
+  const told: Answer[] = []
+  if (takesQuestions)
+    client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
+      asked.push(params)
+      return { action: 'accept', content: {} }
+    })
+  client.setNotificationHandler(TaskStatusNotificationSchema, ({ params }) => void told.push(params))
+  await client.connect(new StreamTransport(down, up) as never)
+  onTestFinished(() => client.close())
+  const anything = CallToolResultSchema.partial().loose()
+  const request: Older['request'] = (method, params = {}) => client.request({ method, params } as never, anything)
+  return {
+    client,
+    asked,
+    told,
+    request,
+    begin: async (name, task = { ttl: 60_000 }) =>
+      (await client.request({ method: 'tools/call', params: { name, arguments: {}, task } }, CreateTaskResultSchema))
+        .task,
+  }
+}
+
+const textOf = (result: unknown): unknown => (result as { content: Array<{ text?: string }> }).content[0]?.text
+
+describe('tasks of 2025-11-25 servers, for clients of the same revision', () => {
+  it('are offered only where a server has them, and never demanded', async () => {
+    const { client } = await older(await started({ t: fixture('older-tasks.mjs') }))
+    expect(client.getServerCapabilities()?.tasks).toEqual({ list: {}, cancel: {}, requests: { tools: { call: {} } } })
+    const { tools } = await client.listTools()
+    const listed = tools.filter(({ name }) => name.startsWith('t__'))
+    expect(listed.map(({ name, execution }) => [name, execution?.taskSupport])).toEqual([
+      ['t__slow', 'optional'],
+      ['t__confirm', 'optional'],
+      ['t__broken', 'optional'],
+      ['t__finish', undefined],
+      ['t__plain', undefined],
+    ])
+    const without = await older(await started({ s: fixture('scripted.mjs') }))
+    expect(without.client.getServerCapabilities()).not.toHaveProperty('tasks')
+  })
+
+  it('are begun, looked at, listed and waited for under names of ours', async () => {
+    const { client, request, begin, told } = await older(await started({ t: fixture('older-tasks.mjs') }))
+    const task = await begin('t__slow', { ttl: 5_000 })
+    expect(task).toMatchObject({ status: 'working', ttl: 5_000, pollInterval: 50 })
+    const { taskId } = task
+    expect(taskId).not.toContain('slow')
+    expect(await request('tasks/get', { taskId })).toMatchObject({ taskId, status: 'working' })
+    expect((await request('tasks/list')).tasks).toEqual([expect.objectContaining({ taskId, status: 'working' })])
+    const waits = request('tasks/result', { taskId })
+    expect(textOf(await client.callTool({ name: 't__finish', arguments: {} }))).toBe('finished')
+    const result = await waits
+    expect(result).toMatchObject({ content: [{ text: 'slowly' }], _meta: { [RELATED]: { taskId } } })
+    expect(await request('tasks/get', { taskId })).toMatchObject({ taskId, status: 'completed' })
+    expect(told).toEqual([expect.objectContaining({ taskId, status: 'completed' })])
+  })
+
+  it('are cancelled, and fail with the error of the server', async () => {
+    const { request, begin } = await older(await started({ t: fixture('older-tasks.mjs') }))
+    const { taskId } = await begin('t__slow')
+    expect(await request('tasks/cancel', { taskId })).toMatchObject({ taskId, status: 'cancelled' })
+    await expect(request('tasks/cancel', { taskId })).rejects.toMatchObject({ code: -32602 })
+    const broken = await begin('t__broken')
+    await expect(request('tasks/result', { taskId: broken.taskId })).rejects.toMatchObject({ code: -32050 })
+  })
+
+  it('ask whoever waits for them, and nobody else, whatever else runs', async () => {
+    const app = await started({ t: fixture('older-tasks.mjs') })
+    const [ann, bob] = [await older(app), await older(app)]
+    const { taskId } = await ann.begin('t__confirm')
+    const bobs = await bob.begin('t__slow')
+    const waits = bob.request('tasks/result', { taskId: bobs.taskId })
+    expect(textOf(await ann.request('tasks/result', { taskId }))).toBe('accept')
+    expect(ann.asked).toEqual([expect.objectContaining({ message: 't: Sure?', _meta: { [RELATED]: { taskId } } })])
+    expect(bob.asked).toEqual([])
+    await ann.client.callTool({ name: 't__finish', arguments: {} })
+    expect(textOf(await waits)).toBe('slowly')
+  })
+
+  it('are refused for a tool that does not run as one, and for a name that is not ours', async () => {
+    const { request, begin, client } = await older(await started({ t: fixture('older-tasks.mjs') }))
+    await expect(begin('t__plain')).rejects.toMatchObject({ code: -32601 })
+    for (const taskId of ['slow-0', 'mcp_t:slow-0', 'x.y'])
+      await expect(request('tasks/get', { taskId })).rejects.toMatchObject({ code: -32602 })
+    // All can be called without, even one that its server runs only as a task.
+    expect(textOf(await client.callTool({ name: 't__confirm', arguments: {} }))).toBe('accept')
+    expect(textOf(await client.callTool({ name: 't__plain', arguments: {} }))).toBe('at once')
+  })
+
+  it('of the official reference server run through the official client, question and all', async () => {
+    const { client, asked } = await older(await started({ e: { ...servers.everything, start: 'eager' } }))
+    await client.listTools()
+    const call = { name: 'e__simulate-research-query', arguments: { topic: 'bees', ambiguous: true } }
+    const kinds: string[] = []
+    let result: unknown
+    for await (const message of client.experimental.tasks.callToolStream(call)) {
+      kinds.push(message.type)
+      if (message.type === 'error') throw message.error
+      if (message.type === 'result') result = message.result
+    }
+    expect(kinds[0]).toBe('taskCreated')
+    expect(kinds.at(-1)).toBe('result')
+    expect(textOf(result)).toContain('bees')
+    expect(asked).toHaveLength(1)
+  }, 30_000)
+})
+
+describe('tasks of 2025-11-25 servers, for 2026-era clients with the extension', () => {
+  const capabilities = { elicitation: { form: {} }, extensions: { [TASKS]: {} } }
+  const newer = async (app: TestApp['app']) => {
+    const client = await connectTo(app, 'modern', { capabilities })
+    onTestFinished(() => client.close())
+    const received = (client.transport as unknown as StreamTransport).received as Answer[]
+    let id = 1_000
+    /** As bytes on the wire: the client knows no results that are tasks. */
+    return async (method: string, params: object): Promise<Answer> => {
+      const mine = `raw-${++id}`
+      const _meta = {
+        'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+        'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+        'io.modelcontextprotocol/clientCapabilities': capabilities,
+      }
+      await client.transport?.send({ jsonrpc: '2.0', id: mine, method, params: { ...params, _meta } } as never)
+      for (;;) {
+        const found = received.find((one: Answer) => one.id === mine)
+        if (found) return found
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+    }
+  }
+
+  it('are begun, looked at and done with the result in them', async () => {
+    const request = await newer(await started({ t: fixture('older-tasks.mjs') }))
+    const { result: task } = await request('tools/call', { name: 't__slow', arguments: {} })
+    expect(task).toMatchObject({ resultType: 'task', status: 'working', ttlMs: 60_000, pollIntervalMs: 50 })
+    const { taskId } = task
+    expect((await request('tasks/get', { taskId })).result).toMatchObject({ taskId, status: 'working' })
+    await request('tools/call', { name: 't__finish', arguments: {} })
+    expect((await request('tasks/get', { taskId })).result).toMatchObject({
+      resultType: 'complete',
+      taskId,
+      status: 'completed',
+      ttlMs: 60_000,
+      result: { content: [{ text: 'slowly' }] },
+    })
+  })
+
+  it('say what they want to know, and go on when told', async () => {
+    const request = await newer(await started({ t: fixture('older-tasks.mjs') }))
+    const { taskId } = (await request('tools/call', { name: 't__confirm', arguments: {} })).result
+    const { result: asks } = await request('tasks/get', { taskId })
+    expect(asks).toMatchObject({
+      status: 'input_required',
+      inputRequests: { 'elicitation-1': { method: 'elicitation/create', params: { message: 't: Sure?' } } },
+    })
+    expect(JSON.stringify(asks.inputRequests)).not.toContain(RELATED)
+    const inputResponses = { 'elicitation-1': { action: 'decline' } }
+    expect((await request('tasks/update', { taskId, inputResponses })).result).toEqual({
+      resultType: 'complete',
+      _meta: expect.anything(),
+    })
+    await expect
+      .poll(async () => (await request('tasks/get', { taskId })).result)
+      .toMatchObject({ status: 'completed', result: { content: [{ text: 'decline' }] } })
+  })
+
+  it('are cancelled, and fail with the error of the server', async () => {
+    const request = await newer(await started({ t: fixture('older-tasks.mjs') }))
+    const { taskId } = (await request('tools/call', { name: 't__slow', arguments: {} })).result
+    expect((await request('tasks/cancel', { taskId })).result.resultType).toBe('complete')
+    expect((await request('tasks/get', { taskId })).result.status).toBe('cancelled')
+    const broken = (await request('tools/call', { name: 't__broken', arguments: {} })).result.taskId
+    expect((await request('tasks/get', { taskId: broken })).result).toMatchObject({
+      status: 'failed',
+      error: { code: -32050, message: 'it broke' },
+    })
+  })
+})
+
+describe('tasks of 2026-era servers, for clients of 2025-11-25', () => {
+  it('are begun, looked at and waited for', async () => {
+    const { client, request, begin } = await older(await started({ t: fixture('tasks.mjs') }))
+    expect(client.getServerCapabilities()?.tasks).toBeDefined()
+    const task = await begin('t__slow')
+    expect(task).toMatchObject({ status: 'working', ttl: 60_000 })
+    const { taskId } = task
+    expect(await request('tasks/result', { taskId })).toMatchObject({
+      content: [{ text: 'slowly' }],
+      _meta: { [RELATED]: { taskId } },
+    })
+    expect(await request('tasks/get', { taskId })).not.toHaveProperty('result')
+    expect((await request('tasks/list')).tasks).toHaveLength(1)
+  })
+
+  it('ask by a request while their result is waited for', async () => {
+    const app = await started({ t: fixture('tasks.mjs') })
+    const { asked, request, begin } = await older(app)
+    const { taskId } = await begin('t__confirm')
+    expect(textOf(await request('tasks/result', { taskId }))).toBe('accept')
+    expect(asked).toEqual([expect.objectContaining({ message: 'Sure?', _meta: { [RELATED]: { taskId } } })])
+    const mute = await older(app, false)
+    const other = await mute.begin('t__confirm')
+    expect(textOf(await mute.request('tasks/result', { taskId: other.taskId }))).toBe('cancel')
+  })
+
+  it('are cancelled', async () => {
+    const { request, begin } = await older(await started({ t: fixture('tasks.mjs') }))
+    const { taskId } = await begin('t__confirm')
+    expect(await request('tasks/cancel', { taskId })).toMatchObject({ taskId, status: 'cancelled' })
+    await expect(request('tasks/result', { taskId })).rejects.toMatchObject({ code: -32603 })
+  })
+
+  it('are there even where the server was done at once', async () => {
+    const { request, begin } = await older(await started({ t: fixture('tasks.mjs') }))
+    const task = await begin('t__quick', { ttl: 1_000 })
+    expect(task).toMatchObject({ status: 'completed', ttl: 1_000 })
+    const { taskId } = task
+    expect(textOf(await request('tasks/result', { taskId }))).toBe('at once')
+    expect((await request('tasks/get', { taskId })).status).toBe('completed')
+  })
+})
