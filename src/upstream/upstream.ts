@@ -2,6 +2,7 @@ import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
 import type { CallContext, Caller } from '../core/context.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
+import { rawBytes } from '../core/raw.ts'
 import type { ToolResult } from '../core/result.ts'
 import { takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
@@ -364,7 +365,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       return { kind: 'mcp', result: { ...result, taskId: `${module}:${result['taskId']}` } }
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
-    if (!isContent(result['content']))
+    // Bytes were looked at when they came.
+    if (!rawBytes(result) && !isContent(result['content']))
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that no client can read.`)
     endpoints.remember(result)
     return { kind: 'mcp', result }
