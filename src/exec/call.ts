@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { CallContext, Caller, SentFile, Services } from '../core/context.ts'
 import { noOrigin, noServices } from '../core/context.ts'
 import { createCountdown } from '../core/countdown.ts'
+import { createEnding, type Ending, withEnding } from '../core/ending.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure } from '../core/failure.ts'
 import { checkArguments } from '../core/guard.ts'
@@ -25,8 +26,8 @@ export interface CallRequest {
   readonly caller: Caller
   /** Fires when the client no longer wants the answer. */
   readonly signal?: AbortSignal
-  /** The run's own controller, where whoever calls has one already: aborted on time limit and shutdown too. */
-  readonly abort?: AbortController
+  /** What ends the run, where whoever calls has one already: aborted on time limit and shutdown too. */
+  readonly abort?: Ending
   readonly relay?: Relay
   readonly onProgress?: (done: number, total?: number, message?: string) => void
   /** Calls made by tools inside calls; at most three deep. */
@@ -73,7 +74,7 @@ export function createCalls(options: CallsOptions): Calls {
   const everywhere = createSlots({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
   const places = new WeakMap<Capacity, Slots>()
   const counts = new Map<string, number>()
-  const running = new Set<AbortController>()
+  const running = new Set<Ending>()
   let stopped = false
   let drained: (() => void) | undefined
 
@@ -87,7 +88,7 @@ export function createCalls(options: CallsOptions): Calls {
     let wanted = first instanceof Promise ? await first : first
     const callId = randomUUID()
     const startedAt = performance.now()
-    const abort = request.abort ?? new AbortController()
+    const abort = request.abort ?? createEnding()
     const cancel = (): void => abort.abort(cancelled())
     if (request.signal?.aborted) cancel()
     else request.signal?.addEventListener('abort', cancel, { once: true })
@@ -109,7 +110,7 @@ export function createCalls(options: CallsOptions): Calls {
     try {
       let waited = false
       for (const slots of slotsFor(wanted.entry.tool, depth)) {
-        const wait = slots.take(abort.signal)
+        const wait = slots.take(abort)
         if (wait) await wait
         held.push(slots)
         waited ||= wait !== undefined
@@ -119,9 +120,9 @@ export function createCalls(options: CallsOptions): Calls {
         if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
         wanted = ready(request)
       }
-      if (abort.signal.aborted) throw abort.signal.reason
+      if (abort.aborted) throw abort.reason
       const { entry, input } = wanted
-      const result = await run(entry.tool, input, asking(request, aside), callId, abort.signal, depth)
+      const result = await run(entry.tool, input, asking(request, aside), callId, abort, depth)
       if (result.kind === 'mcp') checkSize(entry.tool, result.result, settings.maxResultBytes)
       counts.set(entry.tool.id, (counts.get(entry.tool.id) ?? 0) + 1)
       log.debug('call', {
@@ -225,16 +226,16 @@ export function createCalls(options: CallsOptions): Calls {
     input: unknown,
     request: CallRequest,
     callId: string,
-    signal: AbortSignal,
+    ending: Ending,
     depth: number,
   ): Promise<ToolResult> {
-    const { ctx, files, warnings } = contextFor(tool, request, callId, signal, depth)
+    const { ctx, files, warnings } = contextFor(tool, request, callId, ending, depth)
     const work = tool.run(input, ctx, request.relay ?? noRelay)
     // Upstream calls listen to the signal themselves; a module may be deaf to it.
-    return tool.origin === 'upstream' ? work : withExtras(raceAbort(work, signal), files, warnings)
+    return tool.origin === 'upstream' ? work : withExtras(raceAbort(work, ending.signal), files, warnings)
   }
 
-  function contextFor(tool: Tool, request: CallRequest, callId: string, signal: AbortSignal, depth: number) {
+  function contextFor(tool: Tool, request: CallRequest, callId: string, ending: Ending, depth: number) {
     const files: SentFile[] = []
     const warnings: string[] = []
     const ctx: CallContext = {
@@ -243,7 +244,9 @@ export function createCalls(options: CallsOptions): Calls {
       callId,
       origin: noOrigin,
       services: options.services ?? noServices,
-      signal,
+      get signal() {
+        return ending.signal
+      },
       // A module's own log is made once by the loader; this one only serves tools that have none.
       log,
       shared: options.shared?.() ?? {},
@@ -257,7 +260,7 @@ export function createCalls(options: CallsOptions): Calls {
         return (await send(
           'elicitation/create',
           { mode: 'form', message: question.message, requestedSchema: question.schema },
-          signal,
+          ending.signal,
         )) as Awaited<ReturnType<CallContext['ask']>>
       },
       call: (id, inner) =>
@@ -265,12 +268,12 @@ export function createCalls(options: CallsOptions): Calls {
           name: id,
           input: inner,
           caller: request.caller,
-          signal,
+          signal: ending.signal,
           depth: depth + 1,
           ...(request.relay ? { relay: request.relay } : {}),
         }),
     }
-    return { ctx, files, warnings }
+    return { ctx: withEnding(ctx, ending), files, warnings }
   }
 
   return {

@@ -1,5 +1,6 @@
 import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
 import type { CallContext, Caller } from '../core/context.ts'
+import { stopOf } from '../core/ending.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import { rawBytes } from '../core/raw.ts'
@@ -330,13 +331,13 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     ctx: CallContext,
     relay: Relay,
   ): Promise<ToolResult> {
-    const connection = via.live ?? (await used(() => via.ready(ctx.signal)))
+    const connection = via.live ?? (await used(() => via.ready(stopOf(ctx))))
     // What a new connection listed may not be what was approved.
     publisher.admit(record)
     const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
     const how = {
       timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs(),
-      signal: ctx.signal,
+      signal: stopOf(ctx),
       relay,
       // A server told that nobody listens need not count.
       onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
