@@ -19,49 +19,55 @@ export interface Ending {
   readonly signal: AbortSignal
 }
 
+interface Made extends Ending {
+  aborted: boolean
+  reason: unknown
+  controller: AbortController | undefined
+  first: (() => void) | undefined
+  others: Set<() => void> | undefined
+}
+
+// Shared by all: an object literal with a getter of its own costs a hidden class each time, which is freed late.
+const shared: Pick<Ending, 'abort' | 'listen' | 'unlisten' | 'signal'> & ThisType<Made> = {
+  abort(why) {
+    if (this.aborted) return
+    this.aborted = true
+    this.reason = why
+    const told = [...(this.first ? [this.first] : []), ...(this.others ?? [])]
+    this.first = undefined
+    this.others = undefined
+    for (const fn of told) fn()
+    this.controller?.abort(why)
+  },
+  listen(fn) {
+    if (this.aborted) return
+    if (this.first === undefined) this.first = fn
+    else {
+      this.others ??= new Set()
+      this.others.add(fn)
+    }
+  },
+  unlisten(fn) {
+    if (this.first === fn) this.first = undefined
+    else this.others?.delete(fn)
+  },
+  get signal() {
+    if (!this.controller) {
+      this.controller = new AbortController()
+      if (this.aborted) this.controller.abort(this.reason)
+    }
+    return this.controller.signal
+  },
+}
+
 export function createEnding(): Ending {
-  let controller: AbortController | undefined
-  let first: (() => void) | undefined
-  let others: Set<() => void> | undefined
-  let aborted = false
-  let reason: unknown
-  return {
-    get aborted() {
-      return aborted
-    },
-    get reason() {
-      return reason
-    },
-    abort(why) {
-      if (aborted) return
-      aborted = true
-      reason = why
-      const told = [...(first ? [first] : []), ...(others ?? [])]
-      first = undefined
-      others = undefined
-      for (const fn of told) fn()
-      controller?.abort(why)
-    },
-    listen(fn) {
-      if (aborted) return
-      if (first === undefined) first = fn
-      else {
-        others ??= new Set()
-        others.add(fn)
-      }
-    },
-    unlisten(fn) {
-      if (first === fn) first = undefined
-      else others?.delete(fn)
-    },
-    get signal() {
-      if (!controller) {
-        controller = new AbortController()
-        if (aborted) controller.abort(reason)
-      }
-      return controller.signal
-    },
-  }
+  const made = Object.create(shared) as Made
+  made.aborted = false
+  made.reason = undefined
+  made.controller = undefined
+  made.first = undefined
+  made.others = undefined
+  return made
 }
 
 /** Calls `fn` once when it ends; the other of the pair takes that back. */
@@ -74,11 +80,8 @@ export function offEnd(stop: Stop, fn: () => void): void {
   else stop.removeEventListener('abort', fn)
 }
 
-// Modules get a signal; that there is something lighter behind it is between the call path and the servers.
-const ENDING = Symbol('ending')
-
-export const withEnding = (ctx: CallContext, ending: Ending): CallContext => {
-  ;(ctx as { [ENDING]?: Ending })[ENDING] = ending
-  return ctx
+/** A context whose signal nobody may ask for. */
+export interface EndedContext extends CallContext {
+  readonly ending: Ending
 }
-export const stopOf = (ctx: CallContext): Stop => (ctx as { readonly [ENDING]?: Ending })[ENDING] ?? ctx.signal
+export const stopOf = (ctx: CallContext): Stop => (ctx as Partial<EndedContext>).ending ?? ctx.signal
