@@ -8,35 +8,101 @@ export interface Countdown {
   stop(): void
 }
 
-/** Calls `fire` once, after `ms` milliseconds that were not paused. */
+/** One limit that runs, in the line of those that began before and after it with the same time. */
+interface Running {
+  readonly due: number
+  readonly end: () => void
+  before: Running | undefined
+  after: Running | undefined
+}
+
+/** Limits of one length, in the order they end: one timer serves them all, and goes on when nobody is left to be served. */
+interface Line {
+  first: Running | undefined
+  last: Running | undefined
+}
+
+const lines = new WeakMap<Clock, Map<number, Line>>()
+
+function lineOf(clock: Clock, ms: number): Line {
+  let own = lines.get(clock)
+  if (!own) {
+    own = new Map()
+    lines.set(clock, own)
+  }
+  let line = own.get(ms)
+  if (!line) {
+    line = { first: undefined, last: undefined }
+    own.set(ms, line)
+    watch(clock, ms, ms, line)
+  }
+  return line
+}
+
+function watch(clock: Clock, ms: number, waitMs: number, line: Line): void {
+  clock.after(waitMs, () => {
+    const now = timeOf(clock)
+    while (line.first && line.first.due <= now) {
+      const { first } = line
+      leave(line, first)
+      first.end()
+    }
+    if (line.first) watch(clock, ms, Math.max(1, line.first.due - now), line)
+    else lines.get(clock)?.delete(ms)
+  })
+}
+
+function leave(line: Line, one: Running): void {
+  const { before, after } = one
+  if (before) before.after = after
+  else if (line.first === one) line.first = after
+  else return
+  if (after) after.before = before
+  else line.last = before
+  // What has gone must not hold what has not.
+  one.before = undefined
+  one.after = undefined
+}
+
+// A clock that people set is no measure of how long something took.
+const timeOf = (clock: Clock): number => (clock === systemClock ? performance.now() : clock.now())
+
+/** Calls `fire` once, after `ms` milliseconds that were not paused. Costs no timer of its own: most never fire. */
 export function createCountdown(ms: number, fire: () => void, clock: Clock = systemClock): Countdown {
+  const line = lineOf(clock, ms)
+  let since = timeOf(clock)
   let left = ms
-  let since = clock.now()
   let paused = 0
   let over = false
   const end = (): void => {
     over = true
     fire()
   }
-  let cancel = clock.after(left, end)
+  const running: Running = { due: since + ms, end, before: line.last, after: undefined }
+  if (line.last) line.last.after = running
+  else line.first = running
+  line.last = running
+  let cancel: (() => void) | undefined
   return {
     pause() {
       if (paused++ === 0) {
-        cancel()
-        left -= clock.now() - since
+        leave(line, running)
+        cancel?.()
+        left -= timeOf(clock) - since
       }
       let resumed = false
       return () => {
         if (resumed) return
         resumed = true
         if (--paused > 0 || over) return
-        since = clock.now()
+        since = timeOf(clock)
         cancel = clock.after(Math.max(0, left), end)
       }
     },
     stop() {
       over = true
-      cancel()
+      leave(line, running)
+      cancel?.()
     },
   }
 }

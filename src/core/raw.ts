@@ -3,6 +3,7 @@ import type { CleanAnswer, Span } from './scan.ts'
 
 // Not enumerable, so that a changed copy (`{ ...result }`) does not claim to be these bytes.
 const RAW = Symbol('raw')
+const LINKED = Symbol('linked')
 
 /** Bytes in several pieces, none of them empty. */
 export type Pieces = readonly Buffer[]
@@ -10,11 +11,12 @@ export type Pieces = readonly Buffer[]
 /**
  * A result that is still the bytes a server sent. It reads like any other: a member is parsed when somebody looks at
  * it, and spreading it, comparing it or writing it as JSON looks at all of them. `undefined` when its structured content
- * is no object: clients of the 2025 era take nothing else, so somebody has to rewrite it.
+ * is no object, which clients of the 2025 era do not take, or its content no list of blocks: somebody has to look at it.
  * @param parts the line that was scanned, in pieces that are kept as long as the result is
  */
-export function rawResult(parts: Pieces, { result, members, structured }: CleanAnswer): McpResult | undefined {
-  if (structured === 'other') return undefined
+export function rawResult(parts: Pieces, answer: CleanAnswer): McpResult | undefined {
+  const { result, members, structured, readable, linked } = answer
+  if (structured === 'other' || !readable) return undefined
   const lazy = {}
   for (const [name, span] of members) {
     let parsed: { readonly value: unknown } | undefined
@@ -27,7 +29,7 @@ export function rawResult(parts: Pieces, { result, members, structured }: CleanA
       },
     })
   }
-  return Object.defineProperty(lazy, RAW, { value: cut(parts, result) })
+  return Object.defineProperties(lazy, { [RAW]: { value: cut(parts, result) }, [LINKED]: { value: linked } })
 }
 
 function cut(parts: Pieces, { start, end }: Span): Pieces {
@@ -43,15 +45,8 @@ function cut(parts: Pieces, { start, end }: Span): Pieces {
 /** The bytes of a result that nobody changed since a server sent it; one JSON object without line ends. */
 export const rawBytes = (result: object): Pieces | undefined => (result as { readonly [RAW]?: Pieces })[RAW]
 
-/** Whether ASCII text occurs in the bytes, also across the end of a piece. */
-export function mentions(pieces: Pieces, text: string): boolean {
-  let carried = ''
-  return pieces.some((piece) => {
-    const found = piece.includes(text) || (carried + piece.toString('latin1', 0, text.length)).includes(text)
-    carried = (carried + piece.toString('latin1', Math.max(0, piece.length - text.length))).slice(-text.length)
-    return found
-  })
-}
+/** Whether a result may name a resource: bytes tell without being parsed, anything else may. */
+export const mayLink = (result: object): boolean => (result as { readonly [LINKED]?: boolean })[LINKED] ?? true
 
 /**
  * How many bytes a result is as JSON: exact for one that is still bytes; otherwise its text, its keys and two bytes for

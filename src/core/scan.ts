@@ -14,6 +14,10 @@ export interface CleanAnswer {
   readonly members: ReadonlyMap<string, Span>
   /** What its `structuredContent` is, if it has one. */
   readonly structured: 'object' | 'other' | undefined
+  /** Whether its `content`, if it has one, is a list of blocks that each say what they are, and texts with a text. */
+  readonly readable: boolean
+  /** An object in it has a key `uri`: it may name a resource. */
+  readonly linked: boolean
 }
 
 /** Why bytes are not passed on as they are. Only `invalid` says that they are no JSON: the others stop at the first find. */
@@ -83,6 +87,8 @@ interface Walk {
   fault: Fault
   /** Hashes of the keys of all open objects, innermost last. */
   readonly keys: number[]
+  /** A key `uri` was seen. */
+  linked: boolean
 }
 
 const stop = (walk: Walk, fault: Fault): -1 => {
@@ -247,13 +253,14 @@ function value(walk: Walk, at: number, depth: number): number {
   return word(walk, at)
 }
 
-function array(walk: Walk, from: number, depth: number): number {
+/** @param item reads every item instead of `value` */
+function array(walk: Walk, from: number, depth: number, item?: Value): number {
   if (depth === MAX_DEPTH) return stop(walk, 'deep')
   let at = space(walk, from)
   if (at === -1) return -1
   if (walk.bytes[at] === 0x5d) return at + 1
   for (;;) {
-    at = value(walk, at, depth + 1)
+    at = item ? item(at) : value(walk, at, depth + 1)
     if (at !== -1) at = space(walk, at)
     if (at === -1) return -1
     const byte = walk.bytes[at]
@@ -301,6 +308,7 @@ function object(walk: Walk, from: number, depth: number, member?: Member): numbe
   }
 }
 
+type Value = (at: number) => number
 type Member = (keyAt: number, keyEnd: number, valueAt: number) => number
 
 // From so many keys on, a set is faster than looking through them.
@@ -331,6 +339,7 @@ function key(walk: Walk, from: number): number {
   }
   if (exact === PROTO) return stop(walk, 'forbidden key')
   if (CREDENTIALS.has(loose)) return stop(walk, 'credential')
+  if (exact === URI) walk.linked = true
   walk.keys.push(exact)
   return at + 1
 }
@@ -341,6 +350,7 @@ const hashOf = (name: string): number => {
   return hash
 }
 const PROTO = hashOf('__proto__')
+const URI = hashOf('uri')
 const CREDENTIALS: ReadonlySet<number> = new Set(CREDENTIAL_NAMES.map(hashOf))
 
 const walkOf = (bytes: Buffer): Walk => ({
@@ -349,6 +359,7 @@ const walkOf = (bytes: Buffer): Walk => ({
   words: bytes.length >= 1_024 ? new Int32Array(bytes.buffer, 0, bytes.buffer.byteLength >> 2) : undefined,
   fault: 'invalid',
   keys: [],
+  linked: false,
 })
 
 /** Walks over any JSON value, once. Answers with the first reason not to pass it on, or `undefined`. */
@@ -373,10 +384,35 @@ export function scanAnswer(line: Buffer): CleanAnswer | Fault {
   const members = new Map<string, Span>()
   let id: string | undefined
   let result: Span | undefined
+  let readable = true
 
+  let type = ''
+  let hasText = false
+  const inBlock: Member = (keyAt, keyEnd, valueAt) => {
+    const end = value(walk, valueAt, 4)
+    if (end !== -1 && line[valueAt] === QUOTE && keyEnd - keyAt === 4) {
+      const name = line.toString('latin1', keyAt, keyEnd)
+      // One that is written with escapes is left to whoever parses it.
+      if (name === 'type') type = line.toString('latin1', valueAt + 1, end - 1)
+      else if (name === 'text') hasText = true
+    }
+    return end
+  }
+  const block: Value = (at) => {
+    if (line[at] !== 0x7b) readable = false
+    if (!readable) return value(walk, at, 3)
+    type = '\\'
+    hasText = false
+    const end = object(walk, at + 1, 3, inBlock)
+    readable = !type.includes('\\') && (type !== 'text' || hasText)
+    return end
+  }
   const inResult: Member = (keyAt, keyEnd, valueAt) => {
-    const end = value(walk, valueAt, 2)
-    if (end !== -1) members.set(line.toString('utf8', keyAt, keyEnd), { start: valueAt, end })
+    const name = line.toString('utf8', keyAt, keyEnd)
+    const isList = name === 'content' && line[valueAt] === 0x5b
+    if (name === 'content' && !isList) readable = false
+    const end = isList ? array(walk, valueAt + 1, 2, block) : value(walk, valueAt, 2)
+    if (end !== -1) members.set(name, { start: valueAt, end })
     return end
   }
   const onTop: Member = (keyAt, keyEnd, valueAt) => {
@@ -401,5 +437,5 @@ export function scanAnswer(line: Buffer): CleanAnswer | Fault {
   if (id === undefined || id.includes('\\') || result === undefined) return 'not a result'
   const content = members.get('structuredContent')
   const structured = content && (line[content.start] === 0x7b ? 'object' : 'other')
-  return { id, result, members, structured }
+  return { id, result, members, structured, readable, linked: walk.linked }
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import type { CallContext, Caller, SentFile, Services } from '../core/context.ts'
+import type { Answer, CallContext, Caller, Question, SentFile, Services } from '../core/context.ts'
 import { noOrigin, noServices } from '../core/context.ts'
 import { createCountdown } from '../core/countdown.ts'
+import { createEnding, type EndedContext, type Ending } from '../core/ending.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { checkArguments } from '../core/guard.ts'
@@ -25,8 +26,8 @@ export interface CallRequest {
   readonly caller: Caller
   /** Fires when the client no longer wants the answer. */
   readonly signal?: AbortSignal
-  /** The run's own controller, where whoever calls has one already: aborted on time limit and shutdown too. */
-  readonly abort?: AbortController
+  /** What ends the run, where whoever calls has one already: aborted on time limit and shutdown too. */
+  readonly abort?: Ending
   readonly relay?: Relay
   readonly onProgress?: (done: number, total?: number, message?: string) => void
   /** Calls made by tools inside calls; at most three deep. */
@@ -66,6 +67,25 @@ const MAX_DEPTH = 3
 const MAX_CALL_MS = 600_000
 const MISSED: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_UPSTREAM_UNAVAILABLE'])
 
+/** A run by its name in the log, which few need. */
+interface Run {
+  id: string | undefined
+}
+const idOf = (run: Run): string => {
+  run.id ??= randomUUID()
+  return run.id
+}
+
+/** A context as relayed calls have it. */
+interface Relayed extends EndedContext {
+  caller: Caller
+  tool: Tool
+  request: CallRequest
+  run: Run
+  ending: Ending
+  depth: number
+}
+
 /** The one way to run a tool: resolve, decide, check, run, normalise, record. */
 export function createCalls(options: CallsOptions): Calls {
   const { views, settings, log } = options
@@ -73,7 +93,7 @@ export function createCalls(options: CallsOptions): Calls {
   const everywhere = createSlots({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
   const places = new WeakMap<Capacity, Slots>()
   const counts = new Map<string, number>()
-  const running = new Set<AbortController>()
+  const running = new Set<Ending>()
   let stopped = false
   let drained: (() => void) | undefined
 
@@ -85,9 +105,9 @@ export function createCalls(options: CallsOptions): Calls {
     const first = found(request)
     // Without a wait, so that calls take their places in the order they came.
     let wanted = first instanceof Promise ? await first : first
-    const callId = randomUUID()
+    const run: Run = { id: undefined }
     const startedAt = performance.now()
-    const abort = request.abort ?? new AbortController()
+    const abort = request.abort ?? createEnding()
     const cancel = (): void => abort.abort(cancelled())
     if (request.signal?.aborted) cancel()
     else request.signal?.addEventListener('abort', cancel, { once: true })
@@ -109,7 +129,7 @@ export function createCalls(options: CallsOptions): Calls {
     try {
       let waited = false
       for (const slots of slotsFor(wanted.entry.tool, depth)) {
-        const wait = slots.take(abort.signal)
+        const wait = slots.take(abort)
         if (wait) await wait
         held.push(slots)
         waited ||= wait !== undefined
@@ -119,13 +139,13 @@ export function createCalls(options: CallsOptions): Calls {
         if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
         wanted = ready(request)
       }
-      if (abort.signal.aborted) throw abort.signal.reason
+      if (abort.aborted) throw abort.reason
       const { entry, input } = wanted
-      const result = await run(entry.tool, input, asking(request, aside), callId, abort.signal, depth)
+      const result = await runTool(entry.tool, input, asking(request, aside), run, abort, depth)
       if (result.kind === 'mcp') checkSize(entry.tool, result.result, settings.maxResultBytes)
       counts.set(entry.tool.id, (counts.get(entry.tool.id) ?? 0) + 1)
       log.debug('call', {
-        callId,
+        callId: run.id,
         tool: entry.tool.id,
         principal: request.caller.principal,
         ms: Math.round(performance.now() - startedAt),
@@ -133,9 +153,9 @@ export function createCalls(options: CallsOptions): Calls {
       })
       return result
     } catch (error) {
-      const failure = refusal(error, callId, wanted.entry.tool.id)
+      const failure = refusal(error, idOf(run), wanted.entry.tool.id)
       log[failure.code === 'E_INTERNAL' ? 'error' : 'debug']('call', {
-        callId,
+        callId: run.id,
         tool: wanted.entry.tool.id,
         principal: request.caller.principal,
         ms: Math.round(performance.now() - startedAt),
@@ -220,23 +240,24 @@ export function createCalls(options: CallsOptions): Calls {
     return { tool, description: tool.description, input: tool.input }
   }
 
-  function run(
+  function runTool(
     tool: Tool,
     input: unknown,
     request: CallRequest,
-    callId: string,
-    signal: AbortSignal,
+    run: Run,
+    ending: Ending,
     depth: number,
   ): Promise<ToolResult> {
-    const { ctx, files, warnings } = contextFor(tool, request, callId, signal, depth)
-    if (request.relay?.task && tool.asTask !== true)
+    const { relay = noRelay } = request
+    if (relay.task && tool.asTask !== true)
       throw new ProtocolFailure(-32601, `${tool.id} does not run as a task: call it without \`task\``)
-    const work = tool.run(input, ctx, request.relay ?? noRelay)
+    if (tool.origin === 'upstream') return tool.run(input, relayedContext(tool, request, run, ending, depth), relay)
+    const { ctx, files, warnings } = contextFor(tool, request, idOf(run), ending, depth)
     // Upstream calls listen to the signal themselves; a module may be deaf to it.
-    return tool.origin === 'upstream' ? work : withExtras(raceAbort(work, signal), files, warnings)
+    return withExtras(raceAbort(tool.run(input, ctx, relay), ctx.signal), files, warnings)
   }
 
-  function contextFor(tool: Tool, request: CallRequest, callId: string, signal: AbortSignal, depth: number) {
+  function contextFor(tool: Tool, request: CallRequest, callId: string, ending: Ending, depth: number) {
     const files: SentFile[] = []
     const warnings: string[] = []
     const ctx: CallContext = {
@@ -245,34 +266,78 @@ export function createCalls(options: CallsOptions): Calls {
       callId,
       origin: noOrigin,
       services: options.services ?? noServices,
-      signal,
+      signal: ending.signal,
       // A module's own log is made once by the loader; this one only serves tools that have none.
       log,
       shared: options.shared?.() ?? {},
       progress: (done, total, message) => request.onProgress?.(done, total, message),
       sendFile: (file) => files.push(file),
       warn: (message) => warnings.push(message),
-      ask: async (question) => {
-        const send = request.relay?.request
-        if (!send || !request.caller.supports.elicitation)
-          throw new PegboardError('E_CANNOT_ASK', `${tool.id} has a question: ${question.message}`)
-        return (await send(
-          'elicitation/create',
-          { mode: 'form', message: question.message, requestedSchema: question.schema },
-          signal,
-        )) as Awaited<ReturnType<CallContext['ask']>>
-      },
-      call: (id, inner) =>
-        call({
-          name: id,
-          input: inner,
-          caller: request.caller,
-          signal,
-          depth: depth + 1,
-          ...(request.relay ? { relay: request.relay } : {}),
-        }),
+      ask: (question) => ask(tool, request, ending, question),
+      call: (id, input) => callInner(id, input, request, ending, depth),
     }
     return { ctx, files, warnings }
+  }
+
+  async function ask(tool: Tool, request: CallRequest, ending: Ending, question: Question): Promise<Answer> {
+    const send = request.relay?.request
+    if (!send || !request.caller.supports.elicitation)
+      throw new PegboardError('E_CANNOT_ASK', `${tool.id} has a question: ${question.message}`)
+    return (await send(
+      'elicitation/create',
+      { mode: 'form', message: question.message, requestedSchema: question.schema },
+      ending.signal,
+    )) as Answer
+  }
+
+  function callInner(id: string, input: unknown, request: CallRequest, ending: Ending, depth: number) {
+    return call({
+      name: id,
+      input,
+      caller: request.caller,
+      signal: ending.signal,
+      depth: depth + 1,
+      ...(request.relay ? { relay: request.relay } : {}),
+    })
+  }
+
+  // Relayed calls have no use for most of a context: they share what is the same for all, and the rest is made when asked for.
+  const relayed: Omit<CallContext, 'caller'> & ThisType<Relayed> = {
+    config: undefined,
+    origin: noOrigin,
+    services: options.services ?? noServices,
+    log,
+    get callId() {
+      return idOf(this.run)
+    },
+    get signal() {
+      return this.ending.signal
+    },
+    get shared() {
+      return options.shared?.() ?? {}
+    },
+    progress(done, total, message) {
+      this.request.onProgress?.(done, total, message)
+    },
+    sendFile() {},
+    warn() {},
+    ask(question) {
+      return ask(this.tool, this.request, this.ending, question)
+    },
+    call(id, input) {
+      return callInner(id, input, this.request, this.ending, this.depth)
+    },
+  }
+
+  function relayedContext(tool: Tool, request: CallRequest, run: Run, ending: Ending, depth: number): CallContext {
+    const ctx = Object.create(relayed) as Relayed
+    ctx.caller = request.caller
+    ctx.tool = tool
+    ctx.request = request
+    ctx.run = run
+    ctx.ending = ending
+    ctx.depth = depth
+    return ctx
   }
 
   return {

@@ -1,3 +1,4 @@
+import { offEnd, onEnd, type Stop } from '../core/ending.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Capacity } from '../core/tool.ts'
 
@@ -6,7 +7,7 @@ export interface Slots {
    * Takes a slot, waiting in line for one; whoever gives up leaves the line and gets the signal's reason.
    * @throws PegboardError E_OVERLOADED when the line is full
    */
-  take(signal: AbortSignal): Promise<void> | undefined
+  take(signal: Stop): Promise<void> | undefined
   release(): void
   /** Goes on with a slot given up for a while, over the bound if need be: what has begun is not put in line again. */
   retake(): void
@@ -38,10 +39,10 @@ export function createSlots({ maxConcurrent, maxQueued, setting }: Capacity): Sl
           reject(signal.reason)
         }
         const enter = (): void => {
-          signal.removeEventListener('abort', leave)
+          offEnd(signal, leave)
           resolve()
         }
-        signal.addEventListener('abort', leave, { once: true })
+        onEnd(signal, leave)
         waiting.add(enter)
       })
     },

@@ -1,4 +1,5 @@
 import type { Caller } from '../core/context.ts'
+import { createEnding, type Ending } from '../core/ending.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { rawBytes } from '../core/raw.ts'
 import type { McpResult } from '../core/result.ts'
@@ -37,7 +38,7 @@ export interface LaneOptions {
     readonly name: string
     readonly input: unknown
     readonly caller: Caller
-    readonly abort: AbortController
+    readonly abort: Ending
     readonly relay: Relay
     readonly progressToken?: string | number
     readonly sendProgress: (params: Readonly<Record<string, unknown>>) => void
@@ -55,7 +56,7 @@ const MODERN_CLAIM = 'io.modelcontextprotocol/protocolVersion'
 export function createLane(options: LaneOptions): Lane {
   const { host, send } = options
   const connection = { era: 'legacy', principal: options.principal ?? 'local', session: options.session } as const
-  const running = new Map<string | number, AbortController>()
+  const running = new Map<string | number, Ending>()
   const asked = new Map<string, { resolve(value: unknown): void; reject(error: Error): void }>()
   let opening: Message[] | undefined
   let caller = callerOf(connection, undefined, undefined)
@@ -134,7 +135,7 @@ export function createLane(options: LaneOptions): Lane {
     const params = message.params ?? {}
     const name = params.name
     if (typeof name !== 'string' || running.has(id)) return false
-    const abort = new AbortController()
+    const abort = createEnding()
     running.set(id, abort)
     let progressed = false
     const { progressToken, ...meta } = (isRecord(params._meta) ? params._meta : {}) as Record<string, unknown>

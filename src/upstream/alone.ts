@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import { offEnd, onEnd, type Stop } from '../core/ending.ts'
 import type { Relay } from '../core/tool.ts'
 
 /** What is learnt of a server over all its connections. */
@@ -13,7 +14,7 @@ export interface Habits {
  */
 export interface Alone {
   /** Resolves when the call may begin; `undefined` when it may at once. Give the relay to `leave` afterwards. */
-  enter(relay: Relay, signal?: AbortSignal): Promise<void> | undefined
+  enter(relay: Relay, signal?: Stop): Promise<void> | undefined
   /** Answers whether it was the last call with this relay. */
   leave(relay: Relay): boolean
   /** A person is asked: others may go on meanwhile. Call the result when there is an answer, and wait for it. */
@@ -78,14 +79,14 @@ export function createAlone(habits: Habits, clock: Clock | undefined): Alone {
   function wait(
     relay: Relay,
     interactive: boolean,
-    signal: AbortSignal | undefined,
+    signal: Stop | undefined,
     begin: () => void,
     first = false,
   ): Promise<void> {
     return new Promise((resolve, reject) => {
       const over = (): void => {
         cancel()
-        signal?.removeEventListener('abort', gone)
+        if (signal) offEnd(signal, gone)
         waiting.splice(waiting.indexOf(one), 1)
       }
       const gone = (): void => {
@@ -104,7 +105,7 @@ export function createAlone(habits: Habits, clock: Clock | undefined): Alone {
       }
       // Then it goes on among others, and what is asked meanwhile is declined.
       const cancel = clock?.after(interactive ? WAIT_MS.interactive : WAIT_MS.other, one.go) ?? (() => undefined)
-      signal?.addEventListener('abort', gone, { once: true })
+      if (signal) onEnd(signal, gone)
       if (first) waiting.unshift(one)
       else waiting.push(one)
     })

@@ -1,6 +1,7 @@
 import { ASK_METHODS, type Ask, refusedAsk, takesAsk } from '../core/asks.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Countdown } from '../core/countdown.ts'
+import type { Stop } from '../core/ending.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
@@ -22,7 +23,7 @@ export interface Asks {
    * A call begins, when the promise says so where there is one; give its relay to `leave` when it ends.
    * @param task the task whose result it waits for
    */
-  enter(relay: Relay, signal?: AbortSignal, task?: string): Promise<void> | undefined
+  enter(relay: Relay, signal?: Stop, task?: string): Promise<void> | undefined
   /** The time a call has, which stands still while its caller is asked. */
   limit(relay: Relay, limit: Countdown): void
   leave(relay: Relay, task?: string): void

@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import type { Stop } from '../core/ending.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Relay } from '../core/tool.ts'
@@ -18,7 +19,7 @@ type Json = Readonly<Record<string, unknown>>
 
 export interface RequestOptions {
   readonly timeoutMs: number
-  readonly signal?: AbortSignal | undefined
+  readonly signal?: Stop | undefined
   readonly relay?: Relay | undefined
   readonly onProgress?: ((params: Json) => void) | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined

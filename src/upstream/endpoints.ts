@@ -2,7 +2,7 @@ import type { Endpoints } from '../catalog/catalog.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Log } from '../core/log.ts'
-import { mentions, rawBytes } from '../core/raw.ts'
+import { mayLink } from '../core/raw.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
 import { isRecord } from './envelope.ts'
@@ -123,9 +123,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     if (handed.size > MAX_HANDED) handed.delete(handed.values().next().value as string)
   }
   const remember = (result: Json): void => {
-    // A large result is bytes that need not be read where they name nothing.
-    const raw = rawBytes(result)
-    if (raw && !mentions(raw, '"uri"')) return
+    if (!mayLink(result)) return
     for (const block of linked(result)) hand(block['uri'] ?? (block['resource'] as Json | undefined)?.['uri'])
   }
 

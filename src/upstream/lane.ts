@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { type Countdown, createCountdown } from '../core/countdown.ts'
+import { offEnd, onEnd, type Stop } from '../core/ending.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
@@ -12,7 +13,7 @@ type Json = Readonly<Record<string, unknown>>
 export interface LaneRequest {
   /** Total time; progress does not extend it. */
   readonly timeoutMs: number
-  readonly signal?: AbortSignal | undefined
+  readonly signal?: Stop | undefined
   /** Every progress notification, in the order the server sent them, all before the result. */
   readonly onProgress?: ((params: Json) => void) | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
@@ -156,7 +157,7 @@ export function createLane(
           if (!stream || cancelMeta() === undefined) cancel(id, reason)
           stream?.abort()
         }
-        const onAbort = (): void => abandon(abortReason(signal as AbortSignal), 'cancelled')
+        const onAbort = (): void => abandon(abortReason(signal as Stop), 'cancelled')
         const limit = createCountdown(
           options.timeoutMs,
           () =>
@@ -169,9 +170,9 @@ export function createLane(
         options.onLimit?.(limit)
         const settle = (): void => {
           limit.stop()
-          signal?.removeEventListener('abort', onAbort)
+          if (signal) offEnd(signal, onAbort)
         }
-        signal?.addEventListener('abort', onAbort, { once: true })
+        if (signal) onEnd(signal, onAbort)
         pending.set(id, { resolve, reject, onProgress: options.onProgress, settle })
         const body = options.onProgress
           ? { ...params, _meta: { ...(params['_meta'] as Json | undefined), progressToken: id } }
@@ -210,7 +211,7 @@ export function createLane(
   }
 }
 
-const abortReason = (signal: AbortSignal): unknown =>
+const abortReason = (signal: Stop): unknown =>
   isPegboardError(signal.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.')
 
 function failureOf(error: unknown): ProtocolFailure {

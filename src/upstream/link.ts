@@ -1,3 +1,4 @@
+import { offEnd, onEnd, type Stop } from '../core/ending.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { scrub } from '../core/scrub.ts'
@@ -43,7 +44,7 @@ export interface Link {
   /** Makes an attempt now. Its failure is reported and followed up by itself. */
   connect(): Promise<void>
   /** A live connection, waiting for one that is on its way. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED */
-  ready(signal?: AbortSignal): Promise<Connection>
+  ready(signal?: Stop): Promise<Connection>
   /** This connection is of no more use. @param failures how many that counts as; default 1 */
   lost(connection: Connection, reason: string, failures?: number): void
   /** A request got through. */
@@ -214,7 +215,7 @@ export function createLink(options: LinkOptions): Link {
     return quietUntil === 0 ? live : undefined
   }
 
-  async function ready(signal?: AbortSignal): Promise<Connection> {
+  async function ready(signal?: Stop): Promise<Connection> {
     const there = usable()
     if (there) return there
     if (live) throw unavailable('asked not to be called yet', quietUntil - clock.now())
@@ -227,14 +228,14 @@ export function createLink(options: LinkOptions): Link {
         isPegboardError(signal?.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.'),
       )
     if (signal?.aborted) onAbort()
-    signal?.addEventListener('abort', onAbort, { once: true })
+    else if (signal) onEnd(signal, onAbort)
     const stopTimer = clock.after(waitMs, () => reject(unavailable('is still connecting', 1_000)))
     connectNow().then(resolve, reject)
     try {
       return await promise
     } finally {
       stopTimer()
-      signal?.removeEventListener('abort', onAbort)
+      if (signal) offEnd(signal, onAbort)
     }
   }
 

@@ -1,7 +1,9 @@
 import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
 import type { CallContext, Caller } from '../core/context.ts'
+import { stopOf } from '../core/ending.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
+import { rawBytes } from '../core/raw.ts'
 import type { ToolResult } from '../core/result.ts'
 import { newerTask, takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
@@ -382,7 +384,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     ctx: CallContext,
     relay: Relay,
   ): Promise<ToolResult> {
-    const connection = via.live ?? (await used(() => via.ready(ctx.signal)))
+    const connection = via.live ?? (await used(() => via.ready(stopOf(ctx))))
     // What a new connection listed may not be what was approved.
     publisher.admit(record)
     const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
@@ -391,7 +393,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (relay.task && !may) throw new ProtocolFailure(-32601, `${record.name} does not run as a task`)
     const how = {
       timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs(),
-      signal: ctx.signal,
+      signal: stopOf(ctx),
       relay: relay.task ? takingTasks(relay) : relay,
       // A server told that nobody listens need not count.
       onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
@@ -435,7 +437,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     const type = result['resultType']
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
-    if (!isContent(result['content']))
+    // Bytes were looked at when they came.
+    if (!rawBytes(result) && !isContent(result['content']))
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that no client can read.`)
     endpoints.remember(result)
     return { kind: 'mcp', result }

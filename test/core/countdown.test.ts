@@ -32,7 +32,7 @@ describe('a time limit', () => {
     expect(fired).toBe(1)
   })
 
-  it('never fires once it was stopped, and leaves no timer behind', () => {
+  it('never fires once it was stopped, and leaves no timer behind when its time has passed', () => {
     const clock = createManualClock()
     let fired = 0
     const limit = createCountdown(100, () => fired++, clock)
@@ -41,5 +41,27 @@ describe('a time limit', () => {
     goOn()
     clock.pass(1_000)
     expect([fired, clock.waiting]).toEqual([0, 0])
+  })
+
+  it('shares a timer with all of its length, and each fires when it is due', () => {
+    const clock = createManualClock()
+    const fired: string[] = []
+    const begin = (name: string) => createCountdown(100, () => fired.push(name), clock)
+    const a = begin('a')
+    clock.pass(30)
+    const b = begin('b')
+    clock.pass(30)
+    begin('c')
+    begin('d').stop()
+    expect(clock.waiting).toBe(1)
+    a.stop()
+    clock.pass(69)
+    expect(fired).toEqual([])
+    clock.pass(1)
+    expect(fired).toEqual(['b'])
+    clock.pass(30)
+    expect(fired).toEqual(['b', 'c'])
+    b.stop()
+    expect(clock.waiting).toBe(0)
   })
 })

@@ -1,20 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { mentions, rawBytes, rawResult, sizeOf } from '../../src/core/raw.ts'
+import { mayLink, rawBytes, rawResult, sizeOf } from '../../src/core/raw.ts'
 import { scanAnswer } from '../../src/core/scan.ts'
-
-const pieces = (...texts: string[]) => texts.map((text) => Buffer.from(text))
-
-describe('a text in bytes that came in pieces', () => {
-  it('is found inside a piece and across their ends, however small they are', () => {
-    expect(mentions(pieces('{"content":[{"uri":"a"}]}'), '"uri"')).toBe(true)
-    expect(mentions(pieces('{"content":[{"ur', 'i":"a"}]}'), '"uri"')).toBe(true)
-    expect(mentions(pieces('{"', 'u', 'r', 'i', '":1}'), '"uri"')).toBe(true)
-  })
-  it('is not found where it is not', () => {
-    expect(mentions(pieces('{"ur', '"i":1}'), '"uri"')).toBe(false)
-    expect(mentions([], '"uri"')).toBe(false)
-  })
-})
 
 const line = '{"jsonrpc":"2.0","id":"p:1","result":{"content":[{"type":"text","text":"é"}],"n":[1, 2]}}'
 const json = '{"content":[{"type":"text","text":"é"}],"n":[1, 2]}'
@@ -47,4 +33,26 @@ describe('a result that is still bytes', () => {
     expect(rawBytes(copy)).toBeUndefined()
     expect(copy).toEqual({ content: [{ type: 'text', text: 'é' }], n: [1, 2], isError: true })
   })
+})
+
+describe('a result that may name a resource', () => {
+  const made = (content: string) => {
+    const bytes = Buffer.from(`{"jsonrpc":"2.0","id":"p:1","result":{"content":${content}}}`)
+    const answer = scanAnswer(bytes)
+    if (typeof answer === 'string') throw new Error(answer)
+    return rawResult([bytes], answer) ?? 'parsed'
+  }
+  it('is known without parsing it', () => {
+    expect(mayLink(made('[{"type":"resource","resource":{"uri":"a:b","text":"c"}}]') as object)).toBe(true)
+    expect(mayLink(made('[{"type":"text","text":"\\"uri\\""}]') as object)).toBe(false)
+    expect(mayLink({ content: [] })).toBe(true)
+  })
+  it.each(['{}', 'null', '[1]', '[{}]', '[{"type":1}]', '[{"type":"text"}]', '[{"type":"text","text":1}]'])(
+    'and is parsed where content is no list of blocks: %s',
+    (content) => expect(made(content)).toBe('parsed'),
+  )
+  it.each(['[]', '[{"type":"text","text":""}]', '[{"text":"a","type":"text"},{"type":"new"}]'])(
+    'but not where it is: %s',
+    (content) => expect(made(content)).not.toBe('parsed'),
+  )
 })
