@@ -8,7 +8,7 @@ import { type BearerToken, bearerToken } from './auth.ts'
 import { createDoor, isLoopback, refusal, refuse, urlHost } from './door.ts'
 import { createPulse, createSlots } from './events.ts'
 import type { ServerFactory } from './factory.ts'
-import { createModern } from './modern.ts'
+import { createModern, type ModernOptions } from './modern.ts'
 import type { HttpSettings } from './options.ts'
 import { createHandlers, type Gate, handle } from './router.ts'
 import { createSessions } from './session.ts'
@@ -21,6 +21,7 @@ export interface HttpOptions {
   readonly factory: ServerFactory
   /** A client of the 2026 revision listens to changes of these resources; returns what ends it. */
   readonly follow?: (principal: string, uris: readonly string[]) => () => void
+  readonly followTasks?: ModernOptions['followTasks']
   readonly log: Log
   readonly clock: Clock
   /** The body of `GET /health`, which anybody may read. */
@@ -67,7 +68,13 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const tokens = acceptedTokens(options)
   const slots = createSlots(STREAMS_PER_PRINCIPAL)
   const pulse = createPulse(clock)
-  const modern = await createModern({ factory, follow: options.follow, slots, log })
+  const modern = await createModern({
+    factory,
+    follow: options.follow,
+    followTasks: options.followTasks,
+    slots,
+    log,
+  })
   const sessions = createSessions({
     factory,
     clock,

@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { callerOf } from './caller.ts'
 import { follow } from './follow.ts'
+import { followTasks } from './follow-tasks.ts'
 import type { ServerHost } from './host.ts'
 import { type HttpServer, serveHttp } from './http.ts'
 import { createNotifier } from './notify.ts'
@@ -29,6 +30,8 @@ export async function listenHttp({ host, settings, token, clock, forget }: Liste
     log: host.log,
     health: () => ({ status: 'ok' }),
     follow: (principal, uris) => follow(host, callerOf({ era: 'modern', principal }, undefined, undefined), uris),
+    followTasks: (principal, tasks, send) =>
+      followTasks(host, clock, callerOf({ era: 'modern', principal }, undefined, undefined), tasks, send),
     factory({ era, principal, sessionId }) {
       const instance = createMcpInstance(host, {
         era,

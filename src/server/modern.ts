@@ -6,12 +6,17 @@ import { refuse } from './door.ts'
 import type { Slots } from './events.ts'
 import type { ServerFactory } from './factory.ts'
 import { followedBy } from './follow.ts'
+import { acknowledging, holdOpen, tasksWanted, type WantedTasks } from './follow-tasks.ts'
 import { tooManyStreams } from './session.ts'
 
 export interface ModernOptions {
   readonly factory: ServerFactory
   /** A `subscriptions/listen` names these resources; returns what ends it. */
   readonly follow?: ((principal: string, uris: readonly string[]) => () => void) | undefined
+  /** Tells of changes of tasks; returns what ends it. */
+  readonly followTasks?:
+    | ((principal: string, tasks: WantedTasks, send: (message: object) => void) => () => void)
+    | undefined
   readonly slots: Slots
   readonly log: Log
 }
@@ -24,7 +29,7 @@ export interface Modern {
   close(): Promise<void>
 }
 
-export async function createModern({ factory, follow, slots, log }: ModernOptions): Promise<Modern> {
+export async function createModern({ factory, follow, followTasks, slots, log }: ModernOptions): Promise<Modern> {
   const { createMcpHandler } = await import('@modelcontextprotocol/server')
   const disposals = new WeakMap<Request, () => void>()
   const handler = createMcpHandler(
@@ -35,6 +40,19 @@ export async function createModern({ factory, follow, slots, log }: ModernOption
     },
     { legacy: 'reject', onerror: (error) => log.debug('a request was refused', { reason: error.message }) },
   )
+
+  /** The first piece of a stream is the acknowledgement: from then on its tasks are followed. */
+  function begun(res: ServerResponse, principal: string, tasks: WantedTasks, chunk: Uint8Array): string | Uint8Array {
+    const text = Buffer.from(chunk).toString()
+    const data = /^data: (.*)$/m.exec(text)?.[1]
+    const acknowledgement = data === undefined ? undefined : acknowledging(JSON.parse(data), tasks)
+    if (data === undefined || !acknowledgement) return chunk
+    const stop = followTasks?.(principal, tasks, (told) => {
+      if (!res.writableEnded && !res.destroyed) res.write(`event: message\ndata: ${JSON.stringify(told)}\n\n`)
+    })
+    if (stop) res.once('close', stop)
+    return text.replace(data, () => JSON.stringify(acknowledgement))
+  }
 
   return {
     async post(req, res, principal, message) {
@@ -58,11 +76,15 @@ export async function createModern({ factory, follow, slots, log }: ModernOption
         if (!res.writableFinished) gone.abort()
         dispose()
       })
+      const tasks = tasksWanted(message)
       const authInfo: AuthInfo = { token: '', clientId: principal, scopes: [] }
-      const response = await handler.fetch(request, { authInfo, parsedBody: message })
+      const response = await handler.fetch(request, {
+        authInfo,
+        parsedBody: tasks && followTasks ? holdOpen(message) : message,
+      })
       // The instance may have been made for somebody who had left.
       if (over) dispose()
-      await write(res, response, gone.signal)
+      await write(res, response, gone.signal, tasks && followTasks && ((chunk) => begun(res, principal, tasks, chunk)))
     },
     notify: handler.notify,
     close: () => handler.close(),
@@ -80,7 +102,13 @@ function toRequest(req: IncomingMessage, signal: AbortSignal): Request {
   return { method: 'POST', url: 'http://localhost/mcp', headers, signal } as unknown as Request
 }
 
-async function write(res: ServerResponse, response: Response, gone: AbortSignal): Promise<void> {
+async function write(
+  res: ServerResponse,
+  response: Response,
+  gone: AbortSignal,
+  first?: (chunk: Uint8Array) => string | Uint8Array,
+): Promise<void> {
+  let edit = first
   if (gone.aborted) return void response.body?.cancel()
   res.statusCode = response.status
   for (const [name, value] of response.headers) if (name !== 'connection') res.setHeader(name, value)
@@ -92,7 +120,9 @@ async function write(res: ServerResponse, response: Response, gone: AbortSignal)
   for (;;) {
     const { done, value } = await reader.read()
     if (done) break
-    if (!res.write(value)) await drained(res, gone)
+    const piece = edit?.(value) ?? value
+    edit = undefined
+    if (!res.write(piece)) await drained(res, gone)
   }
   res.end()
 }

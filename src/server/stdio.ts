@@ -6,6 +6,7 @@ import type { Message } from '../core/jsonrpc.ts'
 import { laneCall } from './answer.ts'
 import { serverCapabilities } from './capabilities.ts'
 import { follow, followedBy } from './follow.ts'
+import { acknowledging, followTasks, holdOpen, tasksWanted, type WantedTasks } from './follow-tasks.ts'
 import { createFraming } from './framing.ts'
 import type { ServerHost } from './host.ts'
 import { createLane } from './lane.ts'
@@ -118,7 +119,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
 
   // The full server, from the first message on that needs it. It is shown the opening again, and that answer is dropped.
   function loadSdk(): Promise<Sdk> {
-    sdk ??= startSdk(host, session, lane.opening(), send).then((started) => {
+    sdk ??= startSdk(host, session, lane.opening(), sendFor).then((started) => {
       handle = started.handle
       if (!lane.opening()) {
         stopNotifying = notifier.add({
@@ -139,14 +140,36 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     close()
   }
 
+  // Tasks are followed from the acknowledgement on, which is the first that a client hears.
+  const wanted = new Map<unknown, WantedTasks>()
+  const sendFor = (message: object): void => {
+    for (const [id, tasks] of wanted) {
+      const acknowledgement = acknowledging(message, tasks)
+      if (!acknowledgement) continue
+      wanted.delete(id)
+      send(acknowledgement)
+      const stop = followed.get(id)
+      const stopTasks = followTasks(host, options.clock, lane.caller(), tasks, send)
+      followed.set(id, () => {
+        stop?.()
+        stopTasks()
+      })
+      return
+    }
+    send(message)
+  }
+
   const followed = new Map<unknown, () => void>()
   const listen = (message: Message): void => {
     const uris = followedBy(message)
     if (uris.length > 0) followed.set(message.id, follow(host, lane.caller(), uris))
+    const tasks = tasksWanted(message)
+    if (tasks) wanted.set(message.id, tasks)
     if (message.method !== 'notifications/cancelled') return
     const id = message.params?.['requestId']
     followed.get(id)?.()
     followed.delete(id)
+    wanted.delete(id)
   }
 
   // Once the client spoke the newer protocol, everything is the SDK's.
@@ -164,7 +187,8 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     }
     if (!lane.opening()) modern = true
     if (modern) listen(message)
-    loadSdk().then(({ deliver }) => deliver(message), fail)
+    const read = message.method === 'subscriptions/listen' && wanted.has(message.id) ? holdOpen(message) : message
+    loadSdk().then(({ deliver }) => deliver(read), fail)
   }
 
   const feed = createFraming(MAX_LINE_BYTES, {

@@ -23,7 +23,6 @@ export interface TaskBook {
   /** The latest of a principal, newest first. */
   of(principal: string): readonly Known[]
   find(owner: string, id: string): Known | undefined
-  forget(owner: string, id: string): void
   /** Keeps the result of a call that was done at once, and gives the task it is of. Its owner is `DONE`. */
   keep(result: Json, ttlMs: unknown): Json
   /** `undefined` for one that is no longer kept. */
@@ -64,7 +63,6 @@ export function createTaskBook(clock: Clock): TaskBook {
         .reverse()
     },
     find: (owner, id) => known.get(keyOf(owner, id)),
-    forget: (owner, id) => void known.delete(keyOf(owner, id)),
     keep(result, wanted) {
       const ttlMs = typeof wanted === 'number' && wanted >= 0 ? Math.min(wanted, LIFE_MS.kept) : LIFE_MS.kept
       const at = new Date(clock.now()).toISOString()

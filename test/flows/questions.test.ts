@@ -247,6 +247,21 @@ describe('a 2026-era server that asks by answering, behind a 2025-era client', (
   })
 })
 
+describe('a lazy server whose resource a 2026-era client follows', () => {
+  it('is stopped only after that', async () => {
+    const { app } = await apart({ mcpServers: { new: { ...modern(), idleStopMs: 1_000 } } })
+    const state = () => app.upstreams.status()[0]?.state
+    const client = await connectTo(app, 'modern')
+    const following = await client.listen({ resourceSubscriptions: ['memo://one'] })
+    await expect.poll(state, { timeout: 5_000 }).toBe('ready')
+    await new Promise((resolve) => setTimeout(resolve, 2_500))
+    expect(state()).toBe('ready')
+    await following.close()
+    await expect.poll(state, { timeout: 5_000 }).toBe('known')
+    await client.close()
+  }, 20_000)
+})
+
 describe('what one hop says of itself', () => {
   it('is not passed on: a public answer of a server is private from us [UPS-22]', async () => {
     const { url } = await apart()

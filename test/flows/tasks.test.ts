@@ -8,6 +8,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
+import { listenHttp } from '../../src/server/listen.ts'
 import { serveOnStdio } from '../../src/server/stdio.ts'
 import { type Answer, servers, startApp, type TestApp } from '../app.ts'
 import { connectTo, StreamTransport } from '../client.ts'
@@ -18,6 +19,7 @@ const fixture = (file: string, ...args: string[]) => ({
   start: 'eager',
 })
 const RELATED = 'io.modelcontextprotocol/related-task'
+const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId'
 const TASKS = 'io.modelcontextprotocol/tasks'
 
 async function started(mcpServers: Record<string, unknown>): Promise<TestApp['app']> {
@@ -158,20 +160,79 @@ describe('tasks of 2025-11-25 servers, for 2026-era clients with the extension',
     const received = (client.transport as unknown as StreamTransport).received as Answer[]
     let id = 1_000
     /** As bytes on the wire: the client knows no results that are tasks. */
-    return async (method: string, params: object): Promise<Answer> => {
-      const mine = `raw-${++id}`
+    const start = async (mine: string, method: string, params: object): Promise<void> => {
       const _meta = {
         'io.modelcontextprotocol/protocolVersion': '2026-07-28',
         'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
         'io.modelcontextprotocol/clientCapabilities': capabilities,
       }
       await client.transport?.send({ jsonrpc: '2.0', id: mine, method, params: { ...params, _meta } } as never)
+    }
+    const request = async (method: string, params: object): Promise<Answer> => {
+      const mine = `raw-${++id}`
+      await start(mine, method, params)
       for (;;) {
         const found = received.find((one: Answer) => one.id === mine)
         if (found) return found
         await new Promise((resolve) => setTimeout(resolve, 5))
       }
     }
+    return Object.assign(request, { start, received })
+  }
+
+  /** What a subscription over HTTP hears. */
+  async function subscribed(app: TestApp['app'], taskIds: readonly string[]): Promise<Answer[]> {
+    const http = await listenHttp({
+      host: app.server,
+      settings: {
+        host: '127.0.0.1',
+        port: 0,
+        auth: 'none',
+        allowedHosts: [],
+        allowedOrigins: [],
+        maxSessions: 10,
+        sessionIdleMs: 60_000,
+      },
+      token: undefined,
+      clock: systemClock,
+      forget: () => undefined,
+    })
+    const abort = new AbortController()
+    onTestFinished(async () => {
+      abort.abort()
+      await http.close()
+    })
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+      'io.modelcontextprotocol/clientCapabilities': capabilities,
+    }
+    const method = 'subscriptions/listen'
+    const response = await fetch(new URL('/mcp', http.url), {
+      method: 'POST',
+      signal: abort.signal,
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': method,
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 'listens', method, params: { notifications: { taskIds }, _meta } }),
+    })
+    const told: Answer[] = []
+    void (async () => {
+      let text = ''
+      for await (const chunk of response.body ?? []) {
+        text += Buffer.from(chunk).toString()
+        const events = text.split('\n\n')
+        text = events.pop() ?? ''
+        for (const event of events) {
+          const data = /^data: (.*)$/m.exec(event)?.[1]
+          if (data) told.push(JSON.parse(data))
+        }
+      }
+    })().catch(() => undefined)
+    return told
   }
 
   it('are begun, looked at and done with the result in them', async () => {
@@ -208,6 +269,51 @@ describe('tasks of 2025-11-25 servers, for 2026-era clients with the extension',
       .poll(async () => (await request('tasks/get', { taskId })).result)
       .toMatchObject({ status: 'completed', result: { content: [{ text: 'decline' }] } })
   })
+
+  it('are told of to who subscribed to them, over stdio and HTTP', async () => {
+    const app = await started({ t: fixture('older-tasks.mjs'), n: fixture('tasks.mjs') })
+    const request = await newer(app)
+    const begin = async (name: string): Promise<string> =>
+      (await request('tools/call', { name, arguments: {} })).result.taskId
+    const [old, fresh] = [await begin('t__slow'), await begin('n__slow')]
+    const told = await subscribed(app, [old, fresh, 'not-a-task'])
+    await expect.poll(() => told.map(({ method }) => method)).toContain('notifications/tasks')
+    expect(told[0]).toMatchObject({
+      method: 'notifications/subscriptions/acknowledged',
+      params: { notifications: { taskIds: [old, fresh, 'not-a-task'] } },
+    })
+    await request('tools/call', { name: 't__finish', arguments: {} })
+    const heard = (taskId: string) =>
+      told.filter(({ params }) => params.taskId === taskId).map(({ params }) => [params.status, params.result])
+    const done = ['completed', { content: [{ type: 'text', text: 'slowly' }] }]
+    await expect.poll(() => [heard(old).at(-1), heard(fresh).at(-1)], { timeout: 8_000 }).toMatchObject([done, done])
+    expect(heard(old)[0]?.[0]).toBe('working')
+    expect(new Set(told.slice(1).map(({ params }) => params._meta[SUBSCRIPTION]))).toEqual(new Set(['listens']))
+    // The same over a stream of lines.
+    const listens = await newer(app)
+    await listens.start('listens', 'subscriptions/listen', { notifications: { taskIds: [old] } })
+    await expect
+      .poll(() => listens.received.filter(({ method }) => method?.startsWith('notifications/')))
+      .toMatchObject([
+        { method: 'notifications/subscriptions/acknowledged', params: { notifications: { taskIds: [old] } } },
+        { method: 'notifications/tasks', params: { taskId: old, status: 'completed' } },
+      ])
+  }, 20_000)
+
+  it('of the official reference server ask and are answered', async () => {
+    const request = await newer(await started({ e: { ...servers.everything, start: 'eager' } }))
+    const call = { name: 'e__simulate-research-query', arguments: { topic: 'bees', ambiguous: true } }
+    const { taskId } = (await request('tools/call', call)).result
+    const get = async () => (await request('tasks/get', { taskId })).result
+    await expect.poll(async () => (await get()).status, { timeout: 10_000 }).toBe('input_required')
+    const [[key, question]] = Object.entries((await get()).inputRequests) as [[string, Answer]]
+    expect(question.params.message).toContain('bees')
+    const interpretation = question.params.requestedSchema.properties.interpretation
+    const answer = { action: 'accept', content: { interpretation: (interpretation.enum ?? ['technical'])[0] } }
+    await request('tasks/update', { taskId, inputResponses: { [key]: answer } })
+    await expect.poll(async () => (await get()).status, { timeout: 10_000 }).toBe('completed')
+    expect(textOf((await get()).result)).toContain('bees')
+  }, 30_000)
 
   it('are cancelled, and fail with the error of the server', async () => {
     const request = await newer(await started({ t: fixture('older-tasks.mjs') }))

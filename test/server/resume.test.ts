@@ -276,3 +276,14 @@ describe('a 2025-era server that wants a page opened first', () => {
     ).rejects.toMatchObject({ code: -32042 })
   })
 })
+
+describe('the name of a task', () => {
+  it('is found again after a restart, by its principal alone, and not when it was altered [AUTH-11]', () => {
+    const { resumes, next } = rig()
+    const name = resumes.nameTask('ann', 'mcp_t', 'id:1')
+    expect(name).not.toContain('id:1')
+    expect(next.findTask('ann', name)).toEqual({ owner: 'mcp_t', id: 'id:1' })
+    expect(next.findTask('bob', name)).toBeUndefined()
+    expect(next.findTask('ann', name.replace('.', 'A.'))).toBeUndefined()
+  })
+})

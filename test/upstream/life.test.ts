@@ -96,6 +96,30 @@ describe('a lazy server', () => {
       hurried(20),
     ))
 
+  it('is known to ask, and to have tasks, before it is started again', async () => {
+    const manifests = keeping()
+    const servers = { s: { ...scripted(), start: 'eager' }, t: { ...fixture('older-tasks.mjs'), start: 'eager' } }
+    await withServers(servers, async ({ text }) => void (await text('mcp_s.ask_person')), { manifests })
+    const kept = [...manifests.kept.values()].map((bytes) => decodeManifest(bytes))
+    expect(kept.map((one) => [one?.server?.name, one?.asks])).toEqual(
+      expect.arrayContaining([
+        ['scripted', true],
+        ['older-tasks', undefined],
+      ]),
+    )
+    const lazy = { s: scripted(), t: fixture('older-tasks.mjs') }
+    await withServers(
+      lazy,
+      async ({ catalog, tool, upstreams }) => {
+        const { owners } = catalog.snapshot()
+        expect([owners.get('mcp_s')?.endpoints?.tasks, owners.get('mcp_t')?.endpoints?.tasks]).toEqual([false, true])
+        expect([tool('mcp_t.slow').asTask, tool('mcp_t.plain').asTask]).toEqual([true, false])
+        expect(upstreams.status().map(({ state }) => state)).toEqual(['known', 'known'])
+      },
+      { manifests, wait: false },
+    )
+  })
+
   it('is not stopped while one of its tasks runs, in either era, until the task is over or its time', () =>
     withServers(
       {

@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest'
+import { createTaskBook } from '../../src/server/task-book.ts'
+import { createManualClock } from '../clock.ts'
+
+const known = (principal: string, id: string) => ({ principal, session: 's', owner: 'mcp_t', id, name: `${id}-name` })
+
+describe('the tasks begun through this process', () => {
+  it('are listed to their principal alone, the newest first, for as long as they live', () => {
+    const clock = createManualClock(0)
+    const book = createTaskBook(clock)
+    book.began(known('ann', 'one'), 1_000)
+    book.began(known('bob', 'two'), null)
+    book.began(known('ann', 'three'), 5_000)
+    expect(book.of('ann').map(({ id }) => id)).toEqual(['three', 'one'])
+    expect(book.of('bob').map(({ id }) => id)).toEqual(['two'])
+    expect(book.find('mcp_t', 'two')?.principal).toBe('bob')
+    clock.pass(1_000)
+    expect(book.of('ann').map(({ id }) => id)).toEqual(['three'])
+    clock.pass(60 * 60_000)
+    expect(book.of('bob')).toEqual([])
+  })
+
+  it('that were done at once are kept five minutes at most, and 64 of them', () => {
+    const clock = createManualClock(0)
+    const book = createTaskBook(clock)
+    const ids = Array.from({ length: 65 }, (_, n) => String(book.keep({ n }, 24 * 60 * 60_000)['taskId']))
+    expect(book.kept(ids[0] as string)).toBeUndefined()
+    expect(book.kept(ids[1] as string)).toMatchObject({
+      result: { n: 1 },
+      task: { status: 'completed', ttlMs: 300_000 },
+    })
+    clock.pass(300_000)
+    expect(book.kept(ids[64] as string)).toBeUndefined()
+  })
+})
