@@ -133,6 +133,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       become(next, why)
     },
     notification: onNotification,
+    relearnt: keep,
   })
   const endpoints = createEndpoints({
     get timeoutMs() {
@@ -218,15 +219,20 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     const text = JSON.stringify(now)
     if (!publisher.publish(next, now) && text !== told) catalog.describe(module, now)
     told = text
+    keep(connection)
+  }
+
+  /** For the next start. */
+  function keep({ capabilities, server }: Connection): void {
     if (listIsPrivate) return
     manifests?.set(
       key,
       encodeManifest({
         verdict: link.verdict as EraVerdict,
-        capabilities: connection.capabilities,
-        ...(connection.server ? { server: connection.server } : {}),
+        capabilities,
+        ...(server ? { server } : {}),
         ...(startMs === undefined ? {} : { startMs }),
-        ...next,
+        ...listing,
       }),
     )
   }
@@ -418,7 +424,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ...standing(),
       tools: publisher.tools,
       transport: link.live?.transport ?? link.verdict?.transport ?? settings.target.kind,
-      ...(link.verdict ? { era: link.verdict.era } : {}),
+      ...eraOf(link),
       ...(version === undefined ? {} : { version }),
       start: settings.start,
       pending:
@@ -435,6 +441,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       await Promise.all([link.stop(graceMs), principals?.close(graceMs)])
     },
   }
+}
+
+function eraOf({ live, verdict }: Link): Pick<UpstreamStatus, 'era'> {
+  const era = live?.era ?? verdict?.era
+  return era === undefined ? {} : { era }
 }
 
 /** The server let us in before, and does not any more. A scope that is missing for one call says nothing of the others. */
