@@ -152,14 +152,15 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       become(next, why)
     },
     notification: onNotification,
+    relearnt: keep,
   })
   const openTasks = createOpenTasks(clock)
   const forEndpoints: Pick<EndpointsHost, 'ready' | 'request'> = {
-    ready: (signal) => (principals ? refuse() : used(() => link.ready(signal))),
+    ready: (signal, principal) => by(principal, (via) => used(() => via.ready(signal))),
     request: (method, params, relay, signal) =>
-      principals
-        ? refuse()
-        : request(method, { ...params, ...retryOf(relay) }, { timeoutMs: limitOf(method), relay, signal }),
+      by(method.startsWith('tasks/') ? undefined : relay.principal, (via) =>
+        request(method, { ...params, ...retryOf(relay) }, { timeoutMs: limitOf(method), relay, signal }, via),
+      ),
   }
   const endpoints = createEndpoints({
     ...forEndpoints,
@@ -234,7 +235,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (!principals) return read
     if (kinds.has('tools')) listIsPrivate = scope === 'private'
     if (listIsPrivate) principals.readOwn()
-    // Who reads a resource or prompt is not known here, so those of one login are shown to nobody.
+    // What one login lists is shown to nobody. A resource that a call was told of is read with the caller's own.
     return { ...read, resources: [], templates: [], prompts: [] }
   }
 
@@ -252,14 +253,14 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 
   /** For the next start. */
-  function keep(connection: Connection): void {
+  function keep({ capabilities, server }: Connection): void {
     if (listIsPrivate) return
     manifests?.set(
       key,
       encodeManifest({
         verdict: link.verdict as EraVerdict,
-        capabilities: connection.capabilities,
-        ...(connection.server ? { server: connection.server } : {}),
+        capabilities,
+        ...(server ? { server } : {}),
         ...(startMs === undefined ? {} : { startMs }),
         ...(asks ? { asks } : {}),
         ...listing,
@@ -336,6 +337,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   // --- requests -----------------------------------------------------------------------------------------------------
 
+  /** On the connection of whoever asks, where everyone has one. What does not say who asks runs with nobody's login. */
+  function by<T>(principal: string | undefined, work: (via: Link) => Promise<T>): Promise<T> {
+    if (!principals) return work(link)
+    return principal === undefined ? refuse() : principals.using(principal, link, work)
+  }
+
   async function used<T>(work: () => Promise<T>): Promise<T> {
     idle.enter()
     try {
@@ -373,8 +380,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 
   function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
-    const by = (via: Link): Promise<ToolResult> => callBy(via, record, input, ctx, relay)
-    return principals ? principals.using(ctx.caller.principal, link, by) : by(link)
+    return by(ctx.caller.principal, (via) => callBy(via, record, input, ctx, relay))
   }
 
   async function callBy(
@@ -494,7 +500,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ...standing(),
       tools: publisher.tools,
       transport: link.live?.transport ?? link.verdict?.transport ?? settings.target.kind,
-      ...(link.verdict ? { era: link.verdict.era } : {}),
+      ...eraOf(link),
       ...(version === undefined ? {} : { version }),
       start: settings.start,
       pending:
@@ -513,6 +519,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 }
 
+function eraOf({ live, verdict }: Link): Pick<UpstreamStatus, 'era'> {
+  const era = live?.era ?? verdict?.era
+  return era === undefined ? {} : { era }
+}
+
 /** The server let us in before, and does not any more. A scope that is missing for one call says nothing of the others. */
 function loginWanted(error: unknown): string | undefined {
   if (!isPegboardError(error) || error.code !== 'E_AUTH_REQUIRED') return undefined
@@ -525,7 +536,6 @@ const TASK_MS = 24 * 60 * 60_000
 const onlyAsTask = ({ text }: ToolRecord, { era, capabilities }: Connection): boolean =>
   era === 'legacy' && text.includes('"taskSupport":"required"') && runsTasks(capabilities)
 
-/** Requests that do not say who makes them run with nobody's login. */
 const refuse = (): Promise<never> =>
   Promise.reject(new ProtocolFailure(-32601, 'This is not passed on to servers where everyone logs in for themselves'))
 
