@@ -2,7 +2,7 @@
 // the types. One script can be started from V8's code cache, which ES modules cannot be on Node 20; see src/cli/code.ts.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chmodSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { build } from 'esbuild'
 
@@ -62,6 +62,7 @@ export const modules = { ${parts.join(', ')} }`,
   format: 'iife',
   globalName: 'bundle',
   write: false,
+  metafile: true,
   plugins: [englishOnly, stripperApart('./loader/amaro.cjs')],
   alias: { pegboard: './src/index.ts' },
   // Stays a package of its own: it faces the network, and its fixes should reach users without a new release of ours.
@@ -81,7 +82,13 @@ await build({
   format: 'cjs',
   define: { BUILD: JSON.stringify(id) },
 })
-await build({ ...common, entryPoints: ['amaro'], outfile: 'dist/loader/amaro.cjs', format: 'cjs' })
+const stripper = await build({
+  ...common,
+  entryPoints: ['amaro'],
+  outfile: 'dist/loader/amaro.cjs',
+  format: 'cjs',
+  metafile: true,
+})
 await build({
   ...common,
   entryPoints: ['src/loader/strip.ts'],
@@ -89,6 +96,23 @@ await build({
   format: 'esm',
   plugins: [stripperApart('./amaro.cjs')],
 })
+
+// --- whose work it holds ----------------------------------------------------------------------------------------------
+
+/** The bundle has no comments: the licences of what is in it lie beside it, as they ask for. */
+const packages = new Map()
+for (const { metafile } of [bundle, stripper])
+  for (const file of Object.keys(metafile.inputs)) {
+    const folder = /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
+    if (folder !== undefined) packages.set(folder, JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')))
+  }
+const notices = [...packages]
+  .sort(([a], [b]) => (a < b ? -1 : 1))
+  .map(([folder, { name, version, license }]) => {
+    const texts = readdirSync(folder).filter((file) => /^(licen[cs]e|notice|copying)/i.test(file))
+    return [`${name} ${version} (${license})`, ...texts.map((file) => readFileSync(`${folder}/${file}`, 'utf8').trim())]
+  })
+write('dist/THIRD_PARTY.txt', `${notices.map((parts) => parts.join('\n\n')).join(`\n\n${'-'.repeat(80)}\n\n`)}\n`)
 
 // --- what hands it out ------------------------------------------------------------------------------------------------
 

@@ -250,7 +250,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     warming?.()
     warming = clock.after(WARM_DELAY_MS, () => {
       index()
-      search.warm().catch((error) => log.error('indexing failed', { error }))
+      search.warm().then(views.warm, (error) => log.error('indexing failed', { error }))
     })
   }
   let stopWarming: (() => void) | undefined

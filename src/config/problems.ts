@@ -25,6 +25,9 @@ export interface Problems {
 // Keys that other clients have too; a file with nothing else of ours was written for one of them.
 const SHARED = new Set(['$schema', 'mcpServers', 'servers', 'inputs'])
 
+/** What is read once is not worth compiling a check for. */
+const QUICK = { jitless: true } as const
+
 export function createProblems(shown: string, lines: ReadonlyMap<string, number>): Problems {
   const found: Array<{ readonly line: number | undefined; readonly text: string }> = []
   // Made only when something is wrong: starting up must not pay for it.
@@ -56,8 +59,8 @@ export function createProblems(shown: string, lines: ReadonlyMap<string, number>
     check(schema, filled, more) {
       const given = Object.entries(more).filter(([, value]) => value !== undefined)
       const value = { ...(filled.value as object), ...Object.fromEntries(given) }
-      let result = schema.safeParse(value)
-      if (!result.success && retype(value, result.error.issues, filled.whole)) result = schema.safeParse(value)
+      let result = schema.safeParse(value, QUICK)
+      if (!result.success && retype(value, result.error.issues, filled.whole)) result = schema.safeParse(value, QUICK)
       if (result.success) return result.data
       for (const issue of result.error.issues) {
         const path = issue.path.map(String)

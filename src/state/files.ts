@@ -52,7 +52,7 @@ function discard(temporary: string): void {
   } catch {}
 }
 
-const LINE_STEP_BYTES = 32 * 1024
+const LINE_STEP_BYTES = 4 * 1024
 const NEWLINE = 0x0a
 
 function readLine(file: string): Uint8Array {

@@ -233,13 +233,7 @@ export function parseServer(
   raw: unknown,
 ): { readonly settings: ServerSettings; readonly warnings: readonly string[] } {
   const where = `mcpServers.${id}`
-  const parsed = serverSchema.safeParse(raw)
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0]
-    const path = [where, ...(issue?.path ?? []).map(String)].join('.')
-    throw new PegboardError('E_CONFIG_INVALID', `${path}: ${issue?.message ?? 'is not a server'}.`)
-  }
-  const entry = parsed.data
+  const entry = entryOf(where, raw)
   const warnings: string[] = []
   for (const key of Object.keys(entry)) {
     if (key in serverSchema.shape) continue
@@ -284,6 +278,28 @@ export function parseServer(
   }
   return { settings, warnings }
 }
+
+/** Its keys one by one: a few of forty are there, and none depends on another. */
+function entryOf(where: string, raw: unknown): Entry {
+  if (typeof raw === 'object' && raw !== null && !Array.isArray(raw)) {
+    const shape: Readonly<Record<string, z.ZodType>> = serverSchema.shape
+    const entry: Record<string, unknown> = {}
+    const isGood = Object.entries(raw).every(([key, value]) => {
+      const read = Object.hasOwn(shape, key) ? shape[key]?.safeParse(value, QUICK) : { success: true, data: value }
+      entry[key] = read?.data
+      return read?.success
+    })
+    if (isGood) return entry as Entry
+  }
+  const whole = serverSchema.safeParse(raw, QUICK)
+  if (whole.success) return whole.data
+  const issue = whole.error.issues[0]
+  const path = [where, ...(issue?.path ?? []).map(String)].join('.')
+  throw new PegboardError('E_CONFIG_INVALID', `${path}: ${issue?.message ?? 'is not a server'}.`)
+}
+
+/** What is read once is not worth compiling a check for. */
+const QUICK = { jitless: true } as const
 
 /** What the look of an address gives away; where its name leads is checked when connecting. */
 function assertPublic(where: string, url: string): void {

@@ -43,6 +43,8 @@ export interface View {
 
 export interface Views {
   viewFor(caller: Caller): View
+  /** Looks at every tool of the first view of now, which is that of the client on stdio, ahead of its first search. */
+  warm(): void
 }
 
 /**
@@ -89,6 +91,9 @@ export function createViews(options: {
       views.set(key, view)
       byCaller.set(caller, view)
       return view
+    },
+    warm() {
+      if (catalog.snapshot().version === version) void views.values().next().value?.byId
     },
   }
 }

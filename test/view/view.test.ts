@@ -7,7 +7,10 @@ import { createViews, type View } from '../../src/view/view.ts'
 import { makeTool } from '../tools.ts'
 
 /** A server of two tools that are made when someone looks, beside a module of one. */
-function viewed(settings: PolicySettings = {}, usable: true | string = true): { readonly view: View; made(): number } {
+function viewed(
+  settings: PolicySettings = {},
+  usable: true | string = true,
+): { readonly view: View; made(): number; warm(): void } {
   let made = 0
   const catalog = createCatalog()
   const tools = ['look', 'leave'].map((name) => makeTool(`mcp_far.${name}`, { available: () => usable }))
@@ -26,8 +29,8 @@ function viewed(settings: PolicySettings = {}, usable: true | string = true): { 
     },
   )
   catalog.set({ id: 'near', summary: 'near', origin: 'module', state: 'ready' }, { tools: [makeTool('near.one')] })
-  const view = createViews({ catalog, policy: createPolicy(settings), log: silentLog }).viewFor(localCaller)
-  return { view, made: () => made }
+  const views = createViews({ catalog, policy: createPolicy(settings), log: silentLog })
+  return { view: views.viewFor(localCaller), made: () => made, warm: () => views.warm() }
 }
 
 describe('a view', () => {
@@ -43,6 +46,14 @@ describe('a view', () => {
     expect(view.owners.map(({ id }) => id)).toEqual(['mcp_far', 'near'])
     expect(view.resolve('far.leave')).toMatchObject({ kind: 'found' })
     expect([view.tools.length, view.byId.size, made()]).toEqual([3, 3, 1])
+  })
+
+  it('is looked through ahead of its first search', () => {
+    const { view, made, warm } = viewed()
+    expect([view.size, made()]).toEqual([3, 0])
+    warm()
+    expect(made()).toBe(1)
+    expect([view.byId.size, made()]).toEqual([3, 1])
   })
 
   it('counts as it lists where something forbids tools', () => {
