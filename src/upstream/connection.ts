@@ -29,6 +29,8 @@ export interface RequestOptions {
 export interface Connection {
   readonly transport: 'stdio' | 'http' | 'sse'
   readonly era: 'legacy' | 'modern'
+  /** What came of asking for its era; `none`: it was not asked. */
+  readonly probe: 'answered' | 'silent' | 'none'
   readonly capabilities: Json
   readonly server: { readonly name: string; readonly version: string } | undefined
   /**
@@ -69,6 +71,8 @@ export interface ConnectOptions {
   readonly watchdog: Watchdog
   /** Any notification but progress. `attributed` when the caller it belongs to has it already. */
   onNotification(method: string, params: Json, attributed: boolean): void
+  /** A server taken for a legacy one has answered the probe after all. */
+  onModern(): void
   /** The connection is gone. Not called for a connection that never was, nor after `close`. */
   onClosed(reason: string): void
 }

@@ -6,7 +6,7 @@ import type { Habits } from './alone.ts'
 import { createBackoff, LONGEST_ASKED_MS, OPEN_AFTER } from './backoff.ts'
 import { type Connection, connect, REFUSALS } from './connection.ts'
 import type { Credentials } from './credentials.ts'
-import type { EraVerdict } from './manifest.ts'
+import { type EraVerdict, isStale } from './manifest.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
 
@@ -26,6 +26,8 @@ export interface LinkOptions {
   /** `connecting`: calls wait for it; `failing`: they do not; `known`: at rest until someone asks. */
   changed(state: LinkState, reason: string | undefined): void
   notification(method: string, params: Json, attributed: boolean): void
+  /** The era of the next connection will be another than that of this one. */
+  relearnt?(connection: Connection): void
 }
 
 export type LinkState = 'connecting' | 'failing' | 'known'
@@ -56,7 +58,6 @@ export interface Link {
   stop(graceMs: number): Promise<void>
 }
 
-const WEEK_MS = 7 * 24 * 60 * 60_000
 const RECONNECT_WAIT_MS = 5_000
 
 export function createLink(options: LinkOptions): Link {
@@ -109,6 +110,8 @@ export function createLink(options: LinkOptions): Link {
     await leaving
     const beganAt = clock.now()
     backoff.begin()
+    const known = verdict && isStale(verdict, beganAt) ? undefined : verdict
+    let modern = false
     let connection: Connection | undefined
     let broken: string | undefined
     try {
@@ -120,14 +123,18 @@ export function createLink(options: LinkOptions): Link {
         signal: ending.signal,
         credentials: options.credentials,
         habits: options.habits,
-        verdict: verdict?.era === 'legacy' && clock.now() - verdict.at > WEEK_MS ? undefined : verdict,
+        verdict: known,
         onNotification: options.notification,
+        onModern() {
+          modern = true
+          if (connection !== undefined && connection === live) relearn(connection, beganAt)
+        },
         onClosed: (why) => {
           broken = why
           if (connection) lost(connection, why)
         },
       })
-      verdict = { era: connection.era, transport: connection.transport, at: clock.now() }
+      verdict = verdictOf(connection, beganAt, known)
       await options.opened(connection, beganAt)
       if (ending.signal.aborted) throw unavailable('is stopped')
       if (broken !== undefined) throw unavailable(`broke off: ${broken}`)
@@ -139,6 +146,7 @@ export function createLink(options: LinkOptions): Link {
       troubles = 0
       quietUntil = 0
       backoff.succeeded()
+      if (modern) relearn(connection, beganAt)
       return connection
     } catch (error) {
       const tail = connection?.tail().trim()
@@ -154,6 +162,12 @@ export function createLink(options: LinkOptions): Link {
         ...(waitMs === undefined ? {} : { retryAfterMs: waitMs }),
       })
     }
+  }
+
+  /** It answered the probe too late for this connection, in time for the next. */
+  function relearn(connection: Connection, at: number): void {
+    verdict = { era: 'modern', transport: connection.transport, at }
+    options.relearnt?.(connection)
   }
 
   function failed(why: string, tail: string | undefined, askedMs: number | undefined): number {
@@ -293,6 +307,12 @@ export function createLink(options: LinkOptions): Link {
       await Promise.allSettled([connection?.close(graceMs), connecting, leaving])
     },
   }
+}
+
+function verdictOf({ era, transport, probe }: Connection, at: number, known: EraVerdict | undefined): EraVerdict {
+  // It was not asked, because of what is known: that is as old as it was.
+  if (probe === 'none' && known?.era === era) return { ...known, transport }
+  return { era, transport, at, ...(era === 'legacy' && probe === 'silent' ? { silent: true as const } : {}) }
 }
 
 const askedOf = (error: unknown): number | undefined =>

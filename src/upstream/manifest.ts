@@ -11,9 +11,17 @@ type Json = Readonly<Record<string, unknown>>
 export interface EraVerdict {
   readonly era: 'legacy' | 'modern'
   readonly transport: 'stdio' | 'http' | 'sse'
-  /** Milliseconds since the epoch. A legacy verdict is tried again after a week: servers get updated. */
+  /** When it was asked, in milliseconds since the epoch. */
   readonly at: number
+  /** It did not answer in time, which may have been the machine's fault. */
+  readonly silent?: true
 }
+
+const DAY_MS = 24 * 60 * 60_000
+
+/** A legacy verdict holds for a week, because servers get updated; one that silence led to holds for a day. */
+export const isStale = ({ era, at, silent }: EraVerdict, now: number): boolean =>
+  era === 'legacy' && now - at > (silent ? DAY_MS : 7 * DAY_MS)
 
 /** What a server offered when it was last connected; enough to list its tools without starting it. */
 export interface Manifest {

@@ -8,6 +8,7 @@ import type { Connection, ConnectOptions } from './connection.ts'
 import { createEnvelope, type Envelope, isRecord, ownCapabilities } from './envelope.ts'
 import { createLane, type Lane } from './lane.ts'
 import { keepListening } from './listen.ts'
+import { statusOf } from './reasons.ts'
 import type { Wire } from './wire.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -17,7 +18,8 @@ export type Prior = { readonly kind: 'legacy' } | { readonly kind: 'modern'; rea
 
 // Long enough for a server on a loaded machine, short enough for one that never answers what it does not know.
 const PROBE_MS = 2_000
-const HTTP_PROBE_MS = 10_000
+// Over HTTP nobody ignores a request, and a server that spoke the newer era before only takes its time.
+const PATIENT_PROBE_MS = 10_000
 
 /** What a failed attempt teaches the next. */
 export interface Seen {
@@ -40,6 +42,7 @@ export async function openConnection(
   let logLevel: string | undefined
   let deadReason = ''
   let spokenTo = false
+  let probe: Connection['probe'] = 'none'
   let envelope: Envelope | undefined
 
   const attribution = settings.prefix === '' ? undefined : id
@@ -76,7 +79,14 @@ export async function openConnection(
         if (was === 'open') options.onClosed(reason)
       },
       rest(message) {
-        if (state === 'opening' && isProbeAnswer(message)) seen.discover = message.result as Json
+        if (isProbeId(message)) {
+          // Whatever the answer is, it was not silence.
+          if (state === 'opening') probe = 'answered'
+          if (isProbeAnswer(message)) {
+            seen.discover = message.result as Json
+            if (state === 'open') options.onModern()
+          }
+        }
         outer.onmessage?.(message as never)
       },
       error: (error) => log.debug('upstream', { error: messageOf(error) }),
@@ -92,7 +102,14 @@ export async function openConnection(
     start: () => opening,
     send: async (message, sendOptions?: TransportSendOptions) => {
       spokenTo = true
-      await lane.send(message as Message, sendOptions as never)
+      const isProbe = isProbeId(message as Message)
+      if (isProbe) probe = 'silent'
+      try {
+        await lane.send(message as Message, sendOptions as never)
+      } catch (error) {
+        if (isProbe && statusOf(error) !== undefined) probe = 'answered'
+        throw error
+      }
     },
     close: () => wire.close(0),
     setProtocolVersion: (negotiated) => wire.setProtocolVersion?.(negotiated),
@@ -103,9 +120,10 @@ export async function openConnection(
   const opening = lane.open()
   opening.catch(() => undefined)
   const { Client } = await import('@modelcontextprotocol/client')
+  const patient = wire.kind !== 'stdio' || options.verdict?.era === 'modern'
   const client = new Client(options.clientInfo, {
     capabilities: ownCapabilities(settings.relay) as never,
-    versionNegotiation: { mode: 'auto', probe: { timeoutMs: wire.kind === 'stdio' ? PROBE_MS : HTTP_PROBE_MS } },
+    versionNegotiation: { mode: 'auto', probe: { timeoutMs: patient ? PATIENT_PROBE_MS : PROBE_MS } },
     jsonSchemaValidator: noValidator,
   })
   client.onerror = (error) => log.debug('upstream', { error: messageOf(error) })
@@ -134,6 +152,8 @@ export async function openConnection(
   const version = era === 'modern' ? client.getNegotiatedProtocolVersion() : undefined
   envelope = createEnvelope(version, options.clientInfo, settings.relay, () => logLevel)
   state = 'open'
+  // An answer that came between giving up on it and here.
+  if (era === 'legacy' && seen.discover) options.onModern()
   const meta = envelope.meta
   const capabilities = (client.getServerCapabilities() ?? {}) as Json
   const listening =
@@ -144,6 +164,7 @@ export async function openConnection(
   return {
     transport: wire.kind,
     era,
+    probe,
     capabilities,
     server: client.getServerVersion(),
     request(method, params, { relay, ...rest }) {
@@ -170,11 +191,9 @@ export async function openConnection(
   }
 }
 
-const isProbeAnswer = ({ id, result }: Message): boolean =>
-  typeof id === 'string' &&
-  id.startsWith('server-discover-probe') &&
-  isRecord(result) &&
-  Array.isArray(result['supportedVersions'])
+const isProbeId = ({ id }: Message): boolean => typeof id === 'string' && id.startsWith('server-discover-probe')
+
+const isProbeAnswer = ({ result }: Message): boolean => isRecord(result) && Array.isArray(result['supportedVersions'])
 
 // Results are passed on unchecked, so the SDK's validator is never needed; making one loads a compiler.
 const noValidator = {

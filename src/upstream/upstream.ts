@@ -152,6 +152,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       become(next, why)
     },
     notification: onNotification,
+    relearnt: keep,
   })
   const openTasks = createOpenTasks(clock)
   const forEndpoints: Pick<EndpointsHost, 'ready' | 'request'> = {
@@ -252,14 +253,14 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 
   /** For the next start. */
-  function keep(connection: Connection): void {
+  function keep({ capabilities, server }: Connection): void {
     if (listIsPrivate) return
     manifests?.set(
       key,
       encodeManifest({
         verdict: link.verdict as EraVerdict,
-        capabilities: connection.capabilities,
-        ...(connection.server ? { server: connection.server } : {}),
+        capabilities,
+        ...(server ? { server } : {}),
         ...(startMs === undefined ? {} : { startMs }),
         ...(asks ? { asks } : {}),
         ...listing,
@@ -494,7 +495,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ...standing(),
       tools: publisher.tools,
       transport: link.live?.transport ?? link.verdict?.transport ?? settings.target.kind,
-      ...(link.verdict ? { era: link.verdict.era } : {}),
+      ...eraOf(link),
       ...(version === undefined ? {} : { version }),
       start: settings.start,
       pending:
@@ -511,6 +512,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       await Promise.all([link.stop(graceMs), principals?.close(graceMs)])
     },
   }
+}
+
+function eraOf({ live, verdict }: Link): Pick<UpstreamStatus, 'era'> {
+  const era = live?.era ?? verdict?.era
+  return era === undefined ? {} : { era }
 }
 
 /** The server let us in before, and does not any more. A scope that is missing for one call says nothing of the others. */
