@@ -82,6 +82,8 @@ export interface Tool {
  * Module tools ignore it.
  */
 export interface Relay {
+  /** Who makes the request, where that is known; servers where everyone logs in for themselves refuse all others. */
+  readonly principal?: string
   /** The client listens for progress of this call. */
   readonly wantsProgress?: boolean
   readonly meta: Readonly<Record<string, unknown>>

@@ -89,6 +89,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     const level = envelopeOf(ctx)?.[LOG_LEVEL_META_KEY] ?? logLevel
     const state = ctx.mcpReq.requestState()
     return {
+      principal: callerNow(ctx).principal,
       wantsProgress: ctx.mcpReq._meta?.progressToken !== undefined,
       ...(connection.perRequest ? {} : { connection }),
       meta: level === undefined ? meta : { ...meta, [LOG_LEVEL_META_KEY]: level },

@@ -12,8 +12,8 @@ type Json = Readonly<Record<string, unknown>>
 export interface EndpointsHost {
   readonly timeoutMs: number
   readonly log: Log
-  /** Waits for a live connection. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
-  ready(signal: AbortSignal): Promise<Connection>
+  /** Waits for a live connection, which is that of `principal` where everyone has one. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
+  ready(signal: AbortSignal, principal?: string): Promise<Connection>
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
   /** Requests about tasks. */
   readonly tasks: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>>
@@ -69,7 +69,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     'prompts/get': (params, relay, signal) =>
       host.request('prompts/get', { ...params, name: host.promptNamed(String(params['name'])) }, relay, signal),
     async 'completion/complete'(params, relay, signal) {
-      const connection = await host.ready(signal)
+      const connection = await host.ready(signal, relay.principal)
       const { ref } = params
       const named =
         isRecord(ref) && ref['type'] === 'ref/prompt' ? { ...ref, name: host.promptNamed(String(ref['name'])) } : ref

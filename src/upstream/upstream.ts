@@ -156,16 +156,16 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   })
   const openTasks = createOpenTasks(clock)
   const forEndpoints: Pick<EndpointsHost, 'ready' | 'request'> = {
-    ready: (signal) => (principals ? refuse() : used(() => link.ready(signal))),
+    ready: (signal, principal) => by(principal, (via) => used(() => via.ready(signal))),
     request: (method, params, relay, signal) =>
-      principals
-        ? refuse()
-        : request(method, { ...params, ...retryOf(relay) }, { timeoutMs: limitOf(method), relay, signal }),
+      by(method.startsWith('tasks/') ? undefined : relay.principal, (via) =>
+        request(method, { ...params, ...retryOf(relay) }, { timeoutMs: limitOf(method), relay, signal }, via),
+      ),
   }
   const endpoints = createEndpoints({
     ...forEndpoints,
     tasks: createTaskRelay({ ...forEndpoints, clock, saw: openTasks.saw }),
-    hasTasks: () => !principals && hasTasks(link.verdict?.era ?? 'legacy', capabilities),
+    hasTasks: () => !principals && hasTasks((link.live ?? link.verdict)?.era ?? 'legacy', capabilities),
     get timeoutMs() {
       return timeoutMs()
     },
@@ -235,7 +235,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (!principals) return read
     if (kinds.has('tools')) listIsPrivate = scope === 'private'
     if (listIsPrivate) principals.readOwn()
-    // Who reads a resource or prompt is not known here, so those of one login are shown to nobody.
+    // What one login lists is shown to nobody. A resource that a call was told of is read with the caller's own.
     return { ...read, resources: [], templates: [], prompts: [] }
   }
 
@@ -337,6 +337,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   // --- requests -----------------------------------------------------------------------------------------------------
 
+  /** On the connection of whoever asks, where everyone has one. What does not say who asks runs with nobody's login. */
+  function by<T>(principal: string | undefined, work: (via: Link) => Promise<T>): Promise<T> {
+    if (!principals) return work(link)
+    return principal === undefined ? refuse() : principals.using(principal, link, work)
+  }
+
   async function used<T>(work: () => Promise<T>): Promise<T> {
     idle.enter()
     try {
@@ -374,8 +380,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 
   function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
-    const by = (via: Link): Promise<ToolResult> => callBy(via, record, input, ctx, relay)
-    return principals ? principals.using(ctx.caller.principal, link, by) : by(link)
+    return by(ctx.caller.principal, (via) => callBy(via, record, input, ctx, relay))
   }
 
   async function callBy(
@@ -531,7 +536,6 @@ const TASK_MS = 24 * 60 * 60_000
 const onlyAsTask = ({ text }: ToolRecord, { era, capabilities }: Connection): boolean =>
   era === 'legacy' && text.includes('"taskSupport":"required"') && runsTasks(capabilities)
 
-/** Requests that do not say who makes them run with nobody's login. */
 const refuse = (): Promise<never> =>
   Promise.reject(new ProtocolFailure(-32601, 'This is not passed on to servers where everyone logs in for themselves'))
 

@@ -60,6 +60,34 @@ describe('a server where every principal logs in for itself', () => {
       })
     }))
 
+  it('lists no resources, and reads those it is asked for with the login of whoever asks', () =>
+    withRig(
+      async (rig) => {
+        await rig.login(auth, {}, 'ann')
+        await rig.login(auth, {}, 'bob')
+        await served(rig, async (host) => {
+          await until(() => host.upstreams.status()[0]?.state === 'ready')
+          const owner = host.catalog.snapshot().owners.get('mcp_web')
+          expect(owner?.resources).toEqual([])
+          const read = (relay: object, method = 'resources/read'): Promise<unknown> | undefined =>
+            owner?.endpoints?.request(
+              method,
+              { uri: 'file:///own' },
+              { ...noRelay, ...relay },
+              AbortSignal.timeout(10_000),
+            )
+          for (const principal of ['bob', 'ann'])
+            expect(await read({ principal })).toMatchObject({ contents: [{ uri: 'file:///own', text: principal }] })
+          await expect(read({ principal: 'eve' })).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
+          // Nobody's login, or one shared by all, will not do.
+          await expect(read({})).rejects.toMatchObject({ code: -32601 })
+          await expect(read({ principal: 'ann' }, 'resources/subscribe')).rejects.toMatchObject({ code: -32601 })
+          await expect(read({ principal: 'ann' }, 'tasks/get')).rejects.toMatchObject({ code: -32601 })
+        })
+      },
+      { resource: { readable: true } },
+    ))
+
   it('says how to log in while nobody is', () =>
     withRig((rig) =>
       served(rig, async (host) => {

@@ -133,6 +133,8 @@ export async function resource(
     readonly challenge?: string
     readonly scope?: string
     readonly cacheScope?: string
+    /** It has a resource, which says who reads it. */
+    readonly readable?: boolean
   } = {},
 ): Promise<Resource> {
   const tokens: Array<string | undefined> = []
@@ -165,7 +167,16 @@ export async function resource(
         },
       })
     const build = (): McpServer => {
-      const server = new McpServer({ name: 'guarded', version: '1' }, { capabilities: { tools: {} } })
+      const server = new McpServer({ name: 'guarded', version: '1' }, {
+        capabilities: { tools: {}, ...(options.readable ? { resources: {} } : {}) },
+      })
+      if (options.readable) {
+        server.setRequestHandler('resources/list', () => ({ resources: [{ uri: 'file:///own', name: 'own' }] }))
+        server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: [] }))
+        server.setRequestHandler('resources/read', (_request, ctx) => ({
+          contents: [{ uri: 'file:///own', text: String(ctx.http?.authInfo?.extra?.['account']) }],
+        }))
+      }
       const inputSchema = { type: 'object' as const }
       server.setRequestHandler('tools/list', (_request, ctx) => ({
         tools: [
