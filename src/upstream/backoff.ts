@@ -7,18 +7,21 @@ const HEALTHY_MS = 60_000
 const CALL_MS = 5_000
 /** Failures in a row that open the circuit. */
 export const OPEN_AFTER = 5
+/** Attempts are close together at first, so they do not open it before this much time: a restart takes a while. */
+const OPEN_NOT_BEFORE_MS = 10_000
 const OPEN_MS = 30_000
 /** No server keeps us away longer than this, whatever its `Retry-After` says. */
 export const LONGEST_ASKED_MS = 60 * 60_000
 
 /**
  * When to try again: after 1 s, 2 s, 4 s … 60 s, each shortened by chance so that servers do not return in step, and
- * never for the last time. From the fifth failure in a row on the circuit is open: attempts are 30 to 60 s apart.
+ * never for the last time. From the fifth failure in a row on, but not within ten seconds of the first, the circuit is
+ * open: attempts are 30 to 60 s apart. Five failures at once open it at once.
  */
 export interface Backoff {
   /** How often in a row it went wrong; 0 while all is well. */
   readonly attempt: number
-  /** Five failures in a row: calls are refused at once until an attempt succeeds. */
+  /** Five failures in a row, and it is no short restart: calls are refused at once until an attempt succeeds. */
   readonly open: boolean
   begin(): void
   succeeded(): void
@@ -39,14 +42,26 @@ export function createBackoff(clock: Clock, random: () => number = Math.random):
   let dueAt = Number.NEGATIVE_INFINITY
   let beganAt = Number.NEGATIVE_INFINITY
 
-  const isOpen = (): boolean => attempt >= OPEN_AFTER
+  let firstAt = 0
+  let lastAt = 0
+  let atOnce = false
+
+  const isOpen = (): boolean => attempt >= OPEN_AFTER && (atOnce || lastAt - firstAt >= OPEN_NOT_BEFORE_MS)
+
+  function count(failures: number): void {
+    lastAt = clock.now()
+    if (attempt === 0) firstAt = lastAt
+    attempt += failures
+    atOnce ||= failures >= OPEN_AFTER
+  }
 
   function wait(askedMs = 0): number {
     const ladder = random() * Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt - 1, 16))
     const asked = Math.min(askedMs, LONGEST_ASKED_MS)
     const now = clock.now()
     dueAt = Math.max(isOpen() ? now + OPEN_MS : beganAt + CALL_MS, now + asked)
-    return Math.round(Math.max(isOpen() ? OPEN_MS : 100, ladder, asked))
+    const least = isOpen() ? OPEN_MS : attempt >= OPEN_AFTER ? FIRST_MS : 100
+    return Math.round(Math.max(least, ladder, asked))
   }
 
   return {
@@ -63,12 +78,16 @@ export function createBackoff(clock: Clock, random: () => number = Math.random):
       upSince = clock.now()
     },
     failed(askedMs) {
-      attempt++
+      count(1)
       return wait(askedMs)
     },
     lost(askedMs, failures = 1) {
-      attempt = failures + (upSince !== undefined && clock.now() - upSince >= HEALTHY_MS ? 0 : attempt)
+      if (upSince !== undefined && clock.now() - upSince >= HEALTHY_MS) {
+        attempt = 0
+        atOnce = false
+      }
       upSince = undefined
+      count(failures)
       return wait(askedMs)
     },
     dueInMs: () => Math.max(0, dueAt - clock.now()),

@@ -9,17 +9,45 @@ const luck =
 
 describe('how long is waited before the next attempt', () => {
   it('doubles from a second, and from the fifth failure on is half a minute to a minute, for ever', () => {
-    const longest = createBackoff(manualClock(), luck(1))
-    const waits = Array.from({ length: 40 }, () => longest.failed())
+    const clock = manualClock()
+    const longest = createBackoff(clock, luck(1))
+    const waits = Array.from({ length: 40 }, () => {
+      const waitMs = longest.failed()
+      clock.advance(waitMs)
+      return waitMs
+    })
     expect(waits.slice(0, 8)).toEqual([1_000, 2_000, 4_000, 8_000, 30_000, 32_000, 60_000, 60_000])
     expect(Math.max(...waits)).toBe(60_000)
   })
 
   it('is shortened by chance, so that servers do not return in step', () => {
     const shortest = createBackoff(manualClock(), luck(0))
-    expect(Array.from({ length: 6 }, () => shortest.failed())).toEqual([100, 100, 100, 100, 30_000, 30_000])
+    expect(Array.from({ length: 6 }, () => shortest.failed())).toEqual([100, 100, 100, 100, 1_000, 1_000])
     const middling = createBackoff(manualClock(), luck(0.5))
     expect(Array.from({ length: 4 }, () => middling.failed())).toEqual([500, 1_000, 2_000, 4_000])
+  })
+
+  it('is not half a minute within ten seconds of the first failure, so that a restart is not missed', () => {
+    const clock = manualClock()
+    const backoff = createBackoff(clock, luck(0))
+    const opened: boolean[] = []
+    for (const ms of [0, 100, 100, 100, 100, 1_000, 8_500, 100]) {
+      clock.advance(ms)
+      backoff.failed()
+      opened.push(backoff.open)
+    }
+    expect(opened).toEqual([false, false, false, false, false, false, false, true])
+    expect(backoff.failed()).toBe(30_000)
+  })
+
+  it('is half a minute at once after five failures at once, until a minute of health', () => {
+    const clock = manualClock()
+    const backoff = createBackoff(clock, luck(0))
+    backoff.succeeded()
+    expect([backoff.lost(undefined, 5), backoff.open]).toEqual([30_000, true])
+    backoff.succeeded()
+    clock.advance(60_000)
+    expect([backoff.lost(), backoff.open]).toEqual([100, false])
   })
 
   it('starts anew after a minute of health', () => {
@@ -53,6 +81,7 @@ describe('how long is waited before the next attempt', () => {
     clock.advance(1_000)
     backoff.failed()
     expect([backoff.open, backoff.dueInMs()]).toEqual([false, 4_000])
+    clock.advance(10_000)
     for (let n = 0; n < 4; n++) backoff.failed()
     expect([backoff.open, backoff.dueInMs()]).toEqual([true, 30_000])
     backoff.succeeded()

@@ -167,9 +167,12 @@ export async function resource(
         },
       })
     const build = (): McpServer => {
-      const server = new McpServer({ name: 'guarded', version: '1' }, {
-        capabilities: { tools: {}, ...(options.readable ? { resources: {} } : {}) },
-      })
+      const server = new McpServer(
+        { name: 'guarded', version: '1' },
+        {
+          capabilities: { tools: {}, ...(options.readable ? { resources: {} } : {}) },
+        },
+      )
       if (options.readable) {
         server.setRequestHandler('resources/list', () => ({ resources: [{ uri: 'file:///own', name: 'own' }] }))
         server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: [] }))
