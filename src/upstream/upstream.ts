@@ -165,7 +165,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   const endpoints = createEndpoints({
     ...forEndpoints,
     tasks: createTaskRelay({ ...forEndpoints, clock, saw: openTasks.saw }),
-    hasTasks: () => !principals && hasTasks(link.verdict?.era ?? 'legacy', capabilities),
+    hasTasks: () => !principals && hasTasks((link.live ?? link.verdict)?.era ?? 'legacy', capabilities),
     get timeoutMs() {
       return timeoutMs()
     },
