@@ -34,14 +34,14 @@ const TWINS: Readonly<Record<string, string>> = Object.fromEntries(
  * `0` for `o`, `1` and `I` for `l` are all the same.
  */
 export function skeleton(name: string): string {
-  const plain = name
-    .normalize('NFKD')
-    .replaceAll(/\p{M}/gu, '')
-    .replaceAll(/[1I|]/g, 'l')
-    .replaceAll('0', 'o')
-    .toLowerCase()
+  // Nearly every name: each new server is compared with all tools of all others.
+  if (!NOT_ASCII.test(name)) return folded(name)
+  const plain = folded(name.normalize('NFKD').replaceAll(/\p{M}/gu, ''))
   return [...plain].map((char) => TWINS[char] ?? char).join('')
 }
+
+const NOT_ASCII = /[^\x00-\x7f]/
+const folded = (name: string): string => name.replaceAll(/[1I|]/g, 'l').replaceAll('0', 'o').toLowerCase()
 
 /** A word of `name` that mixes Latin letters with look-alikes of another script. */
 export function mixedWord(name: string): string | undefined {

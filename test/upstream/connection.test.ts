@@ -132,6 +132,26 @@ describe('what was learnt before', () => {
     )
   })
 
+  it('that another process replaced by something else meanwhile is not believed: the server says what it has', async () => {
+    const manifests = keeping()
+    await withServers({ s: scripted() }, async () => undefined, { manifests })
+    const [before] = [...manifests.kept.values()] as [Uint8Array]
+    const learnt = decodeManifest(before) as Manifest
+    const other = encodeManifest({ ...learnt, tools: learnt.tools.slice(0, 1) })
+    const catalog = createCatalog()
+    await withServers(
+      { s: scripted() },
+      async ({ logged, upstreams }) => {
+        expect(upstreams.status()).toMatchObject([{ state: 'known', tools: learnt.tools.length }])
+        expect(catalog.snapshot().tools).toEqual([])
+        await until(() => upstreams.status()[0]?.state === 'ready')
+        expect(catalog.snapshot().tools).toHaveLength(learnt.tools.length)
+        expect(logged.some(({ message }) => String(message).includes('was changed and is learnt again'))).toBe(true)
+      },
+      { manifests: { ...manifests, get: () => other }, catalog, wait: false },
+    )
+  })
+
   it('that turns out wrong is put right', async () => {
     const manifests = keeping()
     await withServers({ s: modern('--only') }, async () => undefined, { manifests })
