@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Answer, CallContext, Caller, Question, SentFile, Services } from '../core/context.ts'
 import { noOrigin, noServices } from '../core/context.ts'
 import { createCountdown } from '../core/countdown.ts'
+import { createCrowd } from '../core/crowd.ts'
 import { createEnding, type EndedContext, type Ending } from '../core/ending.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
@@ -93,7 +94,7 @@ export function createCalls(options: CallsOptions): Calls {
   const everywhere = createSlots({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
   const places = new WeakMap<Capacity, Slots>()
   const counts = new Map<string, number>()
-  const running = new Set<Ending>()
+  const running = createCrowd<Ending>()
   let stopped = false
   let drained: (() => void) | undefined
 
@@ -113,7 +114,7 @@ export function createCalls(options: CallsOptions): Calls {
     else request.signal?.addEventListener('abort', cancel, { once: true })
     const timeoutMs = Math.min(wanted.entry.tool.timeoutMs ?? settings.timeoutMs, MAX_CALL_MS)
     const limit = createCountdown(timeoutMs, () => abort.abort(timedOut(wanted.entry.tool, timeoutMs)))
-    running.add(abort)
+    const place = running.enter(abort)
     const held: Slots[] = []
     // The time of a person is not the time of the tool: whoever waits for one holds no slot, and no clock runs.
     let away = 0
@@ -144,13 +145,14 @@ export function createCalls(options: CallsOptions): Calls {
       const result = await runTool(entry.tool, input, asking(request, aside), run, abort, depth)
       if (result.kind === 'mcp') checkSize(entry.tool, result.result, settings.maxResultBytes)
       counts.set(entry.tool.id, (counts.get(entry.tool.id) ?? 0) + 1)
-      log.debug('call', {
-        callId: run.id,
-        tool: entry.tool.id,
-        principal: request.caller.principal,
-        ms: Math.round(performance.now() - startedAt),
-        outcome: 'ok',
-      })
+      if (!log.terse)
+        log.debug('call', {
+          callId: idOf(run),
+          tool: entry.tool.id,
+          principal: request.caller.principal,
+          ms: Math.round(performance.now() - startedAt),
+          outcome: 'ok',
+        })
       return result
     } catch (error) {
       const failure = refusal(error, idOf(run), wanted.entry.tool.id)
@@ -165,8 +167,8 @@ export function createCalls(options: CallsOptions): Calls {
       throw failure
     } finally {
       limit.stop()
-      running.delete(abort)
-      if (running.size === 0) drained?.()
+      running.leave(place)
+      if (running.places.length === 0) drained?.()
       request.signal?.removeEventListener('abort', cancel)
       over = true
       if (away === 0) for (const slots of held) slots.release()
@@ -345,7 +347,7 @@ export function createCalls(options: CallsOptions): Calls {
     usage: (id) => counts.get(id) ?? 0,
     async drain(graceMs) {
       stopped = true
-      if (running.size === 0) return
+      if (running.places.length === 0) return
       let timer: NodeJS.Timeout | undefined
       await new Promise<void>((resolve) => {
         drained = resolve
@@ -357,7 +359,8 @@ export function createCalls(options: CallsOptions): Calls {
     },
     stop() {
       stopped = true
-      for (const abort of running) abort.abort(new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.'))
+      for (const { value } of [...running.places])
+        value.abort(new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.'))
     },
   }
 }
