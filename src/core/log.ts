@@ -6,6 +6,8 @@ export interface Log {
   info(message: string, fields?: Readonly<Record<string, unknown>>): void
   warn(message: string, fields?: Readonly<Record<string, unknown>>): void
   error(message: string, fields?: Readonly<Record<string, unknown>>): void
+  /** `debug` entries are dropped: nobody need write them. */
+  readonly terse?: boolean
   /** The same log with `scope` (a module or upstream) added to every entry. */
   scoped(scope: string): Log
 }
@@ -37,6 +39,7 @@ export function createLog(write: (line: string) => void, level: LogLevel = 'info
     info: entry('info'),
     warn: entry('warn'),
     error: entry('error'),
+    terse: level !== 'debug',
     scoped: (inner) => createLog(write, level, scope ? `${scope}/${inner}` : inner),
   }
 }

@@ -5,6 +5,7 @@ import type { ViewTool } from '../view/view.ts'
 import type { Host, MetaTool } from './host.ts'
 import { invalid } from './input.ts'
 
+const FINDERS = ['search_tools', 'list_categories']
 const NAME_KEYS = ['name', 'tool_name', 'tool'] as const
 const PARAM_KEYS = ['params', 'arguments', 'args', 'tool_params', 'parameters'] as const
 
@@ -32,7 +33,7 @@ export const executeTool = (host: Host, isMeta: (name: string) => boolean): Meta
       ...request,
       name,
       input: entry ? unwrapped(params, entry) : params,
-      finders: ['search_tools', 'list_categories'],
+      finders: FINDERS,
     })
     return wrap(result, entry)
   },

@@ -122,11 +122,13 @@ export const noPrompt = (name: string): ProtocolFailure =>
 /** `callTool` as a lane makes its calls. */
 export const laneCall =
   (host: ServerHost): LaneOptions['call'] =>
-  ({ progressToken, sendProgress, ...request }) =>
-    callTool(host, {
-      ...request,
-      ...(progressToken === undefined ? {} : { onProgress: progressTo(progressToken, sendProgress) }),
-    })
+  ({ name, input, caller, abort, relay, progressToken, sendProgress }) =>
+    callTool(
+      host,
+      progressToken === undefined
+        ? { name, input, caller, abort, relay }
+        : { name, input, caller, abort, relay, onProgress: progressTo(progressToken, sendProgress) },
+    )
 
 /** Strictly increasing, as the protocol demands of a sender, whatever the tool reports. */
 export function progressTo(

@@ -1,6 +1,7 @@
 import type { Caller } from '../core/context.ts'
 import { createEnding, type Ending } from '../core/ending.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { createNumbered } from '../core/numbered.ts'
 import { rawBytes } from '../core/raw.ts'
 import type { McpResult } from '../core/result.ts'
 import type { Relay } from '../core/tool.ts'
@@ -56,7 +57,9 @@ const MODERN_CLAIM = 'io.modelcontextprotocol/protocolVersion'
 export function createLane(options: LaneOptions): Lane {
   const { host, send } = options
   const connection = { era: 'legacy', principal: options.principal ?? 'local', session: options.session } as const
-  const running = new Map<string | number, Ending>()
+  // By their numbers: a map that held them would hold those that ended too, until the memory is cleaned thoroughly.
+  const endings = createNumbered<Ending>()
+  const running = new Map<string | number, number>()
   const asked = new Map<string, { resolve(value: unknown): void; reject(error: Error): void }>()
   let opening: Message[] | undefined
   let caller = callerOf(connection, undefined, undefined)
@@ -136,7 +139,8 @@ export function createLane(options: LaneOptions): Lane {
     const name = params.name
     if (typeof name !== 'string' || running.has(id)) return false
     const abort = createEnding()
-    running.set(id, abort)
+    const number = endings.add(abort)
+    running.set(id, number)
     let progressed = false
     const { progressToken, ...meta } = (isRecord(params._meta) ? params._meta : {}) as Record<string, unknown>
     const token = typeof progressToken === 'string' || typeof progressToken === 'number' ? progressToken : undefined
@@ -163,7 +167,7 @@ export function createLane(options: LaneOptions): Lane {
       .then(
         (result) => {
           // A cancelled request is no longer there, and gets no answer.
-          if (!running.delete(id)) return
+          if (!over(id, number)) return
           if (
             result.resultType === 'input_required' ||
             // Bytes have been looked at: their structured content is an object.
@@ -175,7 +179,7 @@ export function createLane(options: LaneOptions): Lane {
           else answer(id, result)
         },
         (error: { readonly code?: unknown; readonly message?: string; readonly data?: unknown }) => {
-          if (!running.delete(id)) return
+          if (!over(id, number)) return
           send({
             jsonrpc: '2.0',
             id,
@@ -190,11 +194,17 @@ export function createLane(options: LaneOptions): Lane {
     return true
   }
 
+  /** Answers false when it was over before; its id may be another call's by now. */
+  function over(id: string | number, number: number): boolean {
+    return endings.delete(number) && running.delete(id)
+  }
+
   function cancel(params: Readonly<Record<string, unknown>> | undefined): boolean {
     const id = params?.requestId
-    const abort = typeof id === 'string' || typeof id === 'number' ? running.get(id) : undefined
-    if (!abort) return false
-    running.delete(id as string | number)
+    const number = typeof id === 'string' || typeof id === 'number' ? running.get(id) : undefined
+    const abort = number === undefined ? undefined : endings.get(number)
+    if (number === undefined || !abort) return false
+    over(id as string | number, number)
     abort.abort(cancelled())
     return true
   }
@@ -241,8 +251,8 @@ export function createLane(options: LaneOptions): Lane {
     caller: () => caller,
     toolsChanged: () => send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }),
     close() {
-      const left = [...running.values()]
-      running.clear()
+      const left = endings.values()
+      for (const [id, number] of [...running]) over(id, number)
       for (const abort of left) abort.abort(cancelled())
       for (const waiting of asked.values()) waiting.reject(new Error('the client has gone'))
       asked.clear()

@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { offEnd, onEnd, type Stop } from '../core/ending.ts'
+import { createFew } from '../core/few.ts'
 import type { Relay } from '../core/tool.ts'
 
 /** What is learnt of a server over all its connections. */
@@ -46,13 +47,14 @@ const isInteractive = ({ request, clientCapabilities: { elicitation, sampling, r
   request !== undefined && (elicitation !== undefined || sampling !== undefined || roots !== undefined)
 
 export function createAlone(habits: Habits, clock: Clock | undefined): Alone {
-  const open = new Map<Relay, Open>()
+  const open = createFew<Relay, Open>()
   const waiting: Waiting[] = []
 
   /** Whether a question could not be told to be of one of them. A caller who thinks hinders none but those who can be asked. */
   function blocked(relay: Relay, interactive: boolean): boolean {
-    for (const [other, state] of open) {
+    for (const [at, other] of open.keys.entries()) {
       if (connectionOf(other) === connectionOf(relay)) continue
+      const state = open.values[at] as Open
       if (interactive || (state.interactive && state.away === 0)) return true
     }
     return false
@@ -118,7 +120,7 @@ export function createAlone(habits: Habits, clock: Clock | undefined): Alone {
       const interactive = isInteractive(relay)
       const mine = connectionOf(relay)
       const yields = waiting.some(
-        (first) => connectionOf(first.relay) !== mine && (first.interactive || interactive) && !open.has(relay),
+        (first) => connectionOf(first.relay) !== mine && (first.interactive || interactive) && !open.get(relay),
       )
       if (!yields && !blocked(relay, interactive)) return void take(relay, interactive)
       return wait(relay, interactive, signal, () => take(relay, interactive))
@@ -144,14 +146,14 @@ export function createAlone(habits: Habits, clock: Clock | undefined): Alone {
     },
     only() {
       let found: Relay | undefined
-      for (const relay of open.keys()) {
+      for (const relay of open.keys) {
         if (found && connectionOf(relay) !== connectionOf(found)) return undefined
         found = relay
       }
       return found
     },
     get size() {
-      return open.size
+      return open.keys.length
     },
   }
 }

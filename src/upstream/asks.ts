@@ -4,6 +4,7 @@ import type { Countdown } from '../core/countdown.ts'
 import type { Stop } from '../core/ending.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import { createFew } from '../core/few.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { RELATED } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
@@ -59,7 +60,7 @@ export function createAsks(
 ): Asks {
   const alone = createAlone(habits, clock)
   const tasks = new Map<string, Relay>()
-  const limits = new Map<Relay, Countdown>()
+  const limits = createFew<Relay, Countdown>()
   const asking = new Map<unknown, AbortController>()
 
   async function relayed(method: string, params: Json, signal: AbortSignal): Promise<unknown> {

@@ -4,6 +4,7 @@ import { offEnd, onEnd, type Stop } from '../core/ending.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { createNumbered } from '../core/numbered.ts'
 import { isRecord } from './envelope.ts'
 import { networkReason, pegboardCause, sessionLost, statusOf } from './reasons.ts'
 import type { SendOptions, Wire } from './wire.ts'
@@ -43,6 +44,7 @@ export interface Lane {
 }
 
 interface Pending {
+  number: number
   readonly resolve: (result: Json) => void
   readonly reject: (error: unknown) => void
   readonly onProgress: ((params: Json) => void) | undefined
@@ -63,8 +65,7 @@ export function createLane(
   events: LaneEvents,
   cancelMeta: () => Json | undefined = () => undefined,
 ): Lane {
-  const pending = new Map<string, Pending>()
-  let counter = 0
+  const pending = createNumbered<Pending>()
   let closed: string | undefined
 
   const unavailable = (reason: string, cause?: unknown): PegboardError =>
@@ -76,8 +77,8 @@ export function createLane(
 
   const failAll = (reason: string): void => {
     closed = reason
-    for (const [id, call] of [...pending]) {
-      pending.delete(id)
+    for (const call of pending.values()) {
+      pending.delete(call.number)
       call.settle()
       call.reject(unavailable(reason))
     }
@@ -85,10 +86,10 @@ export function createLane(
   }
 
   const answer = (id: string, message: Message): void => {
-    const call = pending.get(id)
+    const call = pending.get(numberOf(id))
     // Late answers to what was cancelled or timed out.
     if (!call) return
-    pending.delete(id)
+    pending.delete(call.number)
     call.settle()
     const { error, result } = message
     if (error !== undefined) call.reject(failureOf(error))
@@ -111,7 +112,7 @@ export function createLane(
     if (method === 'notifications/progress') {
       const token = params['progressToken']
       if (typeof token === 'string' && token.startsWith('p:')) {
-        pending.get(token)?.onProgress?.(params)
+        pending.get(numberOf(token))?.onProgress?.(params)
         return
       }
     }
@@ -127,9 +128,9 @@ export function createLane(
         closed: failAll,
         error: events.error,
         oversize(id, bytes) {
-          const call = id === undefined ? undefined : pending.get(id)
-          if (!call || id === undefined) return events.error(new Error(`a message of ${bytes} bytes was dropped`))
-          pending.delete(id)
+          const call = id === undefined ? undefined : pending.get(numberOf(id))
+          if (!call) return events.error(new Error(`a message of ${bytes} bytes was dropped`))
+          pending.delete(call.number)
           call.settle()
           call.reject(new PegboardError('E_TOO_LARGE', `${name} answered with ${bytes} bytes.`))
         },
@@ -142,11 +143,10 @@ export function createLane(
       const { signal } = options
       if (closed !== undefined) return Promise.reject(unavailable(closed))
       if (signal?.aborted) return Promise.reject(abortReason(signal))
-      const id = `p:${++counter}`
       return new Promise<Json>((resolve, reject) => {
         const stream = wire.streamPerRequest ? new AbortController() : undefined
         const drop = (error: unknown): boolean => {
-          if (!pending.delete(id)) return false
+          if (!pending.delete(call.number)) return false
           settle()
           reject(error)
           return true
@@ -154,7 +154,7 @@ export function createLane(
         const abandon = (error: unknown, reason: string): void => {
           if (!drop(error)) return
           // Modern HTTP has no other way to cancel than the end of the stream; everywhere else the server is told.
-          if (!stream || cancelMeta() === undefined) cancel(id, reason)
+          if (!stream || cancelMeta() === undefined) cancel(`p:${call.number}`, reason)
           stream?.abort()
         }
         const onAbort = (): void => abandon(abortReason(signal as Stop), 'cancelled')
@@ -173,7 +173,9 @@ export function createLane(
           if (signal) offEnd(signal, onAbort)
         }
         if (signal) onEnd(signal, onAbort)
-        pending.set(id, { resolve, reject, onProgress: options.onProgress, settle })
+        const call: Pending = { number: 0, resolve, reject, onProgress: options.onProgress, settle }
+        call.number = pending.add(call)
+        const id = `p:${call.number}`
         const body = options.onProgress
           ? { ...params, _meta: { ...(params['_meta'] as Json | undefined), progressToken: id } }
           : params
@@ -210,6 +212,8 @@ export function createLane(
     }
   }
 }
+
+const numberOf = (id: string): number => Number(id.slice(2))
 
 const abortReason = (signal: Stop): unknown =>
   isPegboardError(signal.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.')

@@ -534,7 +534,7 @@ function loginWanted(error: unknown): string | undefined {
 const TASK_MS = 24 * 60 * 60_000
 
 const onlyAsTask = ({ text }: ToolRecord, { era, capabilities }: Connection): boolean =>
-  era === 'legacy' && text.includes('"taskSupport":"required"') && runsTasks(capabilities)
+  era === 'legacy' && runsTasks(capabilities) && text.includes('"taskSupport":"required"')
 
 const refuse = (): Promise<never> =>
   Promise.reject(new ProtocolFailure(-32601, 'This is not passed on to servers where everyone logs in for themselves'))
