@@ -224,8 +224,17 @@ function strangersOf(catalog: Catalog, module: string): Stranger[] {
     .snapshot()
     .tools.filter((tool) => tool.module !== module)
     .map((tool) => {
-      const name = tool.id.slice(tool.module.length + 1)
-      const owner = tool.module.replace(/^mcp_/, '')
-      return { name, spellings: [name, tool.id, tool.name, `${owner}.${name}`, `${owner}:${name}`, `${owner}/${name}`] }
+      const stranger = strangers.get(tool) ?? strangerOf(tool)
+      strangers.set(tool, stranger)
+      return stranger
     })
+}
+
+/** Each server that is learnt is compared with all that are there. */
+const strangers = new WeakMap<Tool, Stranger>()
+
+function strangerOf({ id, module, name: wire }: Tool): Stranger {
+  const name = id.slice(module.length + 1)
+  const owner = module.replace(/^mcp_/, '')
+  return { name, spellings: [name, id, wire, `${owner}.${name}`, `${owner}:${name}`, `${owner}/${name}`] }
 }

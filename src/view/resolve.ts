@@ -1,5 +1,6 @@
 import type { Owner, OwnerInfo, Snapshot } from '../catalog/catalog.ts'
 import { nearest } from '../core/names.ts'
+import { once } from '../core/once.ts'
 import type { ViewTool } from './view.ts'
 import type { Hidden } from './visible.ts'
 
@@ -26,6 +27,7 @@ export type Resolution =
  */
 export function createResolver(
   tools: readonly ViewTool[],
+  byId: ReadonlyMap<string, ViewTool>,
   hidden: ReadonlyMap<string, Hidden>,
   snapshot: Snapshot,
   /** Those the caller sees. */
@@ -33,14 +35,70 @@ export function createResolver(
   /** Ids of tools that are kept out, by what they are called. */
   withheld: ReadonlyMap<string, string>,
 ): (name: string) => Resolution {
-  const exact = new Map<string, ViewTool>()
+  /** By id or by what clients see; an id beats a name. */
+  const exact = (name: string): ViewTool | undefined => byId.get(name) ?? byId.get(snapshot.byName.get(name)?.id ?? '')
+  // Most names are exact, and ten thousand tools have many other names.
+  const derived = once(() => derivedNames(tools))
+  const clashes = once(
+    () =>
+      new Map(
+        snapshot.clashes.flatMap(({ name, ids }) => (ids.length > 1 ? [[name.toLowerCase(), new Set(ids)]] : [])),
+      ),
+  )
+
+  const unique = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined => {
+    if (!found || found.size === 0) return undefined
+    const [only] = found
+    if (found.size === 1 && only) return { kind: 'found', tool: only }
+    return { kind: 'ambiguous', candidates: [...found].map((entry) => entry.tool.id).slice(0, 10) }
+  }
+
+  return (raw) => {
+    const name = raw.trim()
+    const direct = exact(name)
+    if (direct) return { kind: 'found', tool: direct }
+    const clash = clashes().get(name.toLowerCase())
+    const wanting = clash && unique(new Set(tools.filter(({ tool }) => clash.has(tool.id))))
+    if (wanting) return wanting
+    for (const separator of ['__', '::', ':', '/']) {
+      const at = name.indexOf(separator)
+      if (at <= 0) continue
+      const dotted = `${name.slice(0, at)}.${name.slice(at + separator.length)}`
+      const found = exact(dotted)
+      if (found) return { kind: 'found', tool: found }
+      const aliased = unique(derived().aliases.get(dotted.toLowerCase()))
+      if (aliased) return aliased
+    }
+    const aliased = unique(derived().aliases.get(name.toLowerCase()))
+    if (aliased) return aliased
+    for (let at = name.indexOf('_'); at > 0; at = name.indexOf('_', at + 1)) {
+      const found = exact(`${name.slice(0, at)}.${name.slice(at + 1)}`)
+      if (found) return { kind: 'found', tool: found }
+    }
+    const told = tellable(name, hidden, snapshot, withheld)
+    if (told) return told
+    const action = unique(derived().actions.get(name.toLowerCase()))
+    if (action) return action
+    const flattened = unique(derived().flat.get(flatten(name)))
+    if (flattened) return flattened
+    return { kind: 'unknown', ...suggest(name, tools, owners) }
+  }
+}
+
+interface Derived {
+  readonly aliases: ReadonlyMap<string, ReadonlySet<ViewTool>>
+  /** Names without their module. */
+  readonly actions: ReadonlyMap<string, ReadonlySet<ViewTool>>
+  /** Letters and digits alone. */
+  readonly flat: ReadonlyMap<string, ReadonlySet<ViewTool>>
+}
+
+function derivedNames(tools: readonly ViewTool[]): Derived {
   const aliases = new Map<string, Set<ViewTool>>()
   const actions = new Map<string, Set<ViewTool>>()
   const flat = new Map<string, Set<ViewTool>>()
-
   for (const entry of tools) {
     const { id, module } = entry.tool
-    exact.set(id, entry)
     const action = id.slice(module.length + 1)
     add(actions, action.toLowerCase(), entry)
     add(flat, flatten(id), entry)
@@ -60,49 +118,7 @@ export function createResolver(
     const also = aliases.get(name)
     if (also && [...also].some((entry) => !named.has(entry))) aliases.delete(name)
   }
-  const clashes = new Map(
-    snapshot.clashes.flatMap(({ name, ids }) => (ids.length > 1 ? [[name.toLowerCase(), new Set(ids)]] : [])),
-  )
-  // A wire name always beats a derived spelling, and an id beats a wire name.
-  for (const entry of tools) if (!exact.has(entry.tool.name)) exact.set(entry.tool.name, entry)
-
-  const unique = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined => {
-    if (!found || found.size === 0) return undefined
-    const [only] = found
-    if (found.size === 1 && only) return { kind: 'found', tool: only }
-    return { kind: 'ambiguous', candidates: [...found].map((entry) => entry.tool.id).slice(0, 10) }
-  }
-
-  return (raw) => {
-    const name = raw.trim()
-    const direct = exact.get(name)
-    if (direct) return { kind: 'found', tool: direct }
-    const clash = clashes.get(name.toLowerCase())
-    const wanting = clash && unique(new Set(tools.filter(({ tool }) => clash.has(tool.id))))
-    if (wanting) return wanting
-    for (const separator of ['__', '::', ':', '/']) {
-      const at = name.indexOf(separator)
-      if (at <= 0) continue
-      const dotted = `${name.slice(0, at)}.${name.slice(at + separator.length)}`
-      const found = exact.get(dotted)
-      if (found) return { kind: 'found', tool: found }
-      const aliased = unique(aliases.get(dotted.toLowerCase()))
-      if (aliased) return aliased
-    }
-    const aliased = unique(aliases.get(name.toLowerCase()))
-    if (aliased) return aliased
-    for (let at = name.indexOf('_'); at > 0; at = name.indexOf('_', at + 1)) {
-      const found = exact.get(`${name.slice(0, at)}.${name.slice(at + 1)}`)
-      if (found) return { kind: 'found', tool: found }
-    }
-    const told = tellable(name, hidden, snapshot, withheld)
-    if (told) return told
-    const action = unique(actions.get(name.toLowerCase()))
-    if (action) return action
-    const flattened = unique(flat.get(flatten(name)))
-    if (flattened) return flattened
-    return { kind: 'unknown', ...suggest(name, tools, owners) }
-  }
+  return { aliases, actions, flat }
 }
 
 function tellable(

@@ -151,7 +151,9 @@ function build(snapshot: Snapshot, caller: Caller, policy: Policy, schema: Schem
   })
   const withheld = once(() => lookWithheld(snapshot, caller, policy))
   const hidden = once(() => new Map([...whole().hidden, ...withheld().hidden]))
-  const resolver = once(() => createResolver(whole().tools, hidden(), snapshot, counted().owners, withheld().names))
+  const resolver = once(() =>
+    createResolver(whole().tools, whole().byId, hidden(), snapshot, counted().owners, withheld().names),
+  )
   return {
     version: snapshot.version,
     caller,
