@@ -57,6 +57,8 @@ export function createResolver(
     const name = raw.trim()
     const direct = exact(name)
     if (direct) return { kind: 'found', tool: direct }
+    const unseen = /__|[.:/]/.test(name) ? downOf(ownerNamed(name, owners)) : undefined
+    if (unseen?.isEmpty) return { kind: 'unknown', suggestions: [], sameModule: [], down: unseen.down }
     const clash = clashes().get(name.toLowerCase())
     const wanting = clash && unique(new Set(tools.filter(({ tool }) => clash.has(tool.id))))
     if (wanting) return wanting
@@ -149,14 +151,29 @@ function suggest(
     const actions = new Map(tools.map((entry) => [entry.tool.id.slice(entry.tool.module.length + 1), entry.tool.id]))
     suggestions.push(...nearest(dotted, actions.keys()).flatMap((action) => actions.get(action) ?? []))
   }
-  const module = dotted.split('.')[0] ?? ''
-  const owner =
-    owners.find(({ id }) => id === module) ?? owners.find(({ id }) => id === `mcp_${module}` || id === `api_${module}`)
+  const owner = ownerNamed(name, owners)
   const owned = tools.filter((entry) => entry.tool.module === owner?.id)
   const sameModule = owned.slice(0, 5).map((entry) => entry.tool.id)
-  if (owner?.origin !== 'upstream' || owner.state === 'ready') return { suggestions, sameModule }
+  const down = downOf(owner)?.down
+  return { suggestions, sameModule, ...(down === undefined ? {} : { down }) }
+}
+
+/** The category that the first part of a name means. */
+function ownerNamed(name: string, owners: readonly Owner[]): Owner | undefined {
+  const module = name.replace(/__|::|:|\//, '.').split('.')[0] ?? ''
+  return (
+    owners.find(({ id }) => id === module) ?? owners.find(({ id }) => id === `mcp_${module}` || id === `api_${module}`)
+  )
+}
+
+/** A server that is not there now, and whether nothing is known of it. */
+function downOf(owner: Owner | undefined): { readonly down: Down; readonly isEmpty: boolean } | undefined {
+  if (owner?.origin !== 'upstream' || owner.state === 'ready') return undefined
   const { id, state, reason } = owner
-  return { suggestions, sameModule, down: { id, state, ...(reason === undefined ? {} : { reason }) } }
+  return {
+    down: { id, state, ...(reason === undefined ? {} : { reason }) },
+    isEmpty: owner.tools.length + owner.withheld.length === 0,
+  }
 }
 
 const flatten = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
