@@ -58,6 +58,8 @@ export interface Link {
 
 const WEEK_MS = 7 * 24 * 60 * 60_000
 const RECONNECT_WAIT_MS = 5_000
+/** A server may refuse us with as many words as it likes. */
+const MAX_REASON = 16 * 1024
 
 export function createLink(options: LinkOptions): Link {
   const { id, settings, shared, log } = options
@@ -145,7 +147,7 @@ export function createLink(options: LinkOptions): Link {
       await connection?.close(0)
       // A server may have been replaced by one that speaks otherwise.
       verdict = undefined
-      const why = messageOf(error).replace(/\.$/, '')
+      const why = messageOf(error).slice(0, MAX_REASON).replace(/\.$/, '')
       const waitMs = ending.signal.aborted ? undefined : failed(why, tail, askedOf(error))
       locked = isPegboardError(error) && REFUSALS.has(error.code) ? refused(error) : undefined
       if (locked) throw locked
