@@ -126,7 +126,8 @@ export function createAsks(
 
 const SEVERAL = 'calls of several clients run at the server, and it does not say which one it is of'
 
-function attributed(method: string, params: Json, attribution: string | undefined): Json {
+/** A question as it is put to a person: who asks stands before it, and what is of our own hop is taken off. */
+export function attributed(method: string, params: Json, attribution: string | undefined): Json {
   const { _meta, ...rest } = params
   const { progressToken: _theirs, [RELATED]: _task, ...meta } = (_meta ?? {}) as Record<string, unknown>
   const kept = Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest

@@ -59,6 +59,8 @@ export interface Link {
 }
 
 const RECONNECT_WAIT_MS = 5_000
+/** A server may refuse us with as many words as it likes. */
+const MAX_REASON = 16 * 1024
 
 export function createLink(options: LinkOptions): Link {
   const { id, settings, shared, log } = options
@@ -153,7 +155,7 @@ export function createLink(options: LinkOptions): Link {
       await connection?.close(0)
       // A server may have been replaced by one that speaks otherwise.
       verdict = undefined
-      const why = messageOf(error).replace(/\.$/, '')
+      const why = messageOf(error).slice(0, MAX_REASON).replace(/\.$/, '')
       const waitMs = ending.signal.aborted ? undefined : failed(why, tail, askedOf(error))
       locked = isPegboardError(error) && REFUSALS.has(error.code) ? refused(error) : undefined
       if (locked) throw locked

@@ -6,6 +6,7 @@ import type { Message } from '../core/jsonrpc.ts'
 import { type Asks, createAsks } from './asks.ts'
 import type { Connection, ConnectOptions } from './connection.ts'
 import { createEnvelope, type Envelope, isRecord, ownCapabilities } from './envelope.ts'
+import { checkedFailure, checkedInput, type InputRules } from './input.ts'
 import { createLane, type Lane } from './lane.ts'
 import { keepListening } from './listen.ts'
 import { statusOf } from './reasons.ts'
@@ -156,6 +157,7 @@ export async function openConnection(
   if (era === 'legacy' && seen.discover) options.onModern()
   const meta = envelope.meta
   const capabilities = (client.getServerCapabilities() ?? {}) as Json
+  const rules: InputRules = { id, era, allowed: settings.relay, attribution }
   const listening =
     era === 'modern'
       ? keepListening(client, capabilities, clock, log, () => state === 'open', options.onNotification)
@@ -175,7 +177,15 @@ export async function openConnection(
       const wait = asks.enter(relay, rest.signal, task)
       const onLimit = (limit: Countdown): void => asks.limit(relay, limit)
       const sent = (): Promise<Json> =>
-        lane.request(method, body, { ...rest, onLimit }).finally(() => asks.leave(relay, task))
+        lane
+          .request(method, body, { ...rest, onLimit })
+          .then(
+            (result) => checkedInput(result, rules),
+            (error: unknown) => {
+              throw checkedFailure(error, rules)
+            },
+          )
+          .finally(() => asks.leave(relay, task))
       return wait ? wait.then(sent) : sent()
     },
     watch: (uris) => listening?.watch(uris),

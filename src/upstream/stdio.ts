@@ -7,6 +7,7 @@ import { createFrames } from '../core/frames.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { rawResult } from '../core/raw.ts'
 import { scanAnswer } from '../core/scan.ts'
+import { type Descendants, descendantsOf, endDescendants } from './descendants.ts'
 import { isRecord } from './envelope.ts'
 import { lastWords } from './reasons.ts'
 import type { StdioTarget } from './settings.ts'
@@ -32,6 +33,8 @@ const MAX_UNREAD = 64 * 1024 * 1024
 const TAIL = 8 * 1024
 // A server may print a banner; one that prints nothing else is not an MCP server.
 const MAX_NOISE = 1_000
+/** Time for what left the group of its server to end by itself. */
+const STRAY_MS = 300
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable>
 
@@ -48,8 +51,15 @@ export function createStdioWire(options: StdioOptions): Wire {
   let gone = false
   let exited: Promise<void> = Promise.resolve()
 
+  const runs = (): boolean => child?.pid !== undefined && child.exitCode === null && child.signalCode === null
+  /** What it started that left its group can only be told while it lives. */
+  const below = (): Descendants => (runs() ? descendantsOf(child?.pid as number, platform) : new Map())
+
   const reap = (): void => {
-    if (child) killTree(child, 'SIGKILL', platform)
+    if (!child) return
+    const strays = below()
+    killTree(child, 'SIGKILL', platform)
+    endDescendants(strays, 'SIGKILL', platform)
   }
 
   const lost = (reason: string): void => {
@@ -150,16 +160,22 @@ export function createStdioWire(options: StdioOptions): Wire {
     },
     async close(graceMs = 500) {
       if (!child || child.pid === undefined) return lost('closed')
-      const left = child.exitCode !== null || child.signalCode !== null
-      if (!left && !gone) {
+      let strays: Descendants = new Map()
+      if (runs() && !gone) {
         flush()
+        strays = below()
         child.stdin.end()
         if (!(await within(exited, graceMs))) {
+          strays = new Map([...strays, ...below()])
           killTree(child, 'SIGTERM', platform)
           await within(exited, graceMs)
         }
       }
       lost('closed')
+      if (endDescendants(strays, 'SIGTERM', platform)) {
+        await within(new Promise(() => undefined), Math.min(graceMs, STRAY_MS))
+        endDescendants(strays, 'SIGKILL', platform)
+      }
       await within(exited, 1_000)
     },
     tail: () => stderr,

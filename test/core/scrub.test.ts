@@ -13,3 +13,20 @@ it('takes credentials, addresses, paths and stacks out of a message and leaves t
   expect(scrub('City "Ulm/Donau" is unknown.')).toBe('City "Ulm/Donau" is unknown.')
   expect(scrub('x'.repeat(600))).toHaveLength(501)
 })
+
+it('is quick with any message, however long', () => {
+  const size = 16 * 1024 * 1024
+  for (const piece of ['a', '\n', '\n ', '/', '/a', 'a:', '1.', '://', '=/', 'file:', '@', ' ', 'key=', 'C:\\']) {
+    const message = piece.repeat(size / piece.length)
+    const beganAt = performance.now()
+    expect(scrub(message).length).toBeLessThanOrEqual(501)
+    expect(performance.now() - beganAt).toBeLessThan(50)
+  }
+})
+
+it('does not leave half a secret where it stops reading', () => {
+  const stack = '\n    at x'.repeat(450)
+  const until = 'a'.repeat(4_080 - stack.length - 1)
+  expect(scrub(`no${stack}\n${until} https://ann:hunter2@db.example/ failed`)).not.toContain('hunter')
+  expect(scrub('https://ann:hunt@er2@db.example/x')).toBe('https://db.example/x')
+})

@@ -180,6 +180,19 @@ describe('a server on stdio', () => {
     await until(() => !alive(Number(readFileSync(file, 'utf8'))))
   })
 
+  it.each([false, true])(
+    'ends with what it started that left its group, deaf to SIGTERM: %s [UPS-15]',
+    async (deaf) => {
+      const file = join(mkdtempSync(join(tmpdir(), 'pegboard-')), 'pid')
+      await withServers({ s: scripted() }, async ({ text }) => {
+        await text('mcp_s.start_grandchild', { file, detached: true, deaf })
+        expect(alive(Number(readFileSync(file, 'utf8')))).toBe(true)
+      })
+      // Sent the signal by then, but perhaps not gone.
+      await until(() => !alive(Number(readFileSync(file, 'utf8'))), 200)
+    },
+  )
+
   it('that stops reading does not keep a call for ever [UPS-27]', () =>
     withServers({ s: { ...scripted(), timeoutMs: 400 } }, async ({ call }) => {
       const stuck = call('mcp_s.stop_reading')
