@@ -2,6 +2,7 @@ import { plain } from '../core/plain.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { charactersOf } from '../core/tokens.ts'
 import type { Effect } from '../core/tool.ts'
+import { MAX_UNFOLDED, unfolded } from '../core/unfolded.ts'
 import { digestOf } from '../trust/fingerprint.ts'
 import { isRecord } from './envelope.ts'
 import { guessEffect, wordsOf } from './hints.ts'
@@ -44,7 +45,7 @@ export interface Definition {
 const MAX_NAME = 256
 const MAX_DESCRIPTION = 4 * 1024
 const MAX_DEFINITION = 256 * 1024
-const SCHEMA = { bytes: 64 * 1024, depth: 32, subschemas: 1_000, unfolded: 100_000 } as const
+const SCHEMA = { bytes: 64 * 1024, depth: 32, subschemas: 1_000 } as const
 
 /** A definition fit to keep, or the reason it is not. Servers are not trusted to send what the protocol says. */
 export function readDefinition(raw: unknown): ToolRecord | string {
@@ -166,38 +167,5 @@ export function schemaFault(schema: unknown): string | undefined {
   }
   const bytes = JSON.stringify(schema).length
   if (bytes > SCHEMA.bytes) return `its schema has ${bytes} bytes`
-  return unfolded(schema) > SCHEMA.unfolded ? `its schema unfolds to more than ${SCHEMA.unfolded} parts` : undefined
-}
-
-/**
- * How many parts a schema has when every reference in it is followed once: twenty definitions that each use the next
- * one twice are a million, and would stop whoever checks by them. A part that contains itself counts once.
- */
-function unfolded(schema: unknown): number {
-  if (!JSON.stringify(schema).includes('"$ref"')) return 0
-  const sizes = new Map<unknown, number>()
-  const size = (node: unknown): number => {
-    if (typeof node !== 'object' || node === null) return 0
-    const known = sizes.get(node)
-    if (known !== undefined) return known
-    sizes.set(node, 0)
-    let sum = 1
-    for (const [key, value] of Object.entries(node))
-      sum += key === '$ref' && typeof value === 'string' ? size(partAt(schema, value)) : size(value)
-    sizes.set(node, sum)
-    return sum
-  }
-  return size(schema)
-}
-
-/** What `#/$defs/a` points at. */
-function partAt(schema: unknown, reference: string): unknown {
-  if (!reference.startsWith('#')) return undefined
-  let at = schema
-  for (const step of reference.slice(1).split('/').slice(1)) {
-    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
-    at =
-      typeof at === 'object' && at !== null && Object.hasOwn(at, key) ? (at as Record<string, unknown>)[key] : undefined
-  }
-  return at
+  return unfolded(schema) > MAX_UNFOLDED ? `its schema unfolds to more than ${MAX_UNFOLDED} parts` : undefined
 }

@@ -255,3 +255,88 @@ name: {type: string}
     }
   })
 })
+
+describe('a document written to do harm', () => {
+  const bomb = (levels: number): object => ({
+    ...Object.fromEntries(
+      Array.from({ length: levels }, (_, i) => [
+        `d${i}`,
+        { anyOf: [{ $ref: `#/components/schemas/d${i + 1}` }, { $ref: `#/components/schemas/d${i + 1}` }] },
+      ]),
+    ),
+    [`d${levels}`]: { type: 'integer' },
+  })
+  const body = (schema: object): object => ({
+    requestBody: { content: { 'application/json': { schema: { type: 'object', properties: { v: schema } } } } },
+  })
+
+  it('cannot stop the process by an expression: its arguments pass, and the log says so', async () => {
+    const api = await serve((_request, response) => void response.end('{}'))
+    await inFolder(
+      {
+        'api.json': document({
+          '/re': operation('re', {
+            parameters: [{ name: 'q', in: 'query', schema: { type: 'string', pattern: '^(a+)+$' } }],
+          }),
+        }),
+      },
+      (dir) =>
+        withApis({ x: { document: `${dir}/api.json`, baseUrl: api.url } }, async ({ call, tool, logged }) => {
+          const before = performance.now()
+          expect(tool('api_x.re').parse({ q: '!' }).ok).toBe(false)
+          expect((await call('api_x.re', { q: `${'a'.repeat(60)}!` })).isError).toBeUndefined()
+          expect(performance.now() - before).toBeLessThan(3_000)
+          expect(logged.map((line) => line['message'])).toContain(
+            'the arguments of re are not checked here: its schema takes too long',
+          )
+        }),
+    ).finally(api.close)
+  })
+
+  it('cannot stop it by references that double: the operation has no schema and is not called', async () => {
+    await inFolder(
+      {
+        'api.json': document(
+          { '/a': operation('bomb', body({ $ref: '#/components/schemas/d0' })), '/b': operation('fine') },
+          { components: { schemas: bomb(22) } },
+        ),
+      },
+      (dir) =>
+        withApis({ x: { document: `${dir}/api.json`, baseUrl: 'http://127.0.0.1:9' } }, async ({ call, logged }) => {
+          const before = performance.now()
+          await expect(call('api_x.bomb', { v: 'x' })).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
+          expect(performance.now() - before).toBeLessThan(3_000)
+          expect(logged.map((line) => line['message'])).toContain(
+            'an operation cannot be used: its schema is too large or too deep',
+          )
+        }),
+    )
+  })
+
+  it('cannot stop it by parts of parts of parts that are to be made one', async () => {
+    const parts = Object.fromEntries(
+      Array.from({ length: 12 }, (_, i) => [
+        `d${i}`,
+        { allOf: Array.from({ length: 8 }, () => ({ $ref: `#/components/schemas/d${i + 1}` })) },
+      ]),
+    )
+    await inFolder(
+      {
+        'api.json': document(
+          {
+            '/a': operation('wide', {
+              requestBody: { content: { 'application/json': { schema: { $ref: '#/components/schemas/d0' } } } },
+            }),
+          },
+          { components: { schemas: { ...parts, d12: { type: 'object' } } } },
+        ),
+      },
+      (dir) =>
+        withApis({ x: { document: `${dir}/api.json`, baseUrl: 'http://127.0.0.1:9' } }, async ({ tool }) => {
+          const before = performance.now()
+          expect(tool('api_x.wide').input.json).toEqual({ type: 'object' })
+          expect(performance.now() - before).toBeLessThan(3_000)
+        }),
+    )
+  })
+})
