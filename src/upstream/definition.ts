@@ -4,6 +4,7 @@ import { charactersOf } from '../core/tokens.ts'
 import type { Effect } from '../core/tool.ts'
 import { MAX_UNFOLDED, unfolded } from '../core/unfolded.ts'
 import { digestOf } from '../trust/fingerprint.ts'
+import { deeperThan, ENTRY } from './entry.ts'
 import { isRecord } from './envelope.ts'
 import { guessEffect, wordsOf } from './hints.ts'
 import { stampOf } from './manifest.ts'
@@ -54,6 +55,9 @@ export function readDefinition(raw: unknown): ToolRecord | string {
   if (typeof name !== 'string' || name.trim() === '') return 'a tool whose name is not a string'
   const shown = JSON.stringify(name.slice(0, 60))
   if (name.length > MAX_NAME) return `${shown}: its name has ${name.length} characters`
+  // A schema lies one level further down.
+  if (deeperThan({ ...raw, inputSchema: 0, outputSchema: 0, annotations: 0 }, ENTRY.depth))
+    return `${shown}: it is more than ${ENTRY.depth} deep`
   if (inputSchema !== undefined && !isRecord(inputSchema)) return `${shown}: its inputSchema is not an object`
   for (const schema of [inputSchema, outputSchema, annotations]) {
     const fault = schema === undefined ? undefined : schemaFault(schema)

@@ -5,6 +5,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { type Asks, createAsks } from './asks.ts'
 import type { Connection, ConnectOptions } from './connection.ts'
+import { withoutDeep } from './entry.ts'
 import { createEnvelope, type Envelope, isRecord, ownCapabilities } from './envelope.ts'
 import { createLane, type Lane } from './lane.ts'
 import { keepListening } from './listen.ts'
@@ -135,7 +136,7 @@ export async function openConnection(
   envelope = createEnvelope(version, options.clientInfo, settings.relay, () => logLevel)
   state = 'open'
   const meta = envelope.meta
-  const capabilities = (client.getServerCapabilities() ?? {}) as Json
+  const capabilities: Json = withoutDeep((client.getServerCapabilities() ?? {}) as Json)
   const listening =
     era === 'modern'
       ? keepListening(client, capabilities, clock, log, () => state === 'open', options.onNotification)
@@ -145,7 +146,7 @@ export async function openConnection(
     transport: wire.kind,
     era,
     capabilities,
-    server: client.getServerVersion(),
+    server: nameOf(client.getServerVersion()),
     request(method, params, { relay, ...rest }) {
       const _meta = meta(relay)
       const body = _meta ? { ...params, _meta } : params
@@ -169,6 +170,9 @@ export async function openConnection(
     },
   }
 }
+
+const nameOf = (server: { readonly name: string; readonly version: string } | undefined) =>
+  server && { name: server.name.slice(0, 256), version: server.version.slice(0, 256) }
 
 const isProbeAnswer = ({ id, result }: Message): boolean =>
   typeof id === 'string' &&
