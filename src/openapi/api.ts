@@ -14,6 +14,7 @@ import { createAuth } from './auth.ts'
 import { hashOf, isRecord, type Json, type Loaded, loadDocument } from './document.ts'
 import { type OperationRecord, operationsOf } from './operations.ts'
 import { type ApiSettings, isUrl } from './options.ts'
+import { originsOf } from './origins.ts'
 import { type Definition, defineOperation } from './plan.ts'
 import { fetchText, fileReader, urlReader } from './read.ts'
 import { baseOf, buildRequest } from './request.ts'
@@ -79,8 +80,9 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   const { catalog, clock, lists, documents } = shared
   const log = shared.log.scoped(module)
   const key = hashOf(settings.document).slice(0, 32)
-  const sender = createSender(id, settings.allowPrivate, `openapi.${id}.allowPrivate`)
-  const auth = createAuth(id, settings.auth, settings.headers, sender.send, clock)
+  const origins = originsOf(settings)
+  const sender = createSender(id, origins.mayBePrivate, `openapi.${id}.allowPrivate`)
+  const auth = createAuth(id, settings.auth, settings.headers, sender.send, clock, origins.mayHaveSecrets)
   const remote = isUrl(settings.document)
 
   let state: OwnerState = 'connecting'
