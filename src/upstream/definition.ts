@@ -25,7 +25,7 @@ export interface ToolRecord {
   readonly mirrors: boolean
   /** The whole definition as JSON: parsed when a schema is asked for, which for most tools is never. */
   readonly text: string
-  /** SHA-256 in hex of name, title, description, schemas and annotations, whatever their order. */
+  /** SHA-256 in hex of the whole definition, whatever the order of its keys. */
   readonly hash: string
   /** 48 bits of `hash`. */
   readonly stamp: number

@@ -25,6 +25,21 @@ describe('what a server lists', () => {
       expect(told.some((line) => /^resources\/list: skipped "x:\/\/3": it has 700\d\d bytes$/.test(line))).toBe(true)
     }))
 
+  it('is left out where a prompt or a resource hides something or gives orders; the log says which', () =>
+    withServers({ s: deep }, async ({ catalog, logged }) => {
+      const owner = catalog.snapshot().owners.get('mcp_s') ?? expect.fail('no owner')
+      expect([...owner.prompts.map(({ name }) => name), ...owner.resources.map(({ uri }) => uri)]).toEqual([
+        's__good',
+        'x://1',
+      ])
+      const told = logged.map(({ message }) => String(message)).filter((line) => line.includes('is left out'))
+      expect(told.map((line) => line.replace(/(is left out: \S+ \S+).*/, '$1')).sort()).toEqual([
+        'a prompt is left out: hidden-tags: arguments[0].description',
+        'a prompt is left out: instructs-override: description',
+        'a resource is left out: hidden-bidi: name',
+      ])
+    }))
+
   it('ends at 4 MiB a list', async () => {
     const prompts = Array.from({ length: 100 }, (_, n) => ({ name: `p${n}`, description: 'x'.repeat(60_000) }))
     const connection = {
