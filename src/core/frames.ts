@@ -15,6 +15,10 @@ function joined(parts: readonly Buffer[], length: number): Buffer {
   return shared.subarray(0, length)
 }
 
+// A stream that comes byte by byte would cost a hundred bytes for each: pieces are joined when so many of them are small.
+const MANY = 1_024
+const SMALL = 256
+
 export interface FrameHandlers {
   /**
    * One line without its newline, and the chunks it came in. The line lies in memory that the next one is put into: read
@@ -32,6 +36,9 @@ export interface FrameHandlers {
 export function createFrames(maxBytes: number, handlers: FrameHandlers): (chunk: Buffer) => void {
   let parts: Buffer[] = []
   let size = 0
+  /** How many of the parts are not joined again, and the bytes of those after them. */
+  let joinedTo = 0
+  let young = 0
   let dropped: { head: Buffer; tail: Buffer } | undefined
 
   const keep = (piece: Buffer): void => {
@@ -46,7 +53,18 @@ export function createFrames(maxBytes: number, handlers: FrameHandlers): (chunk:
       parts = []
     }
     if (dropped) dropped.tail = Buffer.from(Buffer.concat([dropped.tail, piece.subarray(-SAMPLE)]).subarray(-SAMPLE))
-    else parts.push(piece)
+    else {
+      parts.push(piece)
+      young += piece.length
+      if (parts.length - joinedTo >= MANY) join()
+    }
+  }
+
+  /** Makes one piece of those that came since the last time, where they are small. */
+  const join = (): void => {
+    if (young < MANY * SMALL) parts.push(Buffer.concat(parts.splice(joinedTo)))
+    joinedTo = parts.length
+    young = 0
   }
 
   const end = (): void => {
@@ -54,6 +72,8 @@ export function createFrames(maxBytes: number, handlers: FrameHandlers): (chunk:
     // First, so that a handler that throws leaves nothing of its line to the next.
     parts = []
     size = 0
+    joinedTo = 0
+    young = 0
     dropped = undefined
     if (cut) handlers.oversize(cut.head, cut.tail, length)
     else if (whole.length > 0) handlers.frame(joined(whole, length), whole)

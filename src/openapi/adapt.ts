@@ -1,8 +1,9 @@
 import { exposedName, overrideAliases, overrideOf } from '../catalog/naming.ts'
 import type { CallContext } from '../core/context.ts'
 import type { ToolResult } from '../core/result.ts'
-import { type Schema, toSchema } from '../core/schema.ts'
+import type { Parsed, Schema } from '../core/schema.ts'
 import type { Draft, Tool } from '../core/tool.ts'
+import { checkOf } from './check.ts'
 import { hashOf } from './document.ts'
 import type { OperationRecord } from './operations.ts'
 import { effectOf, isIdempotent } from './operations.ts'
@@ -18,6 +19,8 @@ export interface ToolHost {
   /** Changes with the document. */
   readonly version: string
   define(record: OperationRecord): Definition
+  /** Told when arguments of an operation could not be checked in time. */
+  unchecked(record: OperationRecord): void
   call(record: OperationRecord, definition: Definition, input: unknown, ctx: CallContext): Promise<ToolResult>
 }
 
@@ -38,15 +41,15 @@ export function adaptOperation(record: OperationRecord, host: ToolHost, action: 
     definition ??= host.define(record)
     return definition
   }
-  let checked: Schema | undefined
+  let check: ((value: unknown) => Parsed) | undefined
   const input: Schema = {
     get json() {
       return define().input
     },
     // The API may not check, or say it in a way nobody understands.
     parse(value) {
-      checked ??= toSchema(define().input)
-      return checked.parse(value)
+      check ??= checkOf(define().input, () => host.unchecked(record))
+      return check(value)
     },
   }
   const draft: Draft = { description, input }

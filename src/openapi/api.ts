@@ -6,12 +6,15 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Tool } from '../core/tool.ts'
+import { MAX_UNFOLDED, unfolded } from '../core/unfolded.ts'
+import { within } from '../core/within.ts'
 import { adaptOperation, type ToolHost } from './adapt.ts'
 import { resultOf } from './answer.ts'
 import { createAuth } from './auth.ts'
 import { hashOf, isRecord, type Json, type Loaded, loadDocument } from './document.ts'
 import { type OperationRecord, operationsOf } from './operations.ts'
 import { type ApiSettings, isUrl } from './options.ts'
+import { originsOf } from './origins.ts'
 import { type Definition, defineOperation } from './plan.ts'
 import { fetchText, fileReader, urlReader } from './read.ts'
 import { baseOf, buildRequest } from './request.ts'
@@ -64,6 +67,8 @@ export interface Api {
 
 const DAY_MS = 86_400_000
 const RETRY_MS = 60_000
+/** Making the schema of the largest operation of GitHub's document takes a tenth of it. */
+const DEFINE_MS = 500
 const NOTHING_KNOWN: Definition = {
   input: { type: 'object' },
   output: undefined,
@@ -75,8 +80,9 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   const { catalog, clock, lists, documents } = shared
   const log = shared.log.scoped(module)
   const key = hashOf(settings.document).slice(0, 32)
-  const sender = createSender(id, settings.allowPrivate, `openapi.${id}.allowPrivate`)
-  const auth = createAuth(id, settings.auth, settings.headers, sender.send, clock)
+  const origins = originsOf(settings)
+  const sender = createSender(id, origins.mayBePrivate, `openapi.${id}.allowPrivate`)
+  const auth = createAuth(id, settings.auth, settings.headers, sender.send, clock, origins.mayHaveSecrets)
   const remote = isUrl(settings.document)
 
   let state: OwnerState = 'connecting'
@@ -98,6 +104,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       return JSON.stringify(kept?.parts)
     },
     define,
+    unchecked,
     call,
   }
 
@@ -113,11 +120,23 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     const whole = known()
     if (!whole) return NOTHING_KNOWN
     try {
-      return defineOperation(whole, record)
+      const made = within(DEFINE_MS, () => {
+        const definition = defineOperation(whole, record)
+        return unfolded(definition.input) > MAX_UNFOLDED ? undefined : definition
+      })?.value
+      if (made) return made
+      log.warn('an operation cannot be used: its schema is too large or too deep', { operation: record.name })
     } catch (error) {
       log.warn('an operation cannot be understood', { operation: record.name, error: messageOf(error) })
-      return NOTHING_KNOWN
     }
+    return { ...NOTHING_KNOWN, unusable: true }
+  }
+
+  function unchecked({ name }: OperationRecord): void {
+    const problem = `the arguments of ${name} are not checked here: its schema takes too long`
+    if (told.has(problem)) return
+    told.add(problem)
+    log.warn(problem)
   }
 
   /** @param force ask although it was looked at today */
@@ -222,10 +241,19 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   async function call(
     record: OperationRecord,
-    { plan, output }: Definition,
+    { plan, output, unusable }: Definition,
     input: unknown,
     ctx: CallContext,
   ): Promise<ToolResult> {
+    if (unusable)
+      throw new PegboardError(
+        'E_BACKEND_UNAVAILABLE',
+        `The API ${id} describes ${record.name} in a way that is not used.`,
+        {
+          retryable: false,
+          hint: 'The log of Pegboard says why.',
+        },
+      )
     const whole = known()
     if (!whole) throw new PegboardError('E_BACKEND_UNAVAILABLE', `The document of the API ${id} is being read again.`)
     const timeoutMs = settings.tools[record.name]?.timeoutMs ?? settings.timeoutMs

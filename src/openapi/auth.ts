@@ -22,13 +22,17 @@ interface Token {
   readonly until: number
 }
 
-/** @param profiles by security scheme; `*` is for all */
+/**
+ * @param profiles by security scheme; `*` is for all
+ * @param mayHaveSecrets whether what the document alone names may be given any
+ */
 export function createAuth(
   id: string,
   profiles: Readonly<Record<string, AuthProfile>>,
   headers: Readonly<Record<string, string>>,
   send: Send,
   clock: Clock,
+  mayHaveSecrets: (url: URL) => boolean,
 ): Auth {
   const tokens = new Map<string, Promise<Token>>()
   const secrets = new Set([
@@ -74,6 +78,12 @@ export function createAuth(
         retryable: false,
         hint: `The operator can set openapi.${id}.auth.tokenUrl.`,
       })
+    if (profile.tokenUrl === undefined && !mayHaveSecrets(new URL(url)))
+      throw new PegboardError(
+        'E_BACKEND_UNAVAILABLE',
+        `The document of ${id} wants its credentials sent to an address you did not name.`,
+        { retryable: false, hint: `The operator can set openapi.${id}.auth.tokenUrl.` },
+      )
     const key = JSON.stringify([url, profile.clientId, scopes])
     const known = tokens.get(key)
     if (known) {
@@ -129,7 +139,14 @@ export function createAuth(
       const components = isRecord(document['components']) ? document['components'] : {}
       const raw = isRecord(components['securitySchemes']) ? components['securitySchemes'] : {}
       const schemes = Object.fromEntries(Object.entries(raw).map(([name, one]) => [name, lookUp(document, one) ?? {}]))
-      for (const [profile, scheme, scopes] of chosen(plan, schemes)) {
+      const all = chosen(plan, schemes)
+      if ((all.length > 0 || Object.keys(headers).length > 0) && !mayHaveSecrets(draft.url))
+        throw new PegboardError(
+          'E_BACKEND_UNAVAILABLE',
+          `The document of ${id} is on another server than its API, so credentials are not sent there.`,
+          { retryable: false, hint: `The operator can set openapi.${id}.baseUrl.` },
+        )
+      for (const [profile, scheme, scopes] of all) {
         if (profile.type === 'apiKey') putKey(draft, profile, scheme)
         else if (profile.type === 'bearer') draft.headers['authorization'] = `Bearer ${profile.token}`
         else if (profile.type === 'basic') draft.headers['authorization'] = basic(profile.username, profile.password)

@@ -18,6 +18,8 @@ export type Method = (typeof METHODS)[number]
 
 const MAX_DESCRIPTION = 1_024
 const MAX_NAME = 256
+// `..` and its other spellings lead out of the address the operator gave.
+const LEAVES = /(?:^|[/\\])(?:\.|%2e){1,2}(?:[/\\?#]|$)|\\|^\/\//i
 
 /** All operations of a document, in its order. */
 export function operationsOf(document: Json): OperationRecord[] {
@@ -25,7 +27,7 @@ export function operationsOf(document: Json): OperationRecord[] {
   const found: Array<OperationRecord & { readonly made: string }> = []
   for (const [path, raw] of Object.entries(isRecord(paths) ? paths : {})) {
     const item = lookUp(document, raw)
-    if (!item || !path.startsWith('/')) continue
+    if (!item || !path.startsWith('/') || LEAVES.test(path)) continue
     for (const method of METHODS) {
       const operation = lookUp(document, item[method])
       if (operation) found.push(recordOf(method, path, operation))

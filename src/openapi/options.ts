@@ -23,7 +23,10 @@ const profile = z.discriminatedUnion('type', [
     type: z.literal('oauth2'),
     clientId: z.string().min(1),
     clientSecret: z.string().min(1).describe('Write ${env:NAME}.'),
-    tokenUrl: z.url().optional().describe('Where tokens are had; default what the document says.'),
+    tokenUrl: z
+      .url()
+      .optional()
+      .describe('Where tokens are had; default what the document says, if that is where the API is.'),
     scopes: names.optional().describe('Scopes to ask for; default those the document names for the operation.'),
   }),
 ])
@@ -54,7 +57,9 @@ export const apiOptions = z.strictObject({
   allowPrivate: z
     .boolean()
     .optional()
-    .describe('Whether addresses may be private or plain http. Default: only when baseUrl is given.'),
+    .describe(
+      'Whether addresses may be private or plain http. Default: only those you wrote yourself, where baseUrl is one of them.',
+    ),
 })
 
 export type AuthProfile = z.output<typeof profile>
@@ -75,7 +80,8 @@ export interface ApiSettings {
   readonly tools: Readonly<Record<string, ToolOverride>>
   readonly timeoutMs: number
   readonly maxResponseBytes: number
-  readonly allowPrivate: boolean
+  /** Undefined: only what the operator named may be private. */
+  readonly allowPrivate?: boolean
 }
 
 /** @param locate makes a path absolute; URLs are left alone */
@@ -87,7 +93,7 @@ export function readApi(id: string, entry: z.output<typeof apiOptions>, locate: 
     auth: auth === undefined ? {} : isProfile(auth) ? { '*': auth } : auth,
     prefix: prefix ?? id,
     tools: readOverrides(tools),
-    allowPrivate: allowPrivate ?? baseUrl !== undefined,
+    ...(allowPrivate === undefined ? {} : { allowPrivate }),
     ...(summary === undefined ? {} : { summary }),
     ...(baseUrl === undefined ? {} : { baseUrl }),
   }

@@ -49,6 +49,8 @@ export interface Definition {
   readonly output: JsonSchema | undefined
   readonly examples: readonly Example[]
   readonly plan: Plan
+  /** It cannot be called: its schema was too large, too deep or no schema. */
+  readonly unusable?: boolean
 }
 
 const PLACES: readonly Place[] = ['path', 'query', 'header', 'cookie']

@@ -29,7 +29,10 @@ export async function buildRequest(path: string, plan: Plan, base: URL, input: J
     }
   }
   if (cookies.length > 0) headers['cookie'] = cookies.join('; ')
-  const url = new URL(base.href.replace(/\/$/, '') + filled)
+  const root = base.href.replace(/\/$/, '')
+  const url = new URL(root + filled)
+  if (url.origin !== base.origin || !`${url.pathname}/`.startsWith(base.pathname.replace(/\/?$/, '/')))
+    throw new PegboardError('E_VALIDATION', 'The arguments lead out of the address of the API.')
   if (query.length > 0) url.search = query.join('&')
   const { body } = plan
   const content = body && (await bodyOf(body, input))

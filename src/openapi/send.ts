@@ -31,18 +31,21 @@ export interface Sender {
 
 /**
  * The connections to one API. Redirects are answered, not followed. Private addresses and plain http only where allowed.
+ * @param mayBePrivate which addresses may be private or plain http
  * @param setting what decides about that, for whoever reads a refusal
  */
-export function createSender(id: string, allowPrivate: boolean, setting: string): Sender {
-  let agent: ReturnType<typeof createAgent> | undefined
+export function createSender(id: string, mayBePrivate: (url: URL) => boolean, setting: string): Sender {
+  const agents = new Map<boolean, ReturnType<typeof createAgent>>()
   const unavailable = (cause: unknown): PegboardError =>
     new PegboardError('E_BACKEND_UNAVAILABLE', `The API ${id} cannot be reached.`, { cause })
 
   async function send(request: Outgoing): Promise<Incoming> {
     const { url, signal, timeoutMs, maxBytes } = request
     const { assertReachable } = await import('../policy/net.ts')
-    assertReachable(url, rulesFor(allowPrivate, setting))
-    agent ??= createAgent(allowPrivate, setting)
+    const isFree = mayBePrivate(url)
+    assertReachable(url, rulesFor(isFree, setting))
+    const agent = agents.get(isFree) ?? createAgent(isFree, setting)
+    agents.set(isFree, agent)
     const deadline = AbortSignal.timeout(timeoutMs)
     try {
       const undici = (await import('undici')).default
@@ -66,7 +69,7 @@ export function createSender(id: string, allowPrivate: boolean, setting: string)
   return {
     send,
     async close() {
-      await (await agent)?.destroy()
+      await Promise.all([...agents.values()].map(async (agent) => (await agent).destroy()))
     },
   }
 }

@@ -1,5 +1,4 @@
 import type { Finding, Level } from './finding.ts'
-import { FIELDS } from './fingerprint.ts'
 import { escaped, findHidden } from './hidden.ts'
 import { looksLike, mixedWord, skeleton } from './lookalike.ts'
 import { findInstructions, type Neighbours } from './wording.ts'
@@ -19,10 +18,18 @@ const SIZES = { shown: 4 * 1024, most: 32 * 1024 } as const
 // Regular expressions and marks, not prose.
 const NOT_PROSE = new Set(['pattern', 'format', 'type', '$schema', '$id', '$ref', 'required'])
 
+// What a model reads; the rest is for clients.
+const READ = new Set(['name', 'title', 'description', 'inputSchema', 'outputSchema', 'annotations'])
+const READ_OF_ENTRY = new Set(['name', 'title', 'description', 'arguments'])
+
 /** Looks at a definition as its server sent it, before anything is cut or cleaned. No order is promised but by level. */
 export function checkDefinition(definition: Json, around: Surroundings): Finding[] {
   const found: Finding[] = []
-  for (const field of FIELDS) walk(definition[field], field, found, around)
+  for (const [key, value] of Object.entries(definition)) {
+    const shown = escaped(key).slice(0, 80)
+    found.push(...findHidden(key, `${shown} (the name itself)`))
+    walk(value, shown, found, around, READ.has(key))
+  }
   const { name, description } = definition
   if (typeof name === 'string') found.push(...checkName(name, around))
   if (typeof description === 'string') found.push(...checkSize(description))
@@ -35,23 +42,34 @@ const MOST = 40
 
 const RANK: Readonly<Record<Level, number>> = { block: 0, doubt: 1, note: 2 }
 
-function walk(value: unknown, where: string, found: Finding[], around: Surroundings): void {
+/** What characters there are is looked at everywhere; what they say only in `prose`. */
+function walk(value: unknown, where: string, found: Finding[], around: Neighbours, prose: boolean): void {
   if (typeof value === 'string') {
     found.push(...findHidden(value, where))
     const read = where === 'description' ? value.slice(0, 2 * SIZES.shown) : value
-    if (value.length > 20 && where !== 'name') found.push(...findInstructions(read, where, around))
+    if (prose && value.length > 20 && where !== 'name') found.push(...findInstructions(read, where, around))
     return
   }
   if (Array.isArray(value)) {
-    for (const [at, one] of value.entries()) walk(one, `${where}[${at}]`, found, around)
+    for (const [at, one] of value.entries()) walk(one, `${where}[${at}]`, found, around, prose)
     return
   }
   if (typeof value !== 'object' || value === null) return
   for (const [key, inner] of Object.entries(value)) {
     const shown = escaped(key).slice(0, 80)
     found.push(...findHidden(key, `${where}.${shown} (the name itself)`))
-    if (!NOT_PROSE.has(key) || typeof inner === 'object') walk(inner, `${where}.${shown}`, found, around)
+    walk(inner, `${where}.${shown}`, found, around, prose && (!NOT_PROSE.has(key) || typeof inner === 'object'))
   }
+}
+
+/** Looks at a prompt, a resource or a template of one: what keeps it from being shown, if anything does. */
+export function checkEntry(entry: Json, around: Neighbours): Finding[] {
+  const found: Finding[] = []
+  for (const [key, value] of Object.entries(entry)) {
+    found.push(...findHidden(key, `${escaped(key).slice(0, 80)} (the name itself)`))
+    walk(value, escaped(key).slice(0, 80), found, around, READ_OF_ENTRY.has(key))
+  }
+  return found.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MOST)
 }
 
 function checkName(name: string, { own, lookalike, reserved }: Surroundings): Finding[] {

@@ -1,5 +1,5 @@
-import { canonical, FIELDS } from './fingerprint.ts'
-import { escaped } from './hidden.ts'
+import { canonical } from './fingerprint.ts'
+import { escaped, escapedLine } from './hidden.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -14,20 +14,34 @@ export interface Change {
 const CONTEXT = 1
 const MOST = 600
 
+/** What a model reads first, then the rest by name. */
+const FIRST = ['name', 'title', 'description', 'inputSchema', 'outputSchema', 'annotations']
+const fieldsOf = (definition: Json): string[] => {
+  const rank = (field: string): number => (FIRST.includes(field) ? FIRST.indexOf(field) : FIRST.length)
+  return Object.keys(definition)
+    .filter((field) => definition[field] !== undefined)
+    .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
+}
+
 /** What differs between an approved definition and the one of now, field by field. */
 export function changesBetween(before: Json, after: Json): Change[] {
-  return FIELDS.filter((field) => canonical(before[field]) !== canonical(after[field])).map((field) => ({
-    field,
-    lines: near(lineDiff(linesOf(before[field]), linesOf(after[field]))),
-  }))
+  const fields = fieldsOf({ ...before, ...after })
+  return fields
+    .filter((field) => canonical(before[field]) !== canonical(after[field]))
+    .map((field) => ({
+      field: escapedLine(field).slice(0, 80),
+      lines: near(lineDiff(linesOf(before[field]), linesOf(after[field]))),
+    }))
 }
 
 /** The definition of a tool nobody has approved, for reading. */
 export const linesOfNew = (after: Json): Change[] =>
-  FIELDS.filter((field) => field !== 'name' && after[field] !== undefined).map((field) => ({
-    field,
-    lines: linesOf(after[field]).map((line) => `+ ${line}`),
-  }))
+  fieldsOf(after)
+    .filter((field) => field !== 'name')
+    .map((field) => ({
+      field: escapedLine(field).slice(0, 80),
+      lines: linesOf(after[field]).map((line) => `+ ${line}`),
+    }))
 
 function linesOf(value: unknown): string[] {
   if (value === undefined) return []

@@ -5,7 +5,6 @@ import { createSignal } from '../core/signal.ts'
 import type { FileStore } from '../state/files.ts'
 import { assess, type Held, type Look, type Seen } from './assess.ts'
 import type { Finding } from './finding.ts'
-import { approvable } from './fingerprint.ts'
 import { createLock, type Lock, type LockDigests } from './lock.ts'
 
 /** Approved definitions of one server, for showing later what changed: by tool, the fingerprint and the definition. */
@@ -138,7 +137,7 @@ export function keepDefinitions(
   if (news.length === 0) return
   const added = news.map(({ name, hash, text }) => [
     name,
-    { hash, definition: approvable(JSON.parse(text) as Record<string, unknown>) },
+    { hash, definition: JSON.parse(text) as Record<string, unknown> },
   ])
   store.set(key, { ...before, ...(Object.fromEntries(added) as Kept) })
 }

@@ -27,6 +27,8 @@ const QUOTE_BEFORE =
 
 const SECRET =
   /(?:~|\$HOME|%USERPROFILE%)[/\\]\.(?:ssh|aws|cursor|claude|gnupg|config|kube|netrc)|\bid_(?:rsa|ed25519)\b|\/etc\/(?:passwd|shadow)|\bmcp\.json\b/i
+const HANDS_OVER =
+  /\b(?:send|upload|forward|transmit|exfiltrate|post|pass|give)\b[^.\n]{0,40}\b(?:contents?|text|body|key)\b[^\n]{0,60}?(?:~|\$HOME|%USERPROFILE%|\/etc|\bid_(?:rsa|ed25519)\b|\bmcp\.json\b)/i
 const READS = /\b(?:read|open|load|cat|fetch|get|access)\b/i
 
 const ORDER =
@@ -76,7 +78,7 @@ export function findInstructions(text: string, where: string, around: Neighbours
   const secret = SECRET.exec(text)
   if (secret) {
     const near = text.slice(Math.max(0, secret.index - 200), secret.index + 200)
-    if (READS.test(near) && CARRIES_AWAY.test(near))
+    if ((READS.test(near) && CARRIES_AWAY.test(near)) || HANDS_OVER.test(near))
       add(
         'instructs-secrets',
         'doubt',

@@ -2,7 +2,9 @@ import { plain } from '../core/plain.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { charactersOf } from '../core/tokens.ts'
 import type { Effect } from '../core/tool.ts'
+import { MAX_UNFOLDED, unfolded } from '../core/unfolded.ts'
 import { digestOf } from '../trust/fingerprint.ts'
+import { deeperThan, ENTRY } from './entry.ts'
 import { isRecord } from './envelope.ts'
 import { guessEffect, wordsOf } from './hints.ts'
 import { stampOf } from './manifest.ts'
@@ -23,7 +25,7 @@ export interface ToolRecord {
   readonly mirrors: boolean
   /** The whole definition as JSON: parsed when a schema is asked for, which for most tools is never. */
   readonly text: string
-  /** SHA-256 in hex of name, title, description, schemas and annotations, whatever their order. */
+  /** SHA-256 in hex of the whole definition, whatever the order of its keys. */
   readonly hash: string
   /** 48 bits of `hash`. */
   readonly stamp: number
@@ -44,7 +46,7 @@ export interface Definition {
 const MAX_NAME = 256
 const MAX_DESCRIPTION = 4 * 1024
 const MAX_DEFINITION = 256 * 1024
-const SCHEMA = { bytes: 64 * 1024, depth: 32, subschemas: 1_000, unfolded: 100_000 } as const
+const SCHEMA = { bytes: 64 * 1024, depth: 32, subschemas: 1_000 } as const
 
 /** A definition fit to keep, or the reason it is not. Servers are not trusted to send what the protocol says. */
 export function readDefinition(raw: unknown): ToolRecord | string {
@@ -53,6 +55,9 @@ export function readDefinition(raw: unknown): ToolRecord | string {
   if (typeof name !== 'string' || name.trim() === '') return 'a tool whose name is not a string'
   const shown = JSON.stringify(name.slice(0, 60))
   if (name.length > MAX_NAME) return `${shown}: its name has ${name.length} characters`
+  // A schema lies one level further down.
+  if (deeperThan({ ...raw, inputSchema: 0, outputSchema: 0, annotations: 0 }, ENTRY.depth))
+    return `${shown}: it is more than ${ENTRY.depth} deep`
   if (inputSchema !== undefined && !isRecord(inputSchema)) return `${shown}: its inputSchema is not an object`
   for (const schema of [inputSchema, outputSchema, annotations]) {
     const fault = schema === undefined ? undefined : schemaFault(schema)
@@ -166,38 +171,5 @@ export function schemaFault(schema: unknown): string | undefined {
   }
   const bytes = JSON.stringify(schema).length
   if (bytes > SCHEMA.bytes) return `its schema has ${bytes} bytes`
-  return unfolded(schema) > SCHEMA.unfolded ? `its schema unfolds to more than ${SCHEMA.unfolded} parts` : undefined
-}
-
-/**
- * How many parts a schema has when every reference in it is followed once: twenty definitions that each use the next
- * one twice are a million, and would stop whoever checks by them. A part that contains itself counts once.
- */
-function unfolded(schema: unknown): number {
-  if (!JSON.stringify(schema).includes('"$ref"')) return 0
-  const sizes = new Map<unknown, number>()
-  const size = (node: unknown): number => {
-    if (typeof node !== 'object' || node === null) return 0
-    const known = sizes.get(node)
-    if (known !== undefined) return known
-    sizes.set(node, 0)
-    let sum = 1
-    for (const [key, value] of Object.entries(node))
-      sum += key === '$ref' && typeof value === 'string' ? size(partAt(schema, value)) : size(value)
-    sizes.set(node, sum)
-    return sum
-  }
-  return size(schema)
-}
-
-/** What `#/$defs/a` points at. */
-function partAt(schema: unknown, reference: string): unknown {
-  if (!reference.startsWith('#')) return undefined
-  let at = schema
-  for (const step of reference.slice(1).split('/').slice(1)) {
-    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
-    at =
-      typeof at === 'object' && at !== null && Object.hasOwn(at, key) ? (at as Record<string, unknown>)[key] : undefined
-  }
-  return at
+  return unfolded(schema) > MAX_UNFOLDED ? `its schema unfolds to more than ${MAX_UNFOLDED} parts` : undefined
 }

@@ -1,6 +1,7 @@
 import { messageOf } from '../core/errors.ts'
 import type { Connection } from './connection.ts'
 import { readDefinition, type ToolRecord } from './definition.ts'
+import { deeperThan, entryFault } from './entry.ts'
 import { isRecord } from './envelope.ts'
 import type { Brief } from './manifest.ts'
 import { mirroredArguments } from './mirror.ts'
@@ -24,6 +25,9 @@ export const emptyListing: Listing = { tools: [], resources: [], templates: [], 
 const MAX_PAGES = 50
 const MAX_ITEMS = 500
 const LIST_MS = 15_000
+/** Bytes of one list, in JSON. */
+const MAX_LIST = 4 * 1024 * 1024
+const MAX_COUNTED = 64
 
 /**
  * Asks for the lists of these kinds and leaves the others as they were. Without tools there is nothing to show, so a
@@ -40,9 +44,7 @@ export async function readListing(
   const optional = async (kind: ListKind, method: string, key: string, id: string): Promise<readonly Json[]> => {
     if (!has(kind)) return []
     try {
-      return (await pages(connection, method, key, warn)).filter(
-        (one): one is Record<string, unknown> => isRecord(one) && typeof one[id] === 'string',
-      )
+      return fitting(await pages(connection, method, key, warn), method, id, warn)
     } catch (error) {
       warn(`${method} failed: ${messageOf(error)}`)
       return []
@@ -57,6 +59,30 @@ export async function readListing(
     kinds.has('prompts') ? optional('prompts', 'prompts/list', 'prompts', 'name') : before.prompts,
   ])
   return { tools, resources, templates, prompts }
+}
+
+/** Those that have an id, and that every client can be given. */
+function fitting(entries: readonly unknown[], method: string, id: string, warn: (message: string) => void): Json[] {
+  return entries.filter((one): one is Json => {
+    if (!isRecord(one)) return false
+    const { [id]: name } = one
+    if (typeof name !== 'string') return false
+    const fault = entryFault(one)
+    if (fault) warn(`${method}: skipped ${JSON.stringify(name.slice(0, 60))}: ${fault}`)
+    return fault === undefined
+  })
+}
+
+/** The first entries that have no more than so many bytes together. Those too deep to count are for others to refuse. */
+function light(entries: readonly unknown[], method: string, warn: (message: string) => void): readonly unknown[] {
+  let bytes = 0
+  const end = entries.findIndex((one) => {
+    bytes += deeperThan(one, MAX_COUNTED) ? 0 : (JSON.stringify(one)?.length ?? 0)
+    return bytes > MAX_LIST
+  })
+  if (end === -1) return entries
+  warn(`${method} was cut at ${end} entries: it has more than ${MAX_LIST} bytes`)
+  return entries.slice(0, end)
 }
 
 async function readTools(
@@ -94,7 +120,7 @@ async function pages(
   key: string,
   warn: (message: string) => void,
   scope: (cacheScope: unknown) => void = () => undefined,
-): Promise<unknown[]> {
+): Promise<readonly unknown[]> {
   const items: unknown[] = []
   const seen = new Set<string>()
   let cursor: string | undefined
@@ -129,5 +155,5 @@ async function pages(
     seen.add(next)
     cursor = next
   }
-  return items
+  return light(items, method, warn)
 }

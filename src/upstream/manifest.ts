@@ -63,7 +63,7 @@ export function manifestKey({ target }: ServerSettings): string {
 }
 
 /** Counts up with the layout below and with anything that changes what is worked out from a definition. */
-const FORMAT = 3
+const FORMAT = 4
 const NEWLINE = 0x0a
 const HASH_BYTES = 32
 const EFFECTS: Readonly<Record<string, Effect>> = { r: 'read', w: 'write', d: 'destructive' }

@@ -5,6 +5,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { type Asks, createAsks } from './asks.ts'
 import type { Connection, ConnectOptions } from './connection.ts'
+import { withoutDeep } from './entry.ts'
 import { createEnvelope, type Envelope, isRecord, ownCapabilities } from './envelope.ts'
 import { checkedFailure, checkedInput, type InputRules } from './input.ts'
 import { createLane, type Lane } from './lane.ts'
@@ -156,7 +157,7 @@ export async function openConnection(
   // An answer that came between giving up on it and here.
   if (era === 'legacy' && seen.discover) options.onModern()
   const meta = envelope.meta
-  const capabilities = (client.getServerCapabilities() ?? {}) as Json
+  const capabilities: Json = withoutDeep((client.getServerCapabilities() ?? {}) as Json)
   const rules: InputRules = { id, era, allowed: settings.relay, attribution }
   const listening =
     era === 'modern'
@@ -168,7 +169,7 @@ export async function openConnection(
     era,
     probe,
     capabilities,
-    server: client.getServerVersion(),
+    server: nameOf(client.getServerVersion()),
     request(method, params, { relay, ...rest }) {
       const _meta = meta(relay)
       const body = _meta ? { ...params, _meta } : params
@@ -200,6 +201,9 @@ export async function openConnection(
     },
   }
 }
+
+const nameOf = (server: { readonly name: string; readonly version: string } | undefined) =>
+  server && { name: server.name.slice(0, 256), version: server.version.slice(0, 256) }
 
 const isProbeId = ({ id }: Message): boolean => typeof id === 'string' && id.startsWith('server-discover-probe')
 

@@ -2,10 +2,12 @@ import type { Catalog, Endpoints, LaterTools, OwnerInfo, Prompt, Withheld } from
 import { actionNames, createFilter, exposedName, mayStillCome, namingProblems } from '../catalog/naming.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { once } from '../core/once.ts'
 import { plain } from '../core/plain.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Held, Stranger } from '../trust/assess.ts'
-import { type Trust, waitingNote } from '../trust/trust.ts'
+import { checkEntry } from '../trust/checks.ts'
+import { sentence, type Trust, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.ts'
 import type { ToolRecord } from './definition.ts'
 import type { Listing } from './listing.ts'
@@ -114,6 +116,29 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return trust?.look({ server: id, mode: settings.trust, tools: listing.tools, strangers }, isFresh) ?? nobody
   }
 
+  /** Prompts, resources and templates without those that hide something or give orders; nobody can review these. */
+  function harmless(kind: string, entries: Listing['prompts'], listing: Listing): Listing['prompts'] {
+    if (entries.length === 0) return entries
+    // Rarely asked for, and what is kept of tools is not read without need.
+    const own = once(() => new Set(listing.tools.map(({ name }) => name)))
+    const others = once(
+      () => new Set(strangersOf(catalog, module).flatMap(({ spellings }) => spellings.map((one) => one.toLowerCase()))),
+    )
+    return entries.filter((entry) => {
+      const [worst] = checkEntry(entry, {
+        get own() {
+          return own()
+        },
+        others,
+      })
+      if (!worst || worst.level === 'note' || (worst.level === 'doubt' && settings.trust === 'always')) return true
+      const problem = `a ${kind} is left out: ${sentence(worst)}`
+      if (!told.has(problem)) log.warn(problem)
+      told.add(problem)
+      return false
+    })
+  }
+
   function noticeFor(listing: Listing): { readonly notice?: string } {
     if (held.size === 0) return {}
     const waiting = listing.tools.filter(({ name }) => {
@@ -152,10 +177,12 @@ export function createPublisher(options: PublisherOptions): Publisher {
       return count
     },
     publish(listing, now) {
-      const { resources, templates, prompts: offered } = listing
       const before = reasonsOf(held)
       held = look(listing, now.state === 'ready')
       if (published && before === reasonsOf(held) && isSame(published, listing)) return false
+      const resources = harmless('resource', listing.resources, listing)
+      const templates = harmless('resource template', listing.templates, listing)
+      const offered = harmless('prompt', listing.prompts, listing)
       const wire = createNames()
       const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
         adaptPrompt(entry, settings, wire),

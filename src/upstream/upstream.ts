@@ -255,18 +255,23 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   /** For the next start. */
   function keep({ capabilities, server }: Connection): void {
     if (listIsPrivate) return
-    manifests?.set(
-      key,
-      encodeManifest({
-        verdict: link.verdict as EraVerdict,
-        capabilities,
-        ...(server ? { server } : {}),
-        ...(startMs === undefined ? {} : { startMs }),
-        ...(asks ? { asks } : {}),
-        ...listing,
-        brief: publisher.brief(listing),
-      }),
-    )
+    try {
+      manifests?.set(
+        key,
+        encodeManifest({
+          verdict: link.verdict as EraVerdict,
+          capabilities,
+          ...(server ? { server } : {}),
+          ...(startMs === undefined ? {} : { startMs }),
+          ...(asks ? { asks } : {}),
+          ...listing,
+          brief: publisher.brief(listing),
+        }),
+      )
+    } catch (error) {
+      // It works all the same; the next start learns it again.
+      log.warn(`what it offers cannot be kept: ${messageOf(error)}`)
+    }
   }
 
   /** What was learnt the last time. */

@@ -1,12 +1,19 @@
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
+import type { ApiSettings } from '../../src/openapi/options.ts'
+import { originsOf } from '../../src/openapi/origins.ts'
 import { filesIn, fixture, serve } from './mock.ts'
 import { memory, settingsOf, withApis } from './rig.ts'
 
 const document = (paths: object, more: object = {}): string =>
   JSON.stringify({ openapi: '3.0.0', info: { title: 'T', version: '1' }, paths, ...more })
 const operation = (operationId: string, more: object = {}) => ({ get: { operationId, responses: {}, ...more } })
+const ok = (_request: unknown, response: ServerResponse): void =>
+  void response
+    .writeHead(200, { 'content-type': 'application/json' })
+    .end('{"access_token":"tok12345","expires_in":60}')
 const ids = (tools: readonly { readonly id: string }[]): string[] => tools.map(({ id }) => id)
 
 async function inFolder(files: Record<string, string>, test: (dir: string) => Promise<void>): Promise<void> {
@@ -255,3 +262,168 @@ name: {type: string}
     }
   })
 })
+
+describe('a document written to do harm', () => {
+  const bomb = (levels: number): object => ({
+    ...Object.fromEntries(
+      Array.from({ length: levels }, (_, i) => [
+        `d${i}`,
+        { anyOf: [{ $ref: `#/components/schemas/d${i + 1}` }, { $ref: `#/components/schemas/d${i + 1}` }] },
+      ]),
+    ),
+    [`d${levels}`]: { type: 'integer' },
+  })
+  const body = (schema: object): object => ({
+    requestBody: { content: { 'application/json': { schema: { type: 'object', properties: { v: schema } } } } },
+  })
+
+  it('cannot stop the process by an expression: its arguments pass, and the log says so', async () => {
+    const api = await serve((_request, response) => void response.end('{}'))
+    await inFolder(
+      {
+        'api.json': document({
+          '/re': operation('re', {
+            parameters: [{ name: 'q', in: 'query', schema: { type: 'string', pattern: '^(a+)+$' } }],
+          }),
+        }),
+      },
+      (dir) =>
+        withApis({ x: { document: `${dir}/api.json`, baseUrl: api.url } }, async ({ call, tool, logged }) => {
+          const before = performance.now()
+          expect(tool('api_x.re').parse({ q: '!' }).ok).toBe(false)
+          expect((await call('api_x.re', { q: `${'a'.repeat(60)}!` })).isError).toBeUndefined()
+          expect(performance.now() - before).toBeLessThan(3_000)
+          expect(logged.map((line) => line['message'])).toContain(
+            'the arguments of re are not checked here: its schema takes too long',
+          )
+        }),
+    ).finally(api.close)
+  })
+
+  it('cannot stop it by references that double: the operation has no schema and is not called', async () => {
+    await inFolder(
+      {
+        'api.json': document(
+          { '/a': operation('bomb', body({ $ref: '#/components/schemas/d0' })), '/b': operation('fine') },
+          { components: { schemas: bomb(22) } },
+        ),
+      },
+      (dir) =>
+        withApis({ x: { document: `${dir}/api.json`, baseUrl: 'http://127.0.0.1:9' } }, async ({ call, logged }) => {
+          const before = performance.now()
+          await expect(call('api_x.bomb', { v: 'x' })).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
+          expect(performance.now() - before).toBeLessThan(3_000)
+          expect(logged.map((line) => line['message'])).toContain(
+            'an operation cannot be used: its schema is too large or too deep',
+          )
+        }),
+    )
+  })
+
+  it('cannot stop it by parts of parts of parts that are to be made one', async () => {
+    const parts = Object.fromEntries(
+      Array.from({ length: 12 }, (_, i) => [
+        `d${i}`,
+        { allOf: Array.from({ length: 8 }, () => ({ $ref: `#/components/schemas/d${i + 1}` })) },
+      ]),
+    )
+    await inFolder(
+      {
+        'api.json': document(
+          {
+            '/a': operation('wide', {
+              requestBody: { content: { 'application/json': { schema: { $ref: '#/components/schemas/d0' } } } },
+            }),
+          },
+          { components: { schemas: { ...parts, d12: { type: 'object' } } } },
+        ),
+      },
+      (dir) =>
+        withApis({ x: { document: `${dir}/api.json`, baseUrl: 'http://127.0.0.1:9' } }, async ({ tool }) => {
+          const before = performance.now()
+          expect(tool('api_x.wide').input.json).toEqual({ type: 'object' })
+          expect(performance.now() - before).toBeLessThan(3_000)
+        }),
+    )
+  })
+})
+
+describe('the credentials of an API', () => {
+  const scheme = (tokenUrl: string) => ({
+    security: [{ o: [] }],
+    components: { securitySchemes: { o: { type: 'oauth2', flows: { clientCredentials: { tokenUrl, scopes: {} } } } } },
+  })
+  const login = { type: 'oauth2', clientId: 'me', clientSecret: 's3cret-value' }
+
+  it('do not go to a token URL of another server that only the document names', async () => {
+    const [api, thief] = [await serve(ok), await serve(ok)]
+    try {
+      const text = document({ '/x': operation('x') }, scheme(`${thief.url}/token`))
+      await inFolder({ 'api.json': text }, (dir) =>
+        withApis({ a: { document: `${dir}/api.json`, baseUrl: api.url, auth: login } }, async ({ call }) => {
+          await expect(call('api_a.x')).rejects.toMatchObject({
+            code: 'E_BACKEND_UNAVAILABLE',
+            hint: 'The operator can set openapi.a.auth.tokenUrl.',
+          })
+          expect([...api.seen, ...thief.seen]).toEqual([])
+        }),
+      )
+      const named = { ...login, tokenUrl: `${thief.url}/token` }
+      await inFolder({ 'api.json': text }, (dir) =>
+        withApis({ a: { document: `${dir}/api.json`, baseUrl: api.url, auth: named } }, async ({ call }) => {
+          await call('api_a.x')
+          expect(thief.seen.map(({ url }) => url)).toEqual(['/token'])
+          expect(api.seen[0]?.headers.authorization).toBe('Bearer tok12345')
+        }),
+      )
+    } finally {
+      await Promise.all([api.close(), thief.close()])
+    }
+  })
+
+  it('do not go where only a document of the network says the API is', async () => {
+    const elsewhere = await serve(ok)
+    const there = await serve(
+      (_request, response) =>
+        void response.end(document({ '/x': operation('x') }, { servers: [{ url: elsewhere.url }] })),
+    )
+    try {
+      const entry = { document: `${there.url}/d.json`, allowPrivate: true }
+      for (const secret of [{ auth: { type: 'bearer', token: 's3cret-value' } }, { headers: { 'x-key': 's3cret' } }])
+        await withApis({ a: { ...entry, ...secret } }, async ({ call }) => {
+          await expect(call('api_a.x')).rejects.toMatchObject({ hint: 'The operator can set openapi.a.baseUrl.' })
+        })
+      expect(elsewhere.seen).toEqual([])
+      await withApis({ a: entry }, async ({ call }) => void (await call('api_a.x')))
+      expect(elsewhere.seen).toHaveLength(1)
+    } finally {
+      await Promise.all([elsewhere.close(), there.close()])
+    }
+  })
+
+  it('of a document do not lead to private addresses because the operator gave one', () =>
+    inFolder({ 'api.json': document({ '/x': operation('x') }) }, async (dir) => {
+      const { mayBePrivate } = originsOf(
+        settingsOf({ a: { document: `${dir}/api.json`, baseUrl: 'http://127.0.0.1:9/api' } })['a'] as ApiSettings,
+      )
+      expect(mayBePrivate(new URL('http://127.0.0.1:9/token'))).toBe(true)
+      expect(mayBePrivate(new URL('http://127.0.0.1:10/token'))).toBe(false)
+    }))
+})
+
+it('a path of a document that leads out of the address of its API is left out', () =>
+  inFolder(
+    {
+      'api.json': document({
+        '/../../up/{id}': operation('up'),
+        '/a/%2E%2e/b': operation('encoded'),
+        '/\\evil/x': operation('backslash'),
+        '//evil.example/x': operation('host'),
+        '/a..b/.well-known': operation('fine'),
+      }),
+    },
+    (dir) =>
+      withApis({ a: { document: `${dir}/api.json` } }, async ({ catalog }) =>
+        expect(ids(catalog.snapshot().tools)).toEqual(['api_a.fine']),
+      ),
+  ))

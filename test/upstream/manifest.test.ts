@@ -143,7 +143,7 @@ describe('a manifest', () => {
 
 describe('what a manifest knows of a tool', () => {
   it('has a hash that depends on what the definition says and not on its order', () => {
-    const { _meta, annotations, inputSchema, ...rest } = SEARCH
+    const { annotations, inputSchema, ...rest } = SEARCH
     const turned = record({
       annotations,
       inputSchema: Object.fromEntries(Object.entries(inputSchema).reverse()),
@@ -151,7 +151,13 @@ describe('what a manifest knows of a tool', () => {
     })
     expect(turned.hash).toBe(record(SEARCH).hash)
     expect(record(SEARCH).hash).toMatch(/^[0-9a-f]{64}$/)
-    for (const change of [{ title: 'Other' }, { description: 'Other.' }, { annotations: {} }, { outputSchema: {} }])
+    for (const change of [
+      { title: 'Other' },
+      { description: 'Other.' },
+      { annotations: {} },
+      { outputSchema: {} },
+      { _meta: {} },
+    ])
       expect(record({ ...SEARCH, ...change }).hash).not.toBe(record(SEARCH).hash)
   })
 
