@@ -69,6 +69,7 @@ export function createLink(options: LinkOptions): Link {
   let connecting: Promise<Connection> | undefined
   let leaving: Promise<unknown> | undefined
   let verdict: EraVerdict | undefined
+  let seen = false
   let state: LinkState | undefined
   let reason: string | undefined
   // Only a person can change it, so calls hear it instead of a reason to wait.
@@ -114,6 +115,7 @@ export function createLink(options: LinkOptions): Link {
     try {
       connection = await connect({
         ...shared,
+        ...patience(settings, shared, seen),
         id,
         settings,
         log,
@@ -128,6 +130,7 @@ export function createLink(options: LinkOptions): Link {
         },
       })
       verdict = { era: connection.era, transport: connection.transport, at: clock.now() }
+      seen = true
       await options.opened(connection, beganAt)
       if (ending.signal.aborted) throw unavailable('is stopped')
       if (broken !== undefined) throw unavailable(`broke off: ${broken}`)
@@ -254,6 +257,7 @@ export function createLink(options: LinkOptions): Link {
     },
     set verdict(known) {
       verdict = known
+      seen ||= known !== undefined
     },
     later,
     connect: () =>
@@ -297,6 +301,20 @@ export function createLink(options: LinkOptions): Link {
 
 const askedOf = (error: unknown): number | undefined =>
   isPegboardError(error) && error.retryAfterMs !== null ? error.retryAfterMs : undefined
+
+/** Programs that fetch the server first; an update may take as long as the first time. */
+const INSTALLERS = /^(?:npx|bunx|uvx|uv|pipx|pnpm|pnpx|yarn|bun|deno|npm|docker|podman|nix)(?:\.(?:cmd|exe))?$/
+
+/** Whether this server may be downloading itself when it is started. */
+export const mayInstall = ({ target }: ServerSettings): boolean =>
+  target.kind === 'stdio' && INSTALLERS.test(target.command.split(/[\\/]/).at(-1) ?? '')
+
+/** Ended in the middle, an installer may leave a broken package behind that never starts again. */
+function patience(settings: ServerSettings, shared: UpstreamShared, seen: boolean) {
+  if (settings.connectTimeoutMs !== undefined) return { connectTimeoutMs: settings.connectTimeoutMs }
+  if (settings.target.kind !== 'stdio' || (seen && !mayInstall(settings))) return {}
+  return { silentTimeoutMs: shared.installTimeoutMs }
+}
 
 /** Makes a reason fit for clients: without what the operator gave the server in confidence, paths and addresses. */
 function tellable({ target }: ServerSettings): (why: string) => string {

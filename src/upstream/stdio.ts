@@ -5,6 +5,7 @@ import type { Readable, Writable } from 'node:stream'
 import { PegboardError } from '../core/errors.ts'
 import { createFrames } from '../core/frames.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { plain } from '../core/plain.ts'
 import { rawResult } from '../core/raw.ts'
 import { scanAnswer } from '../core/scan.ts'
 import { isRecord } from './envelope.ts'
@@ -32,6 +33,9 @@ const MAX_UNREAD = 64 * 1024 * 1024
 const TAIL = 8 * 1024
 // A server may print a banner; one that prints nothing else is not an MCP server.
 const MAX_NOISE = 1_000
+const MAX_SHOWN = 120
+// One that has not spoken yet may be installing itself, and wants to leave things in order.
+const INSTALL_GRACE_MS = 2_000
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable>
 
@@ -43,7 +47,7 @@ export function createStdioWire(options: StdioOptions): Wire {
   let stderr = ''
   let outgoing = ''
   let noise = 0
-  let noted = false
+  let noted: string | undefined
   let spoke = false
   let gone = false
   let exited: Promise<void> = Promise.resolve()
@@ -75,9 +79,11 @@ export function createStdioWire(options: StdioOptions): Wire {
           events?.message(one)
           continue
         }
-        if (!noted) events?.error(new Error('it printed something that is not MCP, which is left out'))
-        noted = true
-        if (++noise > MAX_NOISE) lost('it prints things that are not MCP')
+        if (noted === undefined) {
+          events?.error(new Error('it printed something that is not MCP, which is left out'))
+          noted = shownLine(line)
+        }
+        if (++noise > MAX_NOISE) lost(`it prints things that are not MCP: ${noted}`)
       }
     },
     oversize(head, tail, bytes) {
@@ -154,7 +160,10 @@ export function createStdioWire(options: StdioOptions): Wire {
       if (!left && !gone) {
         flush()
         child.stdin.end()
-        if (!(await within(exited, graceMs))) {
+        if (!spoke && platform !== 'win32') {
+          killTree(child, 'SIGTERM', platform)
+          await within(exited, Math.max(graceMs, INSTALL_GRACE_MS))
+        } else if (!(await within(exited, graceMs))) {
           killTree(child, 'SIGTERM', platform)
           await within(exited, graceMs)
         }
@@ -162,8 +171,17 @@ export function createStdioWire(options: StdioOptions): Wire {
       lost('closed')
       await within(exited, 1_000)
     },
+    noise: () => noted,
     tail: () => stderr,
   }
+}
+
+/** The beginning of a line, fit for a terminal. */
+function shownLine(line: Buffer): string {
+  const text = plain(line.toString('utf8', 0, 4 * MAX_SHOWN))
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+  return JSON.stringify(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text)
 }
 
 // From about here on a look at the bytes costs less than parsing them and writing them again.
