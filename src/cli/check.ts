@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
+import { shownState } from '../catalog/state.ts'
 import type { Config } from '../config/load.ts'
 import { localCaller } from '../core/context.ts'
 import { isPegboardError, messageOf, sentences } from '../core/errors.ts'
@@ -10,7 +11,7 @@ import { hasAlternatives } from '../view/portable.ts'
 import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
 import { type Io, table, writeJson } from './io.ts'
-import { type Session, withApp } from './open.ts'
+import { type Session, starting, withApp } from './open.ts'
 
 /** `pegboard check`: exit code 1 when something configured cannot be used. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -60,13 +61,14 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
   const view = app.view(localCaller)
   const owners = [...app.catalog.snapshot().owners.values()]
   const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))
+  const late = new Map(app.upstreams.status().flatMap((one) => (one.pending ? [[one.module, starting(one)]] : [])))
   const errors = [
     ...app.failed().map(failureLine),
     ...config.skipped.map(({ reason }) => reason),
     ...(searchProblem === undefined ? [] : [searchProblem]),
     ...failing.map(
       (owner) =>
-        `${owner.id} is ${owner.state}${owner.reason ? `: ${owner.reason}` : ''}${owner.state === 'connecting' ? '; it did not answer in time (--wait SECONDS)' : ''}`,
+        `${owner.id} ${owner.reason ? `is ${shownState(owner, owner.tools.length)}: ${owner.reason}` : late.has(owner.id) ? `${late.get(owner.id)}; to wait longer: --wait 120` : `is ${shownState(owner, owner.tools.length)}`}`,
     ),
   ]
   const waiting = owners.flatMap(({ id, notice, withheld }) =>
@@ -83,7 +85,9 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
   }
   const { mode, why, tools, tokens, budgetTokens } = app.explainExposure(localCaller)
   const categories = owners
-    .map(({ id, state }) => {
+    .map((owner) => {
+      const { id } = owner
+      const state = owner.state === 'ready' ? owner.state : shownState(owner, owner.tools.length)
       const own = view.tools.filter((entry) => entry.tool.module === id)
       return { id, state, tools: own.length, tokens: own.reduce((sum, entry) => sum + tokensOf(entry), 0) }
     })

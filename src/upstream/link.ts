@@ -7,7 +7,7 @@ import { createBackoff, LONGEST_ASKED_MS, OPEN_AFTER } from './backoff.ts'
 import { type Connection, connect, REFUSALS } from './connection.ts'
 import type { Credentials } from './credentials.ts'
 import type { EraVerdict } from './manifest.ts'
-import type { ServerSettings } from './settings.ts'
+import { mayInstall, type ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -301,13 +301,6 @@ export function createLink(options: LinkOptions): Link {
 
 const askedOf = (error: unknown): number | undefined =>
   isPegboardError(error) && error.retryAfterMs !== null ? error.retryAfterMs : undefined
-
-/** Programs that fetch the server first; an update may take as long as the first time. */
-const INSTALLERS = /^(?:npx|bunx|uvx|uv|pipx|pnpm|pnpx|yarn|bun|deno|npm|docker|podman|nix)(?:\.(?:cmd|exe))?$/
-
-/** Whether this server may be downloading itself when it is started. */
-export const mayInstall = ({ target }: ServerSettings): boolean =>
-  target.kind === 'stdio' && INSTALLERS.test(target.command.split(/[\\/]/).at(-1) ?? '')
 
 /** Ended in the middle, an installer may leave a broken package behind that never starts again. */
 function patience(settings: ServerSettings, shared: UpstreamShared, seen: boolean) {

@@ -252,7 +252,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 const reachOf = ({ target, auth, allowPrivate, relay, prefix }: ServerSettings): string =>
   JSON.stringify([target, auth, allowPrivate, relay, prefix === ''])
 
-const isNamed = (name: string, names: readonly string[]): boolean => {
+/** Whether the name of a tool begins with one of these. */
+export const isNamed = (name: string, names: readonly string[]): boolean => {
   const wanted = name.toLowerCase()
   return names.some((one) => one !== '' && new RegExp(`^${escaped(one.toLowerCase())}[^a-z0-9]`).test(wanted))
 }
