@@ -10,8 +10,9 @@ import { tokensOf } from '../view/listing.ts'
 import { hasAlternatives } from '../view/portable.ts'
 import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
+import { typable } from './invocation.ts'
 import { type Io, table, writeJson } from './io.ts'
-import { type Session, starting, withApp } from './open.ts'
+import { type Session, starting, text, withApp } from './open.ts'
 
 /** `pegboard check`: exit code 1 when something configured cannot be used. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -26,7 +27,7 @@ export async function run(args: Args, io: Io): Promise<number> {
         if (frozen) await lookAnew(session)
         const report = reportOf(session, await searchProblem(session.config), frozen)
         if (json) writeJson(io, report)
-        else io.stdout(reportText(report))
+        else io.stdout(typable(reportText(report), text(args, 'config'), io))
         return report.ok ? 0 : 1
       },
     )

@@ -3,8 +3,9 @@ import { localCaller } from '../core/context.ts'
 import { riskOf, type Tool } from '../core/tool.ts'
 import { firstSentence } from '../view/listing.ts'
 import type { Args } from './commands.ts'
+import { typable } from './invocation.ts'
 import { type Io, table, UsageError, writeJson } from './io.ts'
-import { type Session, starting, withApp } from './open.ts'
+import { type Session, starting, text, withApp } from './open.ts'
 
 type Row = Readonly<Record<string, unknown>>
 
@@ -18,7 +19,14 @@ export async function run(args: Args, io: Io): Promise<number> {
     const rows = listing.rows(session, args.values['hidden'] === true, !json)
     if (json) writeJson(io, rows)
     else if (rows.length === 0) io.stdout(`No ${what}.\n`)
-    else io.stdout(table(rows.map((row) => listing.columns.map((column) => String(row[column] ?? '')))))
+    else
+      io.stdout(
+        typable(
+          table(rows.map((row) => listing.columns.map((column) => String(row[column] ?? '')))),
+          text(args, 'config'),
+          io,
+        ),
+      )
     return 0
   })
 }
