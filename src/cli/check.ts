@@ -63,13 +63,14 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
   const owners = [...app.catalog.snapshot().owners.values()]
   const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))
   const late = new Map(app.upstreams.status().flatMap((one) => (one.pending ? [[one.module, starting(one)]] : [])))
+  const details = new Map(app.upstreams.status().map(({ module, detail }) => [module, detail]))
   const errors = [
     ...app.failed().map(failureLine),
     ...config.skipped.map(({ reason }) => reason),
     ...(searchProblem === undefined ? [] : [searchProblem]),
     ...failing.map(
       (owner) =>
-        `${owner.id} ${owner.reason ? `is ${shownState(owner, owner.tools.length)}: ${owner.reason}` : late.has(owner.id) ? `${late.get(owner.id)}; to wait longer: --wait 120` : `is ${shownState(owner, owner.tools.length)}`}`,
+        `${owner.id} ${owner.reason ? `is ${shownState(owner, owner.tools.length)}: ${details.get(owner.id) ?? owner.reason}` : late.has(owner.id) ? `${late.get(owner.id)}; to wait longer: --wait 120` : `is ${shownState(owner, owner.tools.length)}`}`,
     ),
   ]
   const waiting = owners.flatMap(({ id, notice, withheld }) =>

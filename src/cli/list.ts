@@ -83,7 +83,9 @@ function servers({ app, config }: Session): Row[] {
   const rows = app.upstreams.status().map((server) => {
     const { module, state, transport, era, start, startMs, nextAttemptAt } = server
     const reason =
-      server.reason ?? (server.pending && server.tools === 0 ? starting(server).replace(/^is still /, '') : undefined)
+      server.detail ??
+      server.reason ??
+      (server.pending && server.tools === 0 ? starting(server).replace(/^is still /, '') : undefined)
     const owner = owners.get(module)
     if (!owner)
       return { id: module, state: reason === 'disabled' ? reason : state, tools: 0, summary: '', transport, start }

@@ -24,7 +24,8 @@ export interface LinkOptions {
   /** Whether a connection that breaks is made again although nobody asks. */
   keeps(): boolean
   /** `connecting`: calls wait for it; `failing`: they do not; `known`: at rest until someone asks. */
-  changed(state: LinkState, reason: string | undefined): void
+  /** @param detail the reason as operators may read it, with paths */
+  changed(state: LinkState, reason: string | undefined, detail: string | undefined): void
   notification(method: string, params: Json, attributed: boolean): void
 }
 
@@ -88,7 +89,7 @@ export function createLink(options: LinkOptions): Link {
   function become(next: LinkState, why: string | undefined): void {
     state = next
     reason = why === undefined ? undefined : tell(why)
-    options.changed(next, reason)
+    options.changed(next, reason, why === undefined || why === reason ? undefined : tell.withPaths(why))
   }
 
   function unplan(): void {
@@ -310,10 +311,11 @@ function patience(settings: ServerSettings, shared: UpstreamShared, seen: boolea
 }
 
 /** Makes a reason fit for clients: without what the operator gave the server in confidence, paths and addresses. */
-function tellable({ target }: ServerSettings): (why: string) => string {
+function tellable({ target }: ServerSettings): ((why: string) => string) & { withPaths(why: string): string } {
   const given = target.kind === 'stdio' ? target.env : target.headers
   const secrets = Object.values(given).filter((value) => value.length >= 6)
-  return (why) => scrub(secrets.reduce((text, secret) => text.replaceAll(secret, '<secret>'), why))
+  const withPaths = (why: string): string => secrets.reduce((text, secret) => text.replaceAll(secret, '<secret>'), why)
+  return Object.assign((why: string) => scrub(withPaths(why)), { withPaths })
 }
 
 function deferred<T>() {

@@ -1,4 +1,5 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
@@ -16,6 +17,8 @@ import type { Watchdog } from './watchdog.ts'
 import type { Wire, WireEvents } from './wire.ts'
 
 export interface StdioOptions {
+  /** Key of the server, for naming its settings. */
+  readonly id: string
   readonly target: StdioTarget
   /** Our own environment, of which the child gets little. */
   readonly environment: Environment
@@ -103,7 +106,7 @@ export function createStdioWire(options: StdioOptions): Wire {
     streamPerRequest: false,
     async open(wired) {
       events = wired
-      const fromFile = target.envFile === undefined ? {} : parseEnvFile(await readFile(target.envFile, 'utf8'))
+      const fromFile = target.envFile === undefined ? {} : await readEnvFile(options.id, target.envFile)
       const env = childEnvironment(options.environment, { ...fromFile, ...target.env }, platform)
       const plan = spawnPlan(target.command, target.args, env, platform)
       options.watchdog.wake()
@@ -139,7 +142,9 @@ export function createStdioWire(options: StdioOptions): Wire {
         started.once('spawn', resolve)
         started.once('error', (error: NodeJS.ErrnoException) => {
           const what = path.basename(target.command)
-          const reason = error.code === 'ENOENT' ? `command not found: ${what}` : `${what} cannot start (${error.code})`
+          const reason =
+            noFolder(options.id, target.cwd) ??
+            (error.code === 'ENOENT' ? `command not found: ${what}` : `${what} cannot start (${error.code})`)
           lost(reason)
           reject(new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, { cause: error }))
         })
@@ -174,6 +179,22 @@ export function createStdioWire(options: StdioOptions): Wire {
     noise: () => noted,
     tail: () => stderr,
   }
+}
+
+async function readEnvFile(id: string, file: string): Promise<Record<string, string>> {
+  try {
+    return parseEnvFile(await readFile(file, 'utf8'))
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const what = code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`
+    throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `its envFile ${what}: ${file} (mcpServers.${id}.envFile)`)
+  }
+}
+
+/** Node says ENOENT of the program when it is the folder that is missing. */
+function noFolder(id: string, cwd: string | undefined): string | undefined {
+  if (cwd === undefined || statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) return undefined
+  return `its cwd does not exist: ${cwd} (mcpServers.${id}.cwd)`
 }
 
 /** The beginning of a line, fit for a terminal. */

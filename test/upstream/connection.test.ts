@@ -43,6 +43,29 @@ describe('servers that do not come up', () => {
       { wait: false, connectTimeoutMs: 500 },
     ))
 
+  it('for a folder or file that is not there are said to want that, with the path for operators alone', () =>
+    withServers(
+      {
+        cwd: { command: process.execPath, cwd: '/no/such/folder' },
+        file: { command: process.execPath, envFile: '/no/such/file.env' },
+      },
+      async ({ upstreams, catalog }) => {
+        await until(() => upstreams.status().every(({ state }) => state === 'failing'))
+        expect(upstreams.status()).toMatchObject([
+          {
+            reason: 'its cwd does not exist: <path> (mcpServers.cwd.cwd)',
+            detail: 'its cwd does not exist: /no/such/folder (mcpServers.cwd.cwd)',
+          },
+          {
+            reason: 'its envFile does not exist: <path> (mcpServers.file.envFile)',
+            detail: 'its envFile does not exist: /no/such/file.env (mcpServers.file.envFile)',
+          },
+        ])
+        expect(JSON.stringify([...catalog.snapshot().owners.values()])).not.toContain('/no/such')
+      },
+      { wait: false },
+    ))
+
   it('never seen may be downloading, and get longer as long as they print nothing', () => {
     const later = `setTimeout(() => import(${JSON.stringify(scripted().args[0])}), 600)`
     return withServers(
