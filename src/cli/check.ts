@@ -64,9 +64,10 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
   const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))
   const late = new Map(app.upstreams.status().flatMap((one) => (one.pending ? [[one.module, starting(one)]] : [])))
   const details = new Map(app.upstreams.status().map(({ module, detail }) => [module, detail]))
+  const unusable = config.skipped.filter(({ self }) => !self)
   const errors = [
     ...app.failed().map(failureLine),
-    ...config.skipped.map(({ reason }) => reason),
+    ...unusable.map(({ reason }) => reason),
     ...(searchProblem === undefined ? [] : [searchProblem]),
     ...failing.map(
       (owner) =>
@@ -94,7 +95,7 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
       return { id, state, tools: own.length, tokens: own.reduce((sum, entry) => sum + tokensOf(entry), 0) }
     })
     .sort((a, b) => b.tokens - a.tokens)
-  const skipped = new Set(config.skipped.map(({ reason }) => `${reason}; the server is left out.`))
+  const skipped = new Set(unusable.map(({ reason }) => `${reason}; the server is left out.`))
   return {
     ok: errors.length === 0,
     config: config.file ?? null,

@@ -17,7 +17,7 @@ type Server = Pick<UpstreamStatus, 'id' | 'module' | 'tools'>
 /** Loads the configuration that --config names; warnings go to stderr. @throws PegboardError E_CONFIG_* */
 export async function openConfig(args: Args, io: Io): Promise<Loaded> {
   const file = text(args, 'config')
-  const loaded = await loadConfig({ env: io.env, cwd: io.cwd }, file)
+  const loaded = await loadConfig({ env: io.env, cwd: io.cwd, self: io.self.script }, file)
   // Never read unasked: a cloned repository would decide what runs here.
   if (file === undefined && existsSync(join(io.cwd, USUAL_FILE)))
     io.stderr(`pegboard: ${USUAL_FILE} in this folder is not read unless named: --config ${USUAL_FILE}\n`)
