@@ -30,6 +30,7 @@ import { createBytesStore, createFileStore } from './state/files.ts'
 import { readSecret } from './state/secret.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
 import { createTrust, type Kept } from './trust/trust.ts'
+import type { UpstreamStatus } from './upstream/upstream.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
@@ -81,8 +82,14 @@ export interface App extends Host {
   searchStatus(): SearchStatus
   /** The lock file was changed: lets in what is approved now, and keeps out what is not. */
   reviewed(): void
-  /** Resolves when every upstream has answered or failed, after `timeoutMs` at the latest. */
-  settled(timeoutMs: number): Promise<void>
+  /**
+   * Resolves when every upstream has answered or failed, after `timeoutMs` at the latest.
+   * @param awaited which are waited for, asked again after each change; default all
+   */
+  settled(
+    timeoutMs: number,
+    awaited?: (server: Pick<UpstreamStatus, 'id' | 'module' | 'tools'>) => boolean,
+  ): Promise<void>
   /** Takes over what can change live. Answers which keys did and which wait for a restart. */
   reload(config: Config): Promise<{ readonly live: readonly string[]; readonly restart: readonly string[] }>
   /** Refuses new calls and waits for those that run, `graceMs` at most. */
@@ -338,10 +345,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await semantic?.settled()
     },
     reviewed: () => trust.reread(),
-    settled(timeoutMs) {
+    settled(timeoutMs, awaited = () => true) {
       const settledNow = (): boolean =>
-        upstreams.status().every(({ pending }) => !pending) &&
-        apis.status().every(({ state }) => state !== 'connecting' && state !== 'known')
+        !upstreams.status().some((server) => server.pending && awaited(server)) &&
+        !apis.status().some((api) => (api.state === 'connecting' || api.state === 'known') && awaited(api))
       return new Promise((resolve) => {
         const done = (): void => {
           cancel()

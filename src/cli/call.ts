@@ -1,9 +1,11 @@
 import type { App } from '../app.ts'
+import type { Config } from '../config/load.ts'
 import { localCaller } from '../core/context.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { McpResult } from '../core/result.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { toErrorResult, toMcpResult } from '../server/wire.ts'
+import { isNamed } from '../upstream/upstreams.ts'
 import type { Args } from './commands.ts'
 import { type Io, UsageError, writeJson } from './io.ts'
 import { withApp } from './open.ts'
@@ -14,8 +16,6 @@ export async function run(args: Args, io: Io): Promise<number> {
   if (name === undefined) throw new UsageError('call needs the name of a tool; pegboard list shows them')
   const given = readOperands(operands, (args.values['params'] ?? []) as readonly string[])
   const json = args.values['json'] === true
-  const isThere = (app: App): boolean =>
-    app.surface.metaNames.includes(name) || app.view(localCaller).resolve(name).kind === 'found'
   return withApp(
     args,
     io,
@@ -32,9 +32,16 @@ export async function run(args: Args, io: Io): Promise<number> {
       else print(result, io)
       return result.isError === true ? 1 : 0
     },
-    { enough: isThere },
+    { awaited: ({ id, module }, { app, config }) => !isThere(app, name) && mayHave(name, id, module, config) },
   )
 }
+
+const isThere = (app: App, name: string): boolean =>
+  app.surface.metaNames.includes(name) || app.view(localCaller).resolve(name).kind === 'found'
+
+/** A name without a category may be a tool of any server. */
+const mayHave = (name: string, id: string, module: string, { servers }: Config): boolean =>
+  !/[.:/]|__/.test(name) || servers[id]?.prefix === '' || isNamed(name, [id, module, servers[id]?.prefix ?? id])
 
 function schemaOf(app: App, name: string): JsonSchema {
   const found = app.view(localCaller).resolve(name)

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
+import { shownState } from '../catalog/state.ts'
 import type { Config } from '../config/load.ts'
 import { localCaller } from '../core/context.ts'
 import { isPegboardError, messageOf, sentences } from '../core/errors.ts'
@@ -9,8 +10,9 @@ import { tokensOf } from '../view/listing.ts'
 import { hasAlternatives } from '../view/portable.ts'
 import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
+import { typable } from './invocation.ts'
 import { type Io, table, writeJson } from './io.ts'
-import { type Session, withApp } from './open.ts'
+import { type Session, starting, text, withApp } from './open.ts'
 
 /** `pegboard check`: exit code 1 when something configured cannot be used. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -25,7 +27,7 @@ export async function run(args: Args, io: Io): Promise<number> {
         if (frozen) await lookAnew(session)
         const report = reportOf(session, await searchProblem(session.config), frozen)
         if (json) writeJson(io, report)
-        else io.stdout(reportText(report))
+        else io.stdout(typable(reportText(report), text(args, 'config'), io))
         return report.ok ? 0 : 1
       },
     )
@@ -60,13 +62,16 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
   const view = app.view(localCaller)
   const owners = [...app.catalog.snapshot().owners.values()]
   const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))
+  const late = new Map(app.upstreams.status().flatMap((one) => (one.pending ? [[one.module, starting(one)]] : [])))
+  const details = new Map(app.upstreams.status().map(({ module, detail }) => [module, detail]))
+  const unusable = config.skipped.filter(({ self }) => !self)
   const errors = [
     ...app.failed().map(failureLine),
-    ...config.skipped.map(({ reason }) => reason),
+    ...unusable.map(({ reason }) => reason),
     ...(searchProblem === undefined ? [] : [searchProblem]),
     ...failing.map(
       (owner) =>
-        `${owner.id} is ${owner.state}${owner.reason ? `: ${owner.reason}` : ''}${owner.state === 'connecting' ? '; it did not answer in time (--wait SECONDS)' : ''}`,
+        `${owner.id} ${owner.reason ? `is ${shownState(owner, owner.tools.length)}: ${details.get(owner.id) ?? owner.reason}` : late.has(owner.id) ? `${late.get(owner.id)}; to wait longer: --wait 120` : `is ${shownState(owner, owner.tools.length)}`}`,
     ),
   ]
   const waiting = owners.flatMap(({ id, notice, withheld }) =>
@@ -83,12 +88,14 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
   }
   const { mode, why, tools, tokens, budgetTokens } = app.explainExposure(localCaller)
   const categories = owners
-    .map(({ id, state }) => {
+    .map((owner) => {
+      const { id } = owner
+      const state = owner.state === 'ready' ? owner.state : shownState(owner, owner.tools.length)
       const own = view.tools.filter((entry) => entry.tool.module === id)
       return { id, state, tools: own.length, tokens: own.reduce((sum, entry) => sum + tokensOf(entry), 0) }
     })
     .sort((a, b) => b.tokens - a.tokens)
-  const skipped = new Set(config.skipped.map(({ reason }) => `${reason}; the server is left out.`))
+  const skipped = new Set(unusable.map(({ reason }) => `${reason}; the server is left out.`))
   return {
     ok: errors.length === 0,
     config: config.file ?? null,

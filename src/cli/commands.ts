@@ -43,7 +43,11 @@ const frozen: Option = {
   type: 'boolean',
   about: 'Only tools of servers that pegboard.lock.json has; nothing is written to it.',
 }
-const wait: Option = { type: 'string', value: 'SECONDS', about: 'How long to wait for servers to answer; default 10.' }
+const wait: Option = {
+  type: 'string',
+  value: 'SECONDS',
+  about: 'How long to wait for servers to answer; default 10, and a minute for one that may be downloading.',
+}
 
 export const commands: readonly Command[] = [
   {
@@ -78,7 +82,7 @@ export const commands: readonly Command[] = [
       limit: { type: 'string', value: 'N', about: 'How many answers, 1 to 100; default 5.' },
       lanes: { type: 'string', value: 'NAME', about: 'hybrid, lexical (words alone) or vector (meaning alone).' },
       explain: { type: 'boolean', about: 'Show what each answer is worth by words, by meaning and by use.' },
-      wait,
+      wait: { ...wait, about: 'How long to wait for servers never seen to answer; default 3.' },
     },
     load: () => import('./search.ts'),
   },

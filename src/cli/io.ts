@@ -14,8 +14,8 @@ export interface Io {
   readonly cwd: string
   /** Fires when the person or the system wants the process to end. */
   readonly stop: AbortSignal
-  /** How this program is started: absolute paths of the runtime and of the script. */
-  readonly self: { readonly node: string; readonly script: string }
+  /** How this program is started: absolute paths of the runtime and of the script, and what a person types. */
+  readonly self: { readonly node: string; readonly script: string; readonly called: string }
 }
 
 /** The command line itself was wrong: exit code 2. */

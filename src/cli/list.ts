@@ -3,8 +3,9 @@ import { localCaller } from '../core/context.ts'
 import { riskOf, type Tool } from '../core/tool.ts'
 import { firstSentence } from '../view/listing.ts'
 import type { Args } from './commands.ts'
+import { typable } from './invocation.ts'
 import { type Io, table, UsageError, writeJson } from './io.ts'
-import { type Session, withApp } from './open.ts'
+import { type Session, starting, text, withApp } from './open.ts'
 
 type Row = Readonly<Record<string, unknown>>
 
@@ -18,7 +19,14 @@ export async function run(args: Args, io: Io): Promise<number> {
     const rows = listing.rows(session, args.values['hidden'] === true, !json)
     if (json) writeJson(io, rows)
     else if (rows.length === 0) io.stdout(`No ${what}.\n`)
-    else io.stdout(table(rows.map((row) => listing.columns.map((column) => String(row[column] ?? '')))))
+    else
+      io.stdout(
+        typable(
+          table(rows.map((row) => listing.columns.map((column) => String(row[column] ?? '')))),
+          text(args, 'config'),
+          io,
+        ),
+      )
     return 0
   })
 }
@@ -72,26 +80,29 @@ function servers({ app, config }: Session): Row[] {
   const view = app.view(localCaller)
   const { owners } = app.catalog.snapshot()
   const now = Date.now()
-  const rows = app.upstreams
-    .status()
-    .map(({ module, state, reason, transport, era, start, startMs, nextAttemptAt }) => {
-      const owner = owners.get(module)
-      if (!owner)
-        return { id: module, state: reason === 'disabled' ? reason : state, tools: 0, summary: '', transport, start }
-      const inMs = nextAttemptAt === undefined ? undefined : Math.max(0, nextAttemptAt - now)
-      return {
-        id: module,
-        state: shownState(owner, owner.tools.length),
-        tools: view.count(module),
-        summary: owner.summary,
-        ...((reason ?? owner.notice) === undefined ? {} : { reason: reason ?? owner.notice }),
-        ...(inMs === undefined ? {} : { next_attempt: `in ${Math.ceil(inMs / 1_000)} s`, next_attempt_in_ms: inMs }),
-        transport,
-        ...(era === undefined ? {} : { era }),
-        start,
-        ...(startMs === undefined ? {} : { start_ms: startMs }),
-      }
-    })
+  const rows = app.upstreams.status().map((server) => {
+    const { module, state, transport, era, start, startMs, nextAttemptAt } = server
+    const reason =
+      server.detail ??
+      server.reason ??
+      (server.pending && server.tools === 0 ? starting(server).replace(/^is still /, '') : undefined)
+    const owner = owners.get(module)
+    if (!owner)
+      return { id: module, state: reason === 'disabled' ? reason : state, tools: 0, summary: '', transport, start }
+    const inMs = nextAttemptAt === undefined ? undefined : Math.max(0, nextAttemptAt - now)
+    return {
+      id: module,
+      state: shownState(owner, owner.tools.length),
+      tools: view.count(module),
+      summary: owner.summary,
+      ...((reason ?? owner.notice) === undefined ? {} : { reason: reason ?? owner.notice }),
+      ...(inMs === undefined ? {} : { next_attempt: `in ${Math.ceil(inMs / 1_000)} s`, next_attempt_in_ms: inMs }),
+      transport,
+      ...(era === undefined ? {} : { era }),
+      start,
+      ...(startMs === undefined ? {} : { start_ms: startMs }),
+    }
+  })
   const broken = config.skipped.map(({ id, reason }) => ({
     id: `mcp_${id}`,
     state: 'skipped',

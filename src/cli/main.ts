@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { realpathSync } from 'node:fs'
 import type { LineOutput } from '../server/stdio.ts'
+import { calledAs } from './invocation.ts'
 import type { Io } from './io.ts'
 import { run } from './run.ts'
 
@@ -69,7 +70,11 @@ const io: Io = {
   input: process.stdin,
   claimOutput,
   stop: stop.signal,
-  self: { node: process.execPath, script: realpathSync(process.argv[1] ?? '') },
+  self: {
+    node: process.execPath,
+    script: realpathSync(process.argv[1] ?? ''),
+    called: calledAs(process.argv[1] ?? '', process.env, process.cwd()),
+  },
 }
 
 /** The longest a timer takes, 25 days. */

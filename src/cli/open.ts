@@ -3,15 +3,21 @@ import { join } from 'node:path'
 import type { App, AppOptions } from '../app.ts'
 import { type Config, type Loaded, loadConfig } from '../config/load.ts'
 import { createLog, type Log } from '../core/log.ts'
+import { mayInstall } from '../upstream/settings.ts'
+import type { UpstreamStatus } from '../upstream/upstream.ts'
 import type { Args } from './commands.ts'
 import { type Io, UsageError } from './io.ts'
 
 const USUAL_FILE = 'mcp.config.json'
+const INSTALL_WAIT_MS = 50_000
+const LONG_WAIT_S = 120
+
+type Server = Pick<UpstreamStatus, 'id' | 'module' | 'tools'>
 
 /** Loads the configuration that --config names; warnings go to stderr. @throws PegboardError E_CONFIG_* */
 export async function openConfig(args: Args, io: Io): Promise<Loaded> {
   const file = text(args, 'config')
-  const loaded = await loadConfig({ env: io.env, cwd: io.cwd }, file)
+  const loaded = await loadConfig({ env: io.env, cwd: io.cwd, self: io.self.script }, file)
   // Never read unasked: a cloned repository would decide what runs here.
   if (file === undefined && existsSync(join(io.cwd, USUAL_FILE)))
     io.stderr(`pegboard: ${USUAL_FILE} in this folder is not read unless named: --config ${USUAL_FILE}\n`)
@@ -37,16 +43,20 @@ export interface Session {
 
 /**
  * Opens an app for one question from the terminal and closes it afterwards.
- * @param options.enough when it answers true after the modules are loaded, servers are not waited for
+ * @param options.awaited which servers are waited for, asked again after each change; default all
+ * @param options.waitS how long, unless --wait says; default 10, and a minute where one may be downloading itself
  */
 export async function withApp(
   args: Args,
   io: Io,
   use: (session: Session) => number | Promise<number>,
-  options: Pick<AppOptions, 'onModelProgress'> & { readonly enough?: (app: App) => boolean } = {},
+  options: Pick<AppOptions, 'onModelProgress'> & {
+    readonly awaited?: (server: Server, session: Session) => boolean
+    readonly waitS?: number
+  } = {},
 ): Promise<number> {
-  const { enough = () => false, ...appOptions } = options
-  const waitMs = whole(args, 'wait', 0, 600, 10) * 1_000
+  const { awaited = () => true, waitS, ...appOptions } = options
+  const waitMs = whole(args, 'wait', 0, 600, waitS ?? 10) * 1_000
   const { config, warnings } = await openConfig(args, io)
   const app = await openApp(config, openLog(args, io, 'error'), io, {
     connectDelayMs: { cold: 0, known: 0 },
@@ -55,12 +65,35 @@ export async function withApp(
   })
   try {
     await app.start()
-    if (!enough(app)) await app.settled(waitMs)
-    return await use({ app, config, warnings })
+    const session = { app, config, warnings }
+    const wanted = (server: Server): boolean => awaited(server, session)
+    await app.settled(waitMs, wanted)
+    if (waitS === undefined && text(args, 'wait') === undefined) await installed(session, wanted, io)
+    for (const one of app.upstreams.status())
+      if (one.pending && one.tools === 0 && wanted(one))
+        io.stderr(`pegboard: warning: ${one.module} ${starting(one)}; to wait longer: --wait ${LONG_WAIT_S}\n`)
+    return await use(session)
   } finally {
     await app.stop()
   }
 }
+
+/** What is being downloaded would have to be downloaded again. */
+async function installed({ app, config }: Session, wanted: (server: Server) => boolean, io: Io): Promise<void> {
+  const installs = ({ id, tools }: Server): boolean => {
+    const settings = config.servers[id]
+    return tools === 0 && settings !== undefined && mayInstall(settings)
+  }
+  const late = app.upstreams.status().filter((one) => one.pending && installs(one) && wanted(one))
+  if (late.length === 0) return
+  const names = late.map(({ module }) => module).join(', ')
+  io.stderr(`pegboard: waiting up to ${INSTALL_WAIT_MS / 1_000} s more for ${names}, perhaps still downloading\n`)
+  await app.settled(INSTALL_WAIT_MS, (one) => late.some(({ id }) => id === one.id) && wanted(one))
+}
+
+/** Of a server that has not answered yet. */
+export const starting = ({ transport }: Pick<UpstreamStatus, 'transport'>): string =>
+  transport === 'stdio' ? 'is still starting, perhaps still downloading' : 'has not answered yet'
 
 export function text(args: Args, name: string): string | undefined {
   const value = args.values[name]

@@ -13,8 +13,9 @@ import { createLock, type Lock, lockFile } from '../trust/lock.ts'
 import { type Kept, keepDefinitions, keptKey } from '../trust/trust.ts'
 import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
 import type { Args } from './commands.ts'
+import { typable } from './invocation.ts'
 import { type Io, UsageError, writeJson } from './io.ts'
-import { openConfig, openLog } from './open.ts'
+import { openConfig, openLog, text } from './open.ts'
 
 /** A tool that is not let in, or not yet. */
 interface Waiting {
@@ -65,7 +66,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const shown = names.length === 0 ? servers : servers.map((server) => only(server, names))
   const differs = shown.some(({ seen, waiting }) => !seen || waiting.length > 0)
   if (args.values['json'] === true) writeJson(io, { ok: !differs, servers: shown })
-  else io.stdout(reportText(shown))
+  else io.stdout(typable(reportText(shown), text(args, 'config'), io))
   return frozen === true && differs ? 1 : 0
 }
 
@@ -233,7 +234,8 @@ function serverText({ id, trust, seen, waiting, gone }: Server): string {
     ...waiting.map(waitingText),
     left,
     `  Let them in:  pegboard review ${name} --accept\n`,
-    `  Or by name:   pegboard review ${name}${some} --accept | --reject\n`,
+    `  Only one:     pegboard review ${name}${some} --accept\n`,
+    `  Keep it out:  pegboard review ${name}${some} --reject\n`,
   ].join('')
 }
 

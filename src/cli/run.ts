@@ -3,6 +3,7 @@ import { isPegboardError, messageOf, type PegboardError, sentences } from '../co
 import { nearest } from '../core/names.ts'
 import { type Args, type Command, commands, commonOptions } from './commands.ts'
 import { commandHelp, generalHelp } from './help.ts'
+import { configIn, typable } from './invocation.ts'
 import { type Io, UsageError } from './io.ts'
 
 /**
@@ -10,7 +11,9 @@ import { type Io, UsageError } from './io.ts'
  * with --json.
  * @returns the exit code: 0 done, 1 failed, 2 the command line is wrong
  */
-export async function run(argv: readonly string[], io: Io): Promise<number> {
+export async function run(argv: readonly string[], world: Io): Promise<number> {
+  const config = configIn(argv)
+  const io: Io = { ...world, stderr: (text) => world.stderr(typable(text, config, world)) }
   try {
     return await dispatch(argv, io)
   } catch (error) {

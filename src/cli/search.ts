@@ -49,7 +49,12 @@ export async function run(args: Args, io: Io): Promise<number> {
     return 0
   }
   try {
-    return await withApp(args, io, find, { onModelProgress: progress.show })
+    return await withApp(args, io, find, {
+      onModelProgress: progress.show,
+      // What is known from disk is searched, wherever its server is.
+      awaited: ({ tools }) => tools === 0,
+      waitS: 3,
+    })
   } finally {
     progress.done()
   }

@@ -36,7 +36,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     const { lockFile } = await import('../trust/lock.ts')
     const lock = lockFile(config.file)
     if (lock !== undefined) endings.push(watchConfig(lock, () => app.reviewed()))
-    const machine = { env: io.env, cwd: io.cwd }
+    const machine = { env: io.env, cwd: io.cwd, self: io.self.script }
     const refine = (after: Config): Config => withFlags(after, args)
     endings.push(
       followConfig({ config, machine, log, refine, onConfig: async (after) => void (await app.reload(after)) }),

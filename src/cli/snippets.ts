@@ -51,5 +51,5 @@ export function snippetsFor(reach: Reach): Snippet[] {
 const json = (value: unknown): string => JSON.stringify(value, null, 2)
 
 /** A word for a shell, quoted only when it must be. */
-const quoted = (word: string): string =>
+export const quoted = (word: string): string =>
   /^[\w@%+=:,./\\-]+$/.test(word) ? word : `"${word.replaceAll(/(["$`])/g, '\\$1')}"`

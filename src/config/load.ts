@@ -94,7 +94,7 @@ export function readConfig(text: string, file: string | undefined, machine: Mach
     }
   }
   const settings = problems.check(fileSchema, filled, { mcpServers, servers })
-  const read = readServers({ mcpServers, servers }, sources, base, machine)
+  const read = readServers({ mcpServers, servers }, sources, base, machine, file)
   problems.throwIfAny()
   return {
     config: assemble(settings as FileSettings, { file, base, machine, without, read }),

@@ -10,6 +10,8 @@ export interface Machine {
   readonly cwd: string
   readonly platform?: NodeJS.Platform
   readonly home?: string
+  /** The script that runs, absolute: a server that is this very program is left out. */
+  readonly self?: string
 }
 
 /** Folders Pegboard writes to and works in; absolute. */

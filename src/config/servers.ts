@@ -1,5 +1,7 @@
+import { realpathSync } from 'node:fs'
+import { basename } from 'node:path'
 import { isPegboardError } from '../core/errors.ts'
-import { parseServer, type ServerSettings } from '../upstream/settings.ts'
+import { parseServer, type ServerSettings, type StdioTarget } from '../upstream/settings.ts'
 import { type Machine, pathFrom } from './places.ts'
 import { fillVariables, type Sources } from './variables.ts'
 
@@ -7,6 +9,8 @@ import { fillVariables, type Sources } from './variables.ts'
 export interface SkippedServer {
   readonly id: string
   readonly reason: string
+  /** It is this very Pegboard: nothing is missing. */
+  readonly self?: true
 }
 
 export interface ReadServers {
@@ -23,12 +27,13 @@ export function readServers(
   sources: Sources,
   base: string,
   machine: Machine,
+  file?: string,
 ): ReadServers {
   const servers: Record<string, ServerSettings> = {}
   const skipped: SkippedServer[] = []
   const warnings: string[] = []
-  const skip = (id: string, reason: string): void => {
-    skipped.push({ id, reason })
+  const skip = (id: string, reason: string, self?: true): void => {
+    skipped.push({ id, reason, ...(self && { self }) })
     warnings.push(`${reason}; the server is left out.`)
   }
 
@@ -48,7 +53,12 @@ export function readServers(
     }
     try {
       const parsed = parseServer(id, filled.value)
-      servers[id] = located(parsed.settings, base, machine)
+      const settings = located(parsed.settings, base, machine)
+      if (file !== undefined && settings.enabled && isSelf(settings.target, file, machine)) {
+        skip(id, `${key}.${id} starts Pegboard with this very file, which would never end`, true)
+        continue
+      }
+      servers[id] = settings
       warnings.push(...parsed.warnings)
     } catch (error) {
       if (!isPegboardError(error)) throw error
@@ -62,6 +72,37 @@ const asBlock = (value: unknown): Block =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Block) : {}
 
 const isOff = (raw: unknown): boolean => asBlock(raw)['enabled'] === false || asBlock(raw)['disabled'] === true
+
+/** Whether an entry starts this program on the same configuration: a client's file often has us in it. */
+function isSelf(target: ServerSettings['target'], file: string, machine: Machine): boolean {
+  if (target.kind !== 'stdio' || !target.args.includes('serve')) return false
+  const { args, command } = target
+  const at = args.findIndex((word) => word === '--config' || word === '-c')
+  const named = at < 0 ? args.find((word) => word.startsWith('--config='))?.slice('--config='.length) : args[at + 1]
+  return (
+    named !== undefined &&
+    real(pathFrom(target.cwd ?? machine.cwd, named, machine)) === real(file) &&
+    [command, ...args].some((word) => isOurs(word, target, machine))
+  )
+}
+
+function isOurs(word: string, { cwd }: StdioTarget, machine: Machine): boolean {
+  if (/^pegboard(?:\.cmd|@[\w.-]+)?$/.test(basename(word))) return true
+  return (
+    machine.self !== undefined &&
+    /\.js$/.test(word) &&
+    real(pathFrom(cwd ?? machine.cwd, word, machine)) === machine.self
+  )
+}
+
+function real(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    // A file that does not exist is nobody else's.
+    return path
+  }
+}
 
 /** Programs start in the folder of the file, and its paths are relative to it, so that `node_modules/…` and `./data` mean the same wherever Pegboard was started. */
 function located(settings: ServerSettings, base: string, machine: Machine): ServerSettings {

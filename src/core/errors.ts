@@ -127,7 +127,7 @@ export const errorCatalogue = {
     audience: 'model',
     retryable: false,
     meaning: 'The server behind this tool wants a login, or one with more rights.',
-    next: 'Tell the person who runs Pegboard; only they can log in, with `pegboard auth <server>`.',
+    next: 'Tell the person who runs Pegboard; only they can log in, with `pegboard auth`.',
   },
   E_SSRF_BLOCKED: {
     audience: 'model',
@@ -217,7 +217,7 @@ export const errorCatalogue = {
     audience: 'operator',
     retryable: false,
     meaning: 'A login at a remote server did not succeed.',
-    next: 'Read the reason; run pegboard auth <server> again.',
+    next: 'Read the reason; run pegboard auth again.',
   },
   E_NAME_TAKEN: {
     audience: 'operator',

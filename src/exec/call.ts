@@ -231,6 +231,9 @@ export function createCalls(options: CallsOptions): Calls {
     if (found.kind === 'hidden') throw refusalOf(found)
     if (found.down) {
       const { id, state, reason } = found.down
+      // Never seen, because only a person can open it: waiting would not help.
+      if (reason !== undefined && /^it wants (?:a login|authorization|a token)/.test(reason))
+        throw new PegboardError('E_AUTH_REQUIRED', `${id}: ${reason}.`)
       throw new PegboardError(
         'E_UPSTREAM_UNAVAILABLE',
         `${id} is ${state}${reason ? ` (${reason})` : ''}, so '${request.name.slice(0, 80)}' is not there.`,

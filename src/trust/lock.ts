@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, realpathSync } from 'node:fs'
 import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, parse } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -48,9 +48,17 @@ export interface LockOptions {
 }
 
 export const LOCK_NAME = 'pegboard.lock.json'
-/** It lies beside the configuration, to be committed with it; without one there is none. */
-export const lockFile = (configuration: string | undefined): string | undefined =>
-  configuration === undefined ? undefined : join(dirname(configuration), LOCK_NAME)
+/**
+ * It lies beside the configuration, to be committed with it; without one there is none. A file of another name, such as
+ * that of another client, has a lock of its own: `mcp.json` has `mcp.pegboard.lock.json`.
+ */
+export function lockFile(configuration: string | undefined): string | undefined {
+  if (configuration === undefined) return undefined
+  const name = basename(configuration)
+  return join(dirname(configuration), name === 'mcp.config.json' ? LOCK_NAME : `${parse(name).name}.${LOCK_NAME}`)
+}
+
+const nameOf = (file: string | undefined): string => (file === undefined ? LOCK_NAME : basename(file))
 
 const VERSION = 1
 /** Of a fingerprint in hex, alone and after `rejected `. */
@@ -81,7 +89,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       memory = servers
       broken = undefined
     } catch (error) {
-      const why = `${LOCK_NAME} cannot be read: ${messageOf(error)}`
+      const why = `${nameOf(file)} cannot be read: ${messageOf(error)}`
       if (broken !== why) log.error(`${why}; nothing new is trusted until it is repaired`)
       broken = why
     }
@@ -173,7 +181,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
         .then(() => save(file))
         .catch((error: unknown) => {
           pending = []
-          const why = `${LOCK_NAME} cannot be written: ${messageOf(error)}`
+          const why = `${nameOf(file)} cannot be written: ${messageOf(error)}`
           if (unsaved === undefined) log.warn(`${why}; what is approved is forgotten at the end`)
           unsaved = why
         })

@@ -59,6 +59,8 @@ export interface ConnectOptions {
   /** What the last connection found out, to spare a legacy server the probe. */
   readonly verdict?: EraVerdict | undefined
   readonly connectTimeoutMs: number
+  /** Longer: for as long as the server has printed nothing at all. */
+  readonly silentTimeoutMs?: number
   /** Ends an attempt that is under way. */
   readonly signal: AbortSignal
   readonly maxFrameBytes?: number | undefined

@@ -7,7 +7,7 @@ import { createBackoff, LONGEST_ASKED_MS, OPEN_AFTER } from './backoff.ts'
 import { type Connection, connect, REFUSALS } from './connection.ts'
 import type { Credentials } from './credentials.ts'
 import { type EraVerdict, isStale } from './manifest.ts'
-import type { ServerSettings } from './settings.ts'
+import { mayInstall, type ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -24,7 +24,8 @@ export interface LinkOptions {
   /** Whether a connection that breaks is made again although nobody asks. */
   keeps(): boolean
   /** `connecting`: calls wait for it; `failing`: they do not; `known`: at rest until someone asks. */
-  changed(state: LinkState, reason: string | undefined): void
+  /** @param detail the reason as operators may read it, with paths */
+  changed(state: LinkState, reason: string | undefined, detail: string | undefined): void
   notification(method: string, params: Json, attributed: boolean): void
   /** The era of the next connection will be another than that of this one. */
   relearnt?(connection: Connection): void
@@ -72,6 +73,7 @@ export function createLink(options: LinkOptions): Link {
   let connecting: Promise<Connection> | undefined
   let leaving: Promise<unknown> | undefined
   let verdict: EraVerdict | undefined
+  let seen = false
   let state: LinkState | undefined
   let reason: string | undefined
   // Only a person can change it, so calls hear it instead of a reason to wait.
@@ -90,7 +92,7 @@ export function createLink(options: LinkOptions): Link {
   function become(next: LinkState, why: string | undefined): void {
     state = next
     reason = why === undefined ? undefined : tell(why)
-    options.changed(next, reason)
+    options.changed(next, reason, why === undefined || why === reason ? undefined : tell.withPaths(why))
   }
 
   function unplan(): void {
@@ -119,6 +121,7 @@ export function createLink(options: LinkOptions): Link {
     try {
       connection = await connect({
         ...shared,
+        ...patience(settings, shared, seen),
         id,
         settings,
         log,
@@ -137,6 +140,7 @@ export function createLink(options: LinkOptions): Link {
         },
       })
       verdict = verdictOf(connection, beganAt, known)
+      seen = true
       await options.opened(connection, beganAt)
       if (ending.signal.aborted) throw unavailable('is stopped')
       if (broken !== undefined) throw unavailable(`broke off: ${broken}`)
@@ -270,6 +274,7 @@ export function createLink(options: LinkOptions): Link {
     },
     set verdict(known) {
       verdict = known
+      seen ||= known !== undefined
     },
     later,
     connect: () =>
@@ -320,11 +325,19 @@ function verdictOf({ era, transport, probe }: Connection, at: number, known: Era
 const askedOf = (error: unknown): number | undefined =>
   isPegboardError(error) && error.retryAfterMs !== null ? error.retryAfterMs : undefined
 
+/** Ended in the middle, an installer may leave a broken package behind that never starts again. */
+function patience(settings: ServerSettings, shared: UpstreamShared, seen: boolean) {
+  if (settings.connectTimeoutMs !== undefined) return { connectTimeoutMs: settings.connectTimeoutMs }
+  if (settings.target.kind !== 'stdio' || (seen && !mayInstall(settings))) return {}
+  return { silentTimeoutMs: shared.installTimeoutMs }
+}
+
 /** Makes a reason fit for clients: without what the operator gave the server in confidence, paths and addresses. */
-function tellable({ target }: ServerSettings): (why: string) => string {
+function tellable({ target }: ServerSettings): ((why: string) => string) & { withPaths(why: string): string } {
   const given = target.kind === 'stdio' ? target.env : target.headers
   const secrets = Object.values(given).filter((value) => value.length >= 6)
-  return (why) => scrub(secrets.reduce((text, secret) => text.replaceAll(secret, '<secret>'), why))
+  const withPaths = (why: string): string => secrets.reduce((text, secret) => text.replaceAll(secret, '<secret>'), why)
+  return Object.assign((why: string) => scrub(withPaths(why)), { withPaths })
 }
 
 function deferred<T>() {

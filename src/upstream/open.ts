@@ -1,5 +1,4 @@
 import type { Transport, TransportSendOptions } from '@modelcontextprotocol/client'
-import type { Clock } from '../core/clock.ts'
 import type { Countdown } from '../core/countdown.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Message } from '../core/jsonrpc.ts'
@@ -130,10 +129,11 @@ export async function openConnection(
   })
   client.onerror = (error) => log.debug('upstream', { error: messageOf(error) })
 
-  const giveUp = deadline(clock, options.connectTimeoutMs, options.signal)
+  const longestMs = Math.max(options.connectTimeoutMs, options.silentTimeoutMs ?? 0)
+  const giveUp = deadline(options, longestMs, () => wire.noise?.())
   try {
     await Promise.race([
-      client.connect(outer, { timeout: options.connectTimeoutMs, ...(prior ? { prior: prior as never } : {}) }),
+      client.connect(outer, { timeout: longestMs, ...(prior ? { prior: prior as never } : {}) }),
       giveUp.passed,
     ])
   } catch (error) {
@@ -214,12 +214,23 @@ const noValidator = {
   getValidator: () => (input: unknown) => ({ valid: true as const, data: input as never, errorMessage: undefined }),
 }
 
-function deadline(clock: Clock, ms: number, signal: AbortSignal): { readonly passed: Promise<never>; stop(): void } {
+/** The longer limit is for those that have printed nothing. */
+function deadline(
+  { clock, signal, connectTimeoutMs: shortMs }: ConnectOptions,
+  longestMs: number,
+  noise: () => string | undefined,
+): { readonly passed: Promise<never>; stop(): void } {
   let stop = (): void => undefined
   const passed = new Promise<never>((_, reject) => {
     const end = (reason: string): void => reject(new PegboardError('E_UPSTREAM_UNAVAILABLE', reason))
     const onAbort = (): void => end('it was stopped')
-    const cancelTimer = clock.after(ms, () => end(`no answer within ${ms / 1_000} s`))
+    const late = (ms: number): void => {
+      const printed = noise()
+      if (printed !== undefined) end(`no answer within ${ms / 1_000} s; it prints things that are not MCP: ${printed}`)
+      else if (ms < longestMs) cancelTimer = clock.after(longestMs - ms, () => late(longestMs))
+      else end(`no answer within ${ms / 1_000} s`)
+    }
+    let cancelTimer = clock.after(shortMs, () => late(shortMs))
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
     stop = () => {

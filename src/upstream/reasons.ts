@@ -36,9 +36,15 @@ export function sessionLost(error: unknown, hasSession: boolean): boolean {
   return status === 404 || (status === 400 && error instanceof Error && /session/i.test(error.message))
 }
 
-const NOISE = /^(at |node:|Node\.js v|\^|npm (warn|notice)|[\s^~{}[\]().,;]*$)/i
+const NOISE =
+  /^(at |node:|Node\.js v|\^|npm (warn|notice)|npm (error|err!)( \d+)?( A complete log .*)?$|[\s^~{}[\]().,;]*$)/i
 const TROUBLE =
   /error|fail|cannot|can't|could not|unable|missing|denied|refused|not found|no such|invalid|required|unauthori[sz]ed|forbidden|expired|must |unset|not set/i
+/** npm says what went wrong first, and then a good deal about it. */
+const CAUSES = [
+  /^npm (?:error|err!) .*(?:is not in this registry|No matching version)/i,
+  /^npm (?:error|err!) (?:code|\d+) (?!ELIFECYCLE)\S/i,
+]
 const MAX_WORDS = 200
 
 /**
@@ -50,6 +56,7 @@ export function lastWords(stderr: string, spoke: boolean): string | undefined {
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => !NOISE.test(line))
-  const line = lines.findLast((one) => TROUBLE.test(one)) ?? (spoke ? undefined : lines.at(-1))
+  const cause = CAUSES.map((one) => lines.find((text) => one.test(text))).find((text) => text !== undefined)
+  const line = cause ?? lines.findLast((one) => TROUBLE.test(one)) ?? (spoke ? undefined : lines.at(-1))
   return line === undefined || line.length <= MAX_WORDS ? line : `${line.slice(0, MAX_WORDS)}…`
 }

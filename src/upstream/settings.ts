@@ -75,6 +75,8 @@ export interface ServerSettings {
   readonly deny: readonly string[]
   /** Longest a single call may take; default is the gateway's. */
   readonly timeoutMs?: number
+  /** Longest an attempt to connect may take; default 30 s, and longer for a program that may be downloading itself. */
+  readonly connectTimeoutMs?: number
   /** Believe annotations that make a tool look safer than its name does. */
   readonly trustHints: boolean
   readonly summary?: string
@@ -171,6 +173,14 @@ export const serverSchema = z.looseObject({
   excludeTools: names.optional().describe('The same as deny.'),
   disabledTools: names.optional().describe('The same as deny.'),
   timeoutMs: z.int().min(100).max(600_000).optional().describe('Longest a call may take, in milliseconds.'),
+  connectTimeoutMs: z
+    .int()
+    .min(100)
+    .max(3_600_000)
+    .optional()
+    .describe(
+      'Longest it may take to connect, in milliseconds. Default 30000; 180000 for npx and the like, and for a program never seen.',
+    ),
   trustHints: z.boolean().optional().describe('Believe readOnlyHint and the like even where the name says otherwise.'),
   relay: z.array(z.enum(ASKS)).optional().describe('What the server may ask the caller: elicitation, sampling, roots.'),
   start: z
@@ -274,6 +284,7 @@ export function parseServer(
     tools: entry.tools === undefined || Array.isArray(entry.tools) ? {} : readOverrides(entry.tools),
     ...(entry.auth === undefined ? {} : { auth: authOf(entry.auth) }),
     ...(entry.timeoutMs === undefined ? {} : { timeoutMs: entry.timeoutMs }),
+    ...(entry.connectTimeoutMs === undefined ? {} : { connectTimeoutMs: entry.connectTimeoutMs }),
     ...(summary === undefined ? {} : { summary }),
   }
   return { settings, warnings }
@@ -387,3 +398,10 @@ function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget 
   const sse = kind === 'sse' || (kind === undefined && /\/sse\/?$/.test(parsed.pathname))
   return { kind: sse ? 'sse' : 'http', url, headers: entry.headers ?? {} }
 }
+
+/** Programs that fetch the server first; an update may take as long as the first time. */
+const INSTALLERS = /^(?:npx|bunx|uvx|uv|pipx|pnpm|pnpx|yarn|bun|deno|npm|docker|podman|nix)(?:\.(?:cmd|exe))?$/
+
+/** Whether this server may be downloading itself when it is started. */
+export const mayInstall = ({ target }: ServerSettings): boolean =>
+  target.kind === 'stdio' && INSTALLERS.test(target.command.split(/[\\/]/).at(-1) ?? '')

@@ -34,6 +34,8 @@ export interface UpstreamShared {
   readonly trust: Trust | undefined
   readonly callTimeoutMs: number
   readonly connectTimeoutMs: number
+  /** For a program that may be downloading itself, as long as it has said nothing. */
+  readonly installTimeoutMs: number
   readonly maxFrameBytes: number | undefined
   /** Ends every live child at once; for the last moment of this process. */
   readonly reapers: Set<() => void>

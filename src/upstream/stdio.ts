@@ -1,10 +1,12 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { PegboardError } from '../core/errors.ts'
 import { createFrames } from '../core/frames.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { plain } from '../core/plain.ts'
 import { rawResult } from '../core/raw.ts'
 import { scanAnswer } from '../core/scan.ts'
 import { type Descendants, descendantsOf, endDescendants } from './descendants.ts'
@@ -16,6 +18,8 @@ import type { Watchdog } from './watchdog.ts'
 import type { Wire, WireEvents } from './wire.ts'
 
 export interface StdioOptions {
+  /** Key of the server, for naming its settings. */
+  readonly id: string
   readonly target: StdioTarget
   /** Our own environment, of which the child gets little. */
   readonly environment: Environment
@@ -35,6 +39,9 @@ const TAIL = 8 * 1024
 const MAX_NOISE = 1_000
 /** Time for what left the group of its server to end by itself. */
 const STRAY_MS = 300
+const MAX_SHOWN = 120
+// One that has not spoken yet may be installing itself, and wants to leave things in order.
+const INSTALL_GRACE_MS = 2_000
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable>
 
@@ -46,7 +53,7 @@ export function createStdioWire(options: StdioOptions): Wire {
   let stderr = ''
   let outgoing = ''
   let noise = 0
-  let noted = false
+  let noted: string | undefined
   let spoke = false
   let gone = false
   let exited: Promise<void> = Promise.resolve()
@@ -85,9 +92,11 @@ export function createStdioWire(options: StdioOptions): Wire {
           events?.message(one)
           continue
         }
-        if (!noted) events?.error(new Error('it printed something that is not MCP, which is left out'))
-        noted = true
-        if (++noise > MAX_NOISE) lost('it prints things that are not MCP')
+        if (noted === undefined) {
+          events?.error(new Error('it printed something that is not MCP, which is left out'))
+          noted = shownLine(line)
+        }
+        if (++noise > MAX_NOISE) lost(`it prints things that are not MCP: ${noted}`)
       }
     },
     oversize(head, tail, bytes) {
@@ -107,7 +116,7 @@ export function createStdioWire(options: StdioOptions): Wire {
     streamPerRequest: false,
     async open(wired) {
       events = wired
-      const fromFile = target.envFile === undefined ? {} : parseEnvFile(await readFile(target.envFile, 'utf8'))
+      const fromFile = target.envFile === undefined ? {} : await readEnvFile(options.id, target.envFile)
       const env = childEnvironment(options.environment, { ...fromFile, ...target.env }, platform)
       const plan = spawnPlan(target.command, target.args, env, platform)
       options.watchdog.wake()
@@ -143,7 +152,9 @@ export function createStdioWire(options: StdioOptions): Wire {
         started.once('spawn', resolve)
         started.once('error', (error: NodeJS.ErrnoException) => {
           const what = path.basename(target.command)
-          const reason = error.code === 'ENOENT' ? `command not found: ${what}` : `${what} cannot start (${error.code})`
+          const reason =
+            noFolder(options.id, target.cwd) ??
+            (error.code === 'ENOENT' ? `command not found: ${what}` : `${what} cannot start (${error.code})`)
           lost(reason)
           reject(new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, { cause: error }))
         })
@@ -165,7 +176,10 @@ export function createStdioWire(options: StdioOptions): Wire {
         flush()
         strays = below()
         child.stdin.end()
-        if (!(await within(exited, graceMs))) {
+        if (!spoke && platform !== 'win32') {
+          killTree(child, 'SIGTERM', platform)
+          await within(exited, Math.max(graceMs, INSTALL_GRACE_MS))
+        } else if (!(await within(exited, graceMs))) {
           strays = new Map([...strays, ...below()])
           killTree(child, 'SIGTERM', platform)
           await within(exited, graceMs)
@@ -178,8 +192,33 @@ export function createStdioWire(options: StdioOptions): Wire {
       }
       await within(exited, 1_000)
     },
+    noise: () => noted,
     tail: () => stderr,
   }
+}
+
+async function readEnvFile(id: string, file: string): Promise<Record<string, string>> {
+  try {
+    return parseEnvFile(await readFile(file, 'utf8'))
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const what = code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`
+    throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `its envFile ${what}: ${file} (mcpServers.${id}.envFile)`)
+  }
+}
+
+/** Node says ENOENT of the program when it is the folder that is missing. */
+function noFolder(id: string, cwd: string | undefined): string | undefined {
+  if (cwd === undefined || statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) return undefined
+  return `its cwd does not exist: ${cwd} (mcpServers.${id}.cwd)`
+}
+
+/** The beginning of a line, fit for a terminal. */
+function shownLine(line: Buffer): string {
+  const text = plain(line.toString('utf8', 0, 4 * MAX_SHOWN))
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+  return JSON.stringify(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text)
 }
 
 // From about here on a look at the bytes costs less than parsing them and writing them again.

@@ -37,7 +37,10 @@ export interface UpstreamStatus {
   /** Its category in the catalogue. */
   readonly module: string
   readonly state: OwnerState
+  /** Fit for clients. */
   readonly reason?: string
+  /** The same for operators, where that is more: paths. */
+  readonly detail?: string
   readonly tools: number
   readonly transport: 'stdio' | 'http' | 'sse'
   readonly era?: 'legacy' | 'modern'
@@ -98,6 +101,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   let state: OwnerState = 'configured'
   let reason: string | undefined
+  let detail: string | undefined
   let version: string | undefined
   let capabilities: Json = {}
   let startMs: number | undefined
@@ -147,9 +151,9 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       log.info('connected', { transport: connection.transport, era: connection.era, tools: publisher.tools })
     },
     keeps: () => settings.start !== 'lazy' || endpoints.subscribed,
-    changed(next, why) {
+    changed(next, why, more) {
       idle.end()
-      become(next, why)
+      become(next, why, more)
     },
     notification: onNotification,
     relearnt: keep,
@@ -193,9 +197,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     return !principals && runsAsTask(link.verdict?.era ?? 'legacy', capabilities, record)
   }
 
-  function become(next: OwnerState, why?: string): void {
+  function become(next: OwnerState, why?: string, more?: string): void {
     state = next
     reason = why
+    detail = more
     const now = standing()
     const text = JSON.stringify(now)
     if (text === told) return
@@ -243,6 +248,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     listing = next
     state = 'ready'
     reason = undefined
+    detail = undefined
     version = connection.server?.version
     capabilities = connection.capabilities
     const now = standing()
@@ -503,6 +509,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       id,
       module,
       ...standing(),
+      ...(detail === undefined ? {} : { detail }),
       tools: publisher.tools,
       transport: link.live?.transport ?? link.verdict?.transport ?? settings.target.kind,
       ...eraOf(link),

@@ -33,6 +33,8 @@ export interface UpstreamsOptions {
   readonly callTimeoutMs?: number
   /** Default 30,000. */
   readonly connectTimeoutMs?: number
+  /** Instead, for programs that may be downloading themselves; default 180,000, or `connectTimeoutMs` where that is given. */
+  readonly installTimeoutMs?: number
   /**
    * How long `start` waits before it connects servers never seen (default 0) and servers known from a manifest
    * (default 1,000), so that the first list is out before children take the processor. A call does not wait for it.
@@ -104,6 +106,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     trust: options.trust,
     callTimeoutMs: options.callTimeoutMs ?? 600_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
+    installTimeoutMs: options.installTimeoutMs ?? options.connectTimeoutMs ?? 180_000,
     maxFrameBytes: options.maxFrameBytes,
     reapers: new Set(),
     watchdog,
@@ -249,7 +252,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 const reachOf = ({ target, auth, allowPrivate, relay, prefix }: ServerSettings): string =>
   JSON.stringify([target, auth, allowPrivate, relay, prefix === ''])
 
-const isNamed = (name: string, names: readonly string[]): boolean => {
+/** Whether the name of a tool begins with one of these. */
+export const isNamed = (name: string, names: readonly string[]): boolean => {
   const wanted = name.toLowerCase()
   return names.some((one) => one !== '' && new RegExp(`^${escaped(one.toLowerCase())}[^a-z0-9]`).test(wanted))
 }

@@ -31,6 +31,8 @@ export interface Wire {
   setProtocolVersion?(version: string): void
   /** Ends it, whatever it takes; settles within `graceMs` and a second. */
   close(graceMs?: number): Promise<void>
+  /** The first line it printed that is not MCP. */
+  noise?(): string | undefined
   /** What the server last wrote where operators look (stderr). */
   tail(): string
 }

@@ -66,4 +66,5 @@ export function decideExposure(view: View, settings: ExposureSettings): Exposure
   return { mode, why, tools, tokens, budgetTokens, estimator: settings.estimator }
 }
 
-const isUnseen = (state: string): boolean => state === 'configured' || state === 'connecting' || state === 'failing'
+/** One that fails may never come. */
+const isUnseen = (state: string): boolean => state === 'configured' || state === 'connecting'

@@ -143,16 +143,26 @@ function suggest(
   owners: readonly Owner[],
 ): { suggestions: string[]; sameModule: string[]; down?: Down } {
   const dotted = name.replace(/__|::|:|\//, '.')
-  const suggestions = nearest(
-    dotted,
-    tools.map((entry) => entry.tool.id),
-  )
+  const module = dotted.split('.')[0] ?? ''
+  const owner = ownerNamed(name, owners)
+  const owned = tools.filter((entry) => entry.tool.module === owner?.id)
+  const suggestions = [
+    // A category that was named rightly says more than letters that happen to be near.
+    ...(owner
+      ? nearest(
+          `${owner.id}.${dotted.slice(module.length + 1)}`,
+          owned.map((entry) => entry.tool.id),
+        )
+      : []),
+    ...nearest(
+      dotted,
+      tools.map((entry) => entry.tool.id),
+    ),
+  ].filter((id, at, all) => all.indexOf(id) === at)
   if (suggestions.length === 0 && !dotted.includes('.')) {
     const actions = new Map(tools.map((entry) => [entry.tool.id.slice(entry.tool.module.length + 1), entry.tool.id]))
     suggestions.push(...nearest(dotted, actions.keys()).flatMap((action) => actions.get(action) ?? []))
   }
-  const owner = ownerNamed(name, owners)
-  const owned = tools.filter((entry) => entry.tool.module === owner?.id)
   const sameModule = owned.slice(0, 5).map((entry) => entry.tool.id)
   const down = downOf(owner)?.down
   return { suggestions, sameModule, ...(down === undefined ? {} : { down }) }

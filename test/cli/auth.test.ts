@@ -94,6 +94,18 @@ describe('pegboard auth', () => {
       expect(await state('bob')).toMatchObject({ principal: 'bob', state: 'not logged in' })
     }))
 
+  it('is what a call of a server never seen says is missing', () =>
+    withPerson(
+      (url) => ({ web: { url } }),
+      async ({ pegboard }) => {
+        const { code, err } = await pegboard('call', 'mcp_web.who')
+        expect(code).toBe(1)
+        expect(err).toMatch(
+          /^pegboard: E_AUTH_REQUIRED: mcp_web: it wants a login: run `pegboard --config \S+mcp\.config\.json auth web`\./,
+        )
+      },
+    ))
+
   it.each([
     [['wbe'], 'there is no server "wbe"; did you mean "web"?'],
     [['local'], 'local is a program on this machine; only remote servers are logged in to'],

@@ -28,6 +28,11 @@ beforeAll(() => {
         off: { command: 'node', disabled: true },
       },
     },
+    'slow.json': {
+      modulesDir: 'modules',
+      search: { embedder: 'none' },
+      mcpServers: { hangs: { command: 'node', args: ['-e', 'setInterval(() => {}, 1e6)'] } },
+    },
     'strict.json': {
       modulesDir: 'modules',
       modules: { notes: { constraints: { allowed_actions: ['read'] } } },
@@ -91,6 +96,36 @@ describe('list', () => {
     expect(out).toMatch(/^mcp_fine +known +\d+ +stdio +legacy$/m)
     expect(out).toMatch(/^mcp_broken +failing +0 +stdio +in \d s +it exited with code 2: Error: no key$/m)
     expect(out).toMatch(/^mcp_off +disabled +0 +stdio$/m)
+  })
+})
+
+describe('a server that has not answered yet', () => {
+  const warning =
+    'pegboard: warning: mcp_hangs is still starting, perhaps still downloading; to wait longer: --wait 120\n'
+
+  it('is said to be starting, by list and by check', async () => {
+    const listed = await run('list', 'servers', '--config', 'slow.json', '--wait', '0')
+    expect(listed.out).toMatch(/^mcp_hangs +configured +0 +stdio +starting, perhaps still downloading$/m)
+    expect(listed.err).toBe(warning)
+    const { code, out, err } = await run('check', '--config', 'slow.json', '--wait', '0')
+    expect([code, err]).toEqual([1, ''])
+    expect(out).toContain('  mcp_hangs is still starting, perhaps still downloading; to wait longer: --wait 120\n')
+  })
+
+  it('is waited for by a call of its tools alone', async () => {
+    const startedAt = performance.now()
+    const other = await run('call', 'notes.reed', '--config', 'slow.json')
+    expect(performance.now() - startedAt).toBeLessThan(3_000)
+    expect(other.err).toMatch(/^pegboard: E_NOT_FOUND: Tool 'notes.reed' not found. Did you mean 'notes.read'/)
+    const own = await run('call', 'hangs__x', '--config', 'slow.json', '--wait', '1')
+    expect(own.err).toContain(warning)
+  })
+
+  it('keeps a search waiting for three seconds', async () => {
+    const startedAt = performance.now()
+    const { err, out } = await run('search', 'keep a note', '--config', 'slow.json')
+    expect([performance.now() - startedAt < 8_000, err]).toEqual([true, warning])
+    expect(out).toContain('notes.add')
   })
 })
 

@@ -46,7 +46,7 @@ describe('pegboard review', () => {
   it('shows what waits with a diff, without starting a server, and lets it in', async () => {
     const { run, see, offer, lock } = desk([add])
     expect((await run('review')).out).toBe(
-      'calc (trust: first-use): not seen on this machine yet; pegboard check starts it once\n',
+      'calc (trust: first-use): not seen on this machine yet; pegboard --config mcp.config.json check starts it once\n',
     )
     await see()
     expect((await run('review')).out).toBe('calc (trust: first-use): nothing waits\n')
@@ -86,8 +86,9 @@ describe('pegboard review', () => {
       + {
       +   "type": "object"
       + }
-  Let them in:  pegboard review calc --accept
-  Or by name:   pegboard review calc add --accept | --reject
+  Let them in:  pegboard --config mcp.config.json review calc --accept
+  Only one:     pegboard --config mcp.config.json review calc add --accept
+  Keep it out:  pegboard --config mcp.config.json review calc add --reject
 `)
     expect((await run('review', '--frozen')).code).toBe(1)
     expect((await run('review', 'calc', 'add', '--accept')).out).toBe('calc: let in: add\n')
@@ -105,7 +106,9 @@ describe('pegboard review', () => {
     const checked = JSON.parse((await see()).out)
     expect(checked.ok).toBe(true)
     expect(checked.warnings.join()).toContain('2 tools wait for a review: pegboard review calc')
-    expect((await run('list', 'servers')).out).toContain('2 tools wait for a review: pegboard review calc')
+    expect((await run('list', 'servers')).out).toContain(
+      '2 tools wait for a review: pegboard --config mcp.config.json review calc',
+    )
     expect((await run('list', '--hidden')).out).toContain('hidden: is new and nobody has approved it yet')
     expect(existsSync(lock)).toBe(false)
     expect((await run('review', '--accept')).out).toBe('calc: let in: add, subtract\n')

@@ -42,7 +42,7 @@ export function terminal(cwd: string, isTTY = true): Terminal {
     env: { PATH: process.env['PATH'], HOME: cwd, PEGBOARD_STATE_DIR: join(cwd, '.state') },
     cwd,
     stop: stop.signal,
-    self: { node: '/usr/bin/node', script: '/opt/pegboard/dist/cli/main.js' },
+    self: { node: '/usr/bin/node', script: '/opt/pegboard/dist/cli/main.js', called: 'pegboard' },
   }
   return { io, out: () => text.out, err: () => text.err, stop: () => stop.abort(), input, output }
 }

@@ -24,6 +24,30 @@ async function refusal(work: () => unknown): Promise<PegboardError> {
   throw new Error('was accepted')
 }
 
+describe('Pegboard in its own configuration', () => {
+  const self = '/opt/pegboard/dist/cli/main.js'
+  const skippedOf = (entry: object) =>
+    readConfig(JSON.stringify({ mcpServers: { me: entry } }), FILE, { ...machine, self }).config.skipped
+
+  it.each([
+    { command: 'node', args: [self, 'serve', '--stdio', '--config', FILE] },
+    { command: 'npx', args: ['-y', 'pegboard', 'serve', '--config=mcp.config.json'] },
+    { command: '/usr/local/bin/pegboard', args: ['serve', '-c', './mcp.config.json'] },
+  ])('is left out: %j', (entry) => {
+    expect(skippedOf(entry)).toEqual([
+      { id: 'me', reason: 'mcpServers.me starts Pegboard with this very file, which would never end', self: true },
+    ])
+  })
+
+  it.each([
+    { command: 'node', args: [self, 'serve', '--stdio', '--config', '/etc/pegboard/other.json'] },
+    { command: 'node', args: ['/opt/other/main.js', 'serve', '--config', FILE] },
+    { command: 'node', args: [self, 'serve', '--stdio'] },
+  ])('stays when it is another program or file: %j', (entry) => {
+    expect(skippedOf(entry)).toEqual([])
+  })
+})
+
 describe('loadConfig', () => {
   it('works without any file, and then loads no drop-in folder', async () => {
     const { config, warnings } = await loadConfig(machine)

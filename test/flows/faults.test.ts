@@ -189,7 +189,9 @@ describe('what a server prints', () => {
 
   it('and is only noise ends it, and it is started again', async () => {
     const here = await scene({ ...evil(), timeoutMs: 10_000 })
-    expect(said(await here.bad('noise_for_ever'))).toContain('bad is not connected: it prints things that are not MCP.')
+    expect(said(await here.bad('noise_for_ever'))).toContain(
+      'bad is not connected: it prints things that are not MCP: ',
+    )
     await here.beside()
     await answers(here)
   })

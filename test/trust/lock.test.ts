@@ -29,6 +29,8 @@ function setUp(text?: string) {
 describe('the lock file', () => {
   it('lies beside the configuration; without one there is none', () => {
     expect(lockFile('/home/me/project/mcp.config.json')).toBe('/home/me/project/pegboard.lock.json')
+    expect(lockFile('/home/me/.cursor/mcp.json')).toBe('/home/me/.cursor/mcp.pegboard.lock.json')
+    expect(lockFile('/home/me/work.jsonc')).toBe('/home/me/work.pegboard.lock.json')
     expect(lockFile(undefined)).toBeUndefined()
   })
 

@@ -1,3 +1,6 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
 import { decodeManifest, encodeManifest, type Manifest } from '../../src/upstream/manifest.ts'
@@ -39,6 +42,68 @@ describe('servers that do not come up', () => {
       },
       { wait: false, connectTimeoutMs: 500 },
     ))
+
+  it('for a folder or file that is not there are said to want that, with the path for operators alone', () =>
+    withServers(
+      {
+        cwd: { command: process.execPath, cwd: '/no/such/folder' },
+        file: { command: process.execPath, envFile: '/no/such/file.env' },
+      },
+      async ({ upstreams, catalog }) => {
+        await until(() => upstreams.status().every(({ state }) => state === 'failing'))
+        expect(upstreams.status()).toMatchObject([
+          {
+            reason: 'its cwd does not exist: <path> (mcpServers.cwd.cwd)',
+            detail: 'its cwd does not exist: /no/such/folder (mcpServers.cwd.cwd)',
+          },
+          {
+            reason: 'its envFile does not exist: <path> (mcpServers.file.envFile)',
+            detail: 'its envFile does not exist: /no/such/file.env (mcpServers.file.envFile)',
+          },
+        ])
+        expect(JSON.stringify([...catalog.snapshot().owners.values()])).not.toContain('/no/such')
+      },
+      { wait: false },
+    ))
+
+  it('never seen may be downloading, and get longer as long as they print nothing', () => {
+    const later = `setTimeout(() => import(${JSON.stringify(scripted().args[0])}), 600)`
+    return withServers(
+      {
+        slow: { command: process.execPath, args: ['-e', later] },
+        chatty: { command: process.execPath, args: ['-e', `console.log("Hello\u001b[1m there"); ${later}`] },
+        short: { command: process.execPath, args: ['-e', later], connectTimeoutMs: 100 },
+      },
+      async ({ upstreams }) => {
+        await until(() => upstreams.status().every(({ pending }) => !pending))
+        expect(upstreams.status()).toMatchObject([
+          { id: 'slow', state: 'ready' },
+          {
+            id: 'chatty',
+            state: 'failing',
+            reason: 'no answer within 0.3 s; it prints things that are not MCP: "Hello there"',
+          },
+          { id: 'short', state: 'failing', reason: 'no answer within 0.1 s' },
+        ])
+      },
+      { wait: false, connectTimeoutMs: 300, installTimeoutMs: 20_000 },
+    )
+  })
+
+  it('and have not spoken yet are asked to end before they are made to', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'pegboard-gentle-'))
+    const tidy = `process.on('SIGTERM', () => setTimeout(() => { fs.writeFileSync('tidy', ''); process.exit() }, 300)); fs.writeFileSync('began', ''); setInterval(() => {}, 1e6)`
+    try {
+      await withServers(
+        { installing: { command: process.execPath, args: ['-e', tidy], cwd: dir } },
+        () => until(() => existsSync(join(dir, 'began'))),
+        { wait: false },
+      )
+      expect(existsSync(join(dir, 'tidy'))).toBe(true)
+    } finally {
+      rmSync(dir, { recursive: true })
+    }
+  })
 
   it('are tried again until they are there', () => {
     const port = 40_000 + (process.pid % 10_000)

@@ -7,14 +7,14 @@ import { decideExposure, exposureOptions } from '../../src/view/exposure.ts'
 import { createViews } from '../../src/view/view.ts'
 import { makeTool } from '../tools.ts'
 
-const viewWith = (count: number, coldUpstreams = 0) => {
+const viewWith = (count: number, coldUpstreams = 0, state: 'configured' | 'failing' = 'configured') => {
   const catalog = createCatalog()
   catalog.set(
     { id: 'm', summary: 'm', origin: 'module', state: 'ready' },
     { tools: Array.from({ length: count }, (_, n) => makeTool(`m.tool_${n}`)) },
   )
   for (let n = 0; n < coldUpstreams; n++)
-    catalog.set({ id: `mcp_${n}x`, summary: '', origin: 'upstream', state: 'configured' }, { tools: [] })
+    catalog.set({ id: `mcp_${n}x`, summary: '', origin: 'upstream', state }, { tools: [] })
   return createViews({ catalog, policy: createPolicy(), log: silentLog }).viewFor(localCaller)
 }
 const decide = (count: number, settings: Parameters<typeof exposureOptions.parse>[0], cold = 0) =>
@@ -41,6 +41,10 @@ describe('the measured estimator', () => {
 
   it('counts an upstream nobody has seen as 20 tools', () => {
     expect(decide(0, { contextWindow: 131_072 }, 3).tokens).toBe(3 * 20 * 200)
+  })
+
+  it('counts one that fails, and was never seen, as none', () => {
+    expect(decideExposure(viewWith(0, 3, 'failing'), exposureOptions.parse({}))).toMatchObject({ tokens: 0, tools: 0 })
   })
 })
 

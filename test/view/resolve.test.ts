@@ -85,6 +85,11 @@ describe('a name a model wrote', () => {
     })
   })
 
+  it('with a category that is there gets the nearest of that first, whatever it is called by', () => {
+    for (const name of ['github__list_isues', 'mcp_github.list_issue', 'github.lst_issues'])
+      expect(view.resolve(name)).toMatchObject({ kind: 'unknown', suggestions: ['mcp_github.list_issues'] })
+  })
+
   it('of an object prototype is unknown', () => {
     for (const name of ['constructor', '__proto__.toString', 'hasOwnProperty'])
       expect(view.resolve(name).kind).toBe('unknown')

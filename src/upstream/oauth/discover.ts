@@ -66,15 +66,19 @@ export function failure(site: Pick<Site, 'id'>, error: unknown): PegboardError {
     return new PegboardError('E_UPSTREAM_UNAVAILABLE', `the authorization server cannot be reached: ${network}`, {
       cause: error,
     })
-  return new PegboardError('E_AUTH_FAILED', `${site.id} cannot be logged in to: ${reasonOf(error)}.`, { cause: error })
+  return new PegboardError('E_AUTH_FAILED', `${site.id} cannot be logged in to: ${reasonOf(site.id, error)}.`, {
+    cause: error,
+  })
 }
 
-function reasonOf(error: unknown): string {
+function reasonOf(id: string, error: unknown): string {
   const { name, code } = error as { name?: unknown; code?: unknown }
   if (name === 'TimeoutError') return 'the authorization server did not answer in time'
   if (name === 'ZodError' || name === '$ZodError') return 'the authorization server describes itself wrongly'
   if (name === 'RegistrationRejectedError')
-    return `it does not register new clients (HTTP ${String((error as { status?: unknown }).status)}); register one there and set auth.clientId`
+    return `it does not register new clients (HTTP ${String((error as { status?: unknown }).status)}); register one there and set mcpServers.${id}.auth.clientId`
+  if (/does not support dynamic client registration/.test(messageOf(error)))
+    return `it does not register new clients; register one there and set mcpServers.${id}.auth.clientId`
   const message = messageOf(error).replace(/\.$/, '')
   const said =
     message

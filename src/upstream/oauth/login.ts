@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { OAuthDiscoveryState, StoredOAuthClientInformation } from '@modelcontextprotocol/client'
 import type { Clock } from '../../core/clock.ts'
-import { PegboardError } from '../../core/errors.ts'
+import { isPegboardError, PegboardError } from '../../core/errors.ts'
 import type { HttpTarget, ServerSettings } from '../settings.ts'
 import { browserUrl, type OpenBrowser } from './browser.ts'
 import { union } from './challenge.ts'
@@ -83,7 +83,7 @@ async function inBrowser(options: LoginOptions, site: Site, before: Grant | unde
       client: redirectsOf(known).includes(loopback.redirectUrl) ? known : undefined,
     })
     if (known) await begin(options)
-    const params = await throughBrowser(options, site, flow, loopback, state, scope)
+    const params = await throughBrowser(options, site, flow, loopback, state, scope, isNowhere(discovery))
     await redeem(site, flow, params, scope)
     if (!flow.tokens) throw failure(site, new Error('it gave no token'))
     const clients = flow.client ? { ...before?.clients, [issuer]: flow.client } : before?.clients
@@ -97,6 +97,9 @@ async function inBrowser(options: LoginOptions, site: Site, before: Grant | unde
     loopback.close()
   }
 }
+
+const isNowhere = ({ authorizationServerMetadata, resourceMetadata }: OAuthDiscoveryState): boolean =>
+  authorizationServerMetadata === undefined && resourceMetadata === undefined
 
 /** A server that says nothing of the scope gave what was asked for. */
 function granted({ tokens }: Flow, scope: string | undefined) {
@@ -132,6 +135,8 @@ async function throughBrowser(
   loopback: Loopback,
   state: string,
   scope: string | undefined,
+  /** There was neither metadata of a resource nor of an authorization server. */
+  nowhere: boolean,
 ): Promise<URLSearchParams> {
   const { auth } = await import('@modelcontextprotocol/client')
   try {
@@ -142,6 +147,7 @@ async function throughBrowser(
       ...(scope === undefined ? {} : { scope }),
     })
   } catch (error) {
+    if (nowhere) throw withoutOAuth(site, error)
     throw failure(site, error)
   }
   if (!flow.page) throw failure(site, new Error('it has no login page'))
@@ -149,16 +155,34 @@ async function throughBrowser(
   const back = loopback.redirected(state)
   person.show(url)
   person.open?.(url).catch((error: NodeJS.ErrnoException) => person.warn(`the browser was not opened (${error.code})`))
-  const pasted = person.paste ? person.paste().then((text) => redirectOf(text, state)) : undefined
+  const { paste } = person
+  const read = async (): Promise<URLSearchParams> => redirectOf((await paste?.()) ?? '', state)
+  const pasted = paste
+    ? read().catch((error: unknown) => {
+        // Once is a slip of the hand.
+        if (!isPegboardError(error) || error.message !== WRONG_ADDRESS) throw error
+        person.warn(`${error.message} ${error.hint}`)
+        return read()
+      })
+    : undefined
   return await limited(pasted ? Promise.race([back, pasted]) : back, timeoutMs, signal)
 }
+
+const WRONG_ADDRESS = 'That is not the address this login leads to.'
+
+/** It wants something of us, and nothing that speaks OAuth is where it would have to be. */
+const withoutOAuth = ({ id }: Site, cause: unknown): PegboardError =>
+  new PegboardError('E_AUTH_FAILED', `${id} does not say where to log in, so it seems to want a fixed token.`, {
+    hint: `Give it one: mcpServers.${id}.headers {"Authorization": "Bearer \${env:TOKEN}"}.`,
+    cause,
+  })
 
 /** @throws PegboardError E_AUTH_FAILED when it is not what the login page should have led to */
 function redirectOf(text: string, state: string): URLSearchParams {
   const trimmed = text.trim()
   const params = URL.canParse(trimmed) ? new URL(trimmed).searchParams : undefined
   if (params && same(state, params.get('state') ?? '')) return params
-  throw new PegboardError('E_AUTH_FAILED', 'That is not the address this login leads to.', {
+  throw new PegboardError('E_AUTH_FAILED', WRONG_ADDRESS, {
     hint: 'Paste the whole address of the page the browser shows after the login, even if it shows an error.',
   })
 }

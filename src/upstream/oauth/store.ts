@@ -103,7 +103,10 @@ export function createTokenStore(
     try {
       return { name, pieces: await setPieces(keyring, name, JSON.stringify(secrets)) }
     } catch (error) {
-      if (!warned) warn(`the keyring cannot be used, so tokens are kept in files: ${messageOf(error)}`)
+      if (!warned)
+        warn(
+          `the keyring cannot be used, so tokens are kept in files, as with PEGBOARD_KEYRING=off: ${messageOf(error)}`,
+        )
       warned = true
       return undefined
     }

@@ -104,21 +104,25 @@ describe('a login in the browser', () => {
     withRig(
       async ({ login }) =>
         expect(await codeOf(login())).toBe(
-          'E_AUTH_FAILED: web cannot be logged in to: Incompatible auth server: does not support dynamic client registration.',
+          'E_AUTH_FAILED: web cannot be logged in to: it does not register new clients; register one there and set mcpServers.web.auth.clientId.',
         ),
       { registration: false },
     ))
 
-  it('takes the pasted address where no browser can come back', () =>
+  it('takes the pasted address where no browser can come back, and another when it is wrong', () =>
     withRig(async ({ login }) => {
       let shown = ''
       let ended = ''
+      const warned: string[] = []
       const grant = await login(undefined, {
         open: undefined,
         show: (url) => {
           shown = url
         },
+        warn: (message) => void warned.push(message),
         paste: async () => {
+          // A slip of the hand is forgiven once.
+          if (warned.length === 0) return 'http://127.0.0.1/somewhere'
           // Nobody listens where this browser ends up.
           const elsewhere = await browse(shown).catch((error: unknown) => error as { url: string })
           ended = (elsewhere as { url: string }).url
@@ -126,6 +130,7 @@ describe('a login in the browser', () => {
         },
       })
       expect(ended).toContain('/callback?code=')
+      expect(warned).toEqual([expect.stringMatching(/^That is not the address this login leads to\. Paste the whole/)])
       expect(grant.tokens?.access_token).toBeTypeOf('string')
     }))
 

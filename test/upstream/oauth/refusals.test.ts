@@ -140,6 +140,25 @@ describe('an authorization server', () => {
         expect(await refusal(login())).toBe('E_AUTH_FAILED: The authorization server does not advertise PKCE S256.'),
     ))
 
+  it('that is nowhere means that a fixed token is wanted', async () => {
+    const { origin, close } = await listening(() => (request, response) => {
+      response.writeHead(request.url === '/mcp' ? 401 : 404).end()
+    })
+    try {
+      await withFolder(async (dir) =>
+        expect(
+          await loginAt(`${origin}/mcp`, createTokenStore(dir, undefined)).catch((error: unknown) => error),
+        ).toMatchObject({
+          code: 'E_AUTH_FAILED',
+          message: 'web does not say where to log in, so it seems to want a fixed token.',
+          hint: 'Give it one: mcpServers.web.headers {"Authorization": "Bearer ${env:TOKEN}"}.',
+        }),
+      )
+    } finally {
+      close()
+    }
+  })
+
   it('that calls itself by the name of another is refused', () =>
     withMetadata(
       () => ({ issuer: 'https://other.example' }),

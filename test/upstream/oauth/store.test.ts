@@ -80,7 +80,9 @@ describe('a store of logins', () => {
       await store.write(key, grant)
       await store.write(key, grant)
       expect(await store.read(key)).toEqual(grant)
-      expect(said).toEqual(['the keyring cannot be used, so tokens are kept in files: locked'])
+      expect(said).toEqual([
+        'the keyring cannot be used, so tokens are kept in files, as with PEGBOARD_KEYRING=off: locked',
+      ])
       expect(store.place).toBe('a file only you can read')
     }))
 

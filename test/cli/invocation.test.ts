@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest'
+import { calledAs, configIn, typable } from '../../src/cli/invocation.ts'
+import { terminal } from './terminal.ts'
+
+describe('calledAs', () => {
+  it.each([
+    ['/repo/dist/cli/main.js', {}, 'node dist/cli/main.js'],
+    ['/other/dist/cli/main.js', {}, 'node /other/dist/cli/main.js'],
+    ['/my other/main.js', {}, 'node "/my other/main.js"'],
+    ['/repo/node_modules/.bin/pegboard', {}, 'npx pegboard'],
+    ['/repo/dist/cli/main.js', { npm_lifecycle_event: 'npx' }, 'npx pegboard'],
+    ['/repo/dist/cli/main.js', { npm_lifecycle_event: 'start' }, 'node dist/cli/main.js'],
+    ['/usr/local/bin/pegboard', {}, 'pegboard'],
+  ])('%s with %j is typed as %s', (script, env, typed) => {
+    expect(calledAs(script, env, '/repo')).toBe(typed)
+  })
+})
+
+describe('typable', () => {
+  const { io } = terminal('/repo')
+  const here = { ...io, self: { ...io.self, called: 'npx pegboard' } }
+
+  it('names commands as they work here', () => {
+    expect(typable('run `pegboard auth x`, or npx pegboard list', undefined, here)).toBe(
+      'run `npx pegboard auth x`, or npx pegboard list',
+    )
+    expect(typable('pegboard: 1 tool waits: pegboard review x', 'my tools.json', here)).toBe(
+      'pegboard: 1 tool waits: npx pegboard --config "my tools.json" review x',
+    )
+  })
+
+  it('keeps a line of the log JSON, and names the whole path where nobody types', () => {
+    const line = typable('{"message":"pegboard review x"}', 'a b.json', terminal('/repo', false).io)
+    expect(JSON.parse(line)).toEqual({ message: 'pegboard --config "/repo/a b.json" review x' })
+  })
+})
+
+describe('configIn', () => {
+  it.each([
+    [['list', '--config', 'a.json'], 'a.json'],
+    [['-c', 'a.json', 'list'], 'a.json'],
+    [['list', '--config=a.json'], 'a.json'],
+    [['list'], undefined],
+  ])('of %j is %s', (argv, file) => {
+    expect(configIn(argv)).toBe(file)
+  })
+})

@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest'
+import { lastWords } from '../../src/upstream/reasons.ts'
+
+describe('what a server wrote before it ended', () => {
+  it.each([
+    [
+      'npm knows no such package',
+      `npm warn config something
+npm error code E404
+npm error 404 Not Found - GET https://registry.npmjs.org/nosuch - Not found
+npm error 404
+npm error 404  'nosuch@*' is not in this registry.
+npm error 404
+npm error 404 Note that you can also install from a
+npm error A complete log of this run can be found in: /home/ada/.npm/_logs/x.log`,
+      "npm error 404  'nosuch@*' is not in this registry.",
+    ],
+    [
+      'npm has another trouble',
+      'npm error code EACCES\nnpm error syscall open\nnpm error errno -13',
+      'npm error code EACCES',
+    ],
+    [
+      'Node finds no file',
+      `node:internal/modules/cjs/loader:1
+  throw err;
+  ^
+
+Error: Cannot find module '/srv/index.js'
+    at Function.<anonymous> (node:internal/modules/cjs/loader:1:1) {
+  code: 'MODULE_NOT_FOUND',
+  requireStack: []
+}
+
+Node.js v22.1.0`,
+      "Error: Cannot find module '/srv/index.js'",
+    ],
+  ])('%s', (_what, stderr, words) => {
+    expect(lastWords(stderr, false)).toBe(words)
+  })
+})
