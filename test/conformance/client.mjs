@@ -83,7 +83,8 @@ function untilReady(stderr, login) {
       if (scope !== 'mcp_x') return
       if (message === 'connected') settle(resolve)
       // One login more where the first was not enough; Pegboard notices it by itself.
-      if (login && message?.includes('pegboard auth') && logins++ === 0) return void login().catch(reject)
+      if (login && /wants (a|another) login|\bauth x\b/.test(message ?? '') && logins++ === 0)
+        return void login().catch(reject)
       if (retryInMs !== undefined && ++failures === 5) settle(() => reject(new Error(message)))
     })
   })
