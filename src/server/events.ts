@@ -1,11 +1,14 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../core/clock.ts'
 import { piecesOf } from './pieces.ts'
+import { isPassing } from './unread.ts'
 
 /** Comments are sent this often, so that nobody between us and the client takes a quiet stream for a dead one. */
 export const KEEP_ALIVE_MS = 15_000
 /** A client that does not read is cut off when this much waits for it. */
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
+/** Before that it gets no more logs and progress. */
+const MAX_PASSING_BYTES = 4 * 1024 * 1024
 
 /** A server-sent event stream on a response. Nothing is sent once it is closed, from either side. */
 export interface Events {
@@ -33,7 +36,10 @@ export function openEvents(res: ServerResponse, headers: Readonly<Record<string,
     if (res.writableLength > MAX_WAITING_BYTES) res.destroy()
   }
   return {
-    send: (message) => write('event: message\ndata: ', ...piecesOf(message), '\n\n'),
+    send: (message) => {
+      if (isPassing(message) && res.writableLength >= MAX_PASSING_BYTES) return
+      write('event: message\ndata: ', ...piecesOf(message), '\n\n')
+    },
     event: (name, data) => write(`event: ${name}\ndata: ${data}\n\n`),
     comment: () => write(': keepalive\n\n'),
     end: () => void res.end(),

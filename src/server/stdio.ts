@@ -14,10 +14,10 @@ import { readMessage } from './message.ts'
 import { createNotifier } from './notify.ts'
 import { piecesOf } from './pieces.ts'
 import type { McpInstance } from './server.ts'
+import { CUT_OFF_BYTES, isPassing, MAX_UNREAD_BYTES } from './unread.ts'
 
 /** Longest line a client may send. */
 const MAX_LINE_BYTES = 4 * 1024 * 1024
-const MAX_UNREAD_BYTES = 16 * 1024 * 1024
 
 /** Where lines go. Any writable stream is one. */
 export interface LineOutput {
@@ -67,7 +67,13 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   // Answers that become ready in one turn of the loop leave in one write: the tick comes after all that is pending.
   let pending: (string | Buffer)[] = []
   let text = ''
+  let dropped = 0
+  let paused = false
   const send = (message: object): void => {
+    if (isPassing(message) && output.writableLength + text.length >= MAX_UNREAD_BYTES) {
+      dropped++
+      return
+    }
     if (pending.length === 0 && text === '') process.nextTick(flush)
     for (const piece of piecesOf(message)) {
       if (typeof piece === 'string') text += piece
@@ -80,6 +86,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   }
   const flush = (): void => {
     if (pending.length === 0 && text === '') return
+    const cutOff = output.writableLength > CUT_OFF_BYTES
     const many = pending.length > 0
     if (many) output.cork()
     for (const piece of pending) output.write(piece)
@@ -87,10 +94,21 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     if (many) output.uncork()
     pending = []
     text = ''
-    if (taken || output.writableLength < MAX_UNREAD_BYTES) return
+    if (cutOff && !gone) {
+      host.log.warn('the client does not read what it is sent, and is cut off', { unread: output.writableLength })
+      close()
+      return
+    }
+    if (taken || paused || output.writableLength < MAX_UNREAD_BYTES) return
     // A client that does not read is not read either, or its answers would fill the memory.
+    paused = true
     options.input.pause()
-    output.once('drain', () => options.input.resume())
+    output.once('drain', () => {
+      paused = false
+      options.input.resume()
+      if (dropped > 0) host.log.warn('the client did not read: log messages and progress were left out', { dropped })
+      dropped = 0
+    })
   }
 
   let sdk: Promise<Sdk> | undefined
@@ -208,7 +226,10 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       send({ jsonrpc: '2.0', id: null, error: { code: -32700, message: 'Parse error: the line is not UTF-8' } }),
   })
 
+  let gone = false
   const close = (): void => {
+    if (gone) return
+    gone = true
     options.input.off('data', feed)
     stopNotifying?.()
     for (const stop of followed.values()) stop()

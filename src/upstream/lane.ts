@@ -24,10 +24,12 @@ export interface LaneRequest {
 
 export interface LaneEvents {
   notification(method: string, params: Json): void
-  /** A request of the server we answer ourselves; `undefined` leaves it to the SDK. */
-  request(message: Message): boolean
+  /** A request of the server. The SDK never sees one. */
+  request(message: Message): void
+  /** So many messages of the last second were left out. */
+  flooded(dropped: number): void
   closed(reason: string): void
-  /** Everything that is not ours: what the SDK client reads. */
+  /** Everything else: what the SDK client waits for. */
   rest(message: Message): void
   error(error: Error): void
 }
@@ -66,6 +68,9 @@ export function createLane(
   cancelMeta: () => Json | undefined = () => undefined,
 ): Lane {
   const pending = createNumbered<Pending>()
+  // What the SDK asked and has no answer to; servers may turn a number into a string.
+  const asked = new Set<string>()
+  const limit = createRate(clock, events.flooded)
   let closed: string | undefined
 
   const unavailable = (reason: string, cause?: unknown): PegboardError =>
@@ -101,24 +106,28 @@ export function createLane(
     const { id, method } = message
     if (method === undefined) {
       if (typeof id === 'string' && id.startsWith('p:')) answer(id, message)
-      else events.rest(message)
-      return
-    }
-    if (id !== undefined) {
-      if (!events.request(message)) events.rest(message)
+      else if (asked.delete(String(id))) events.rest(message)
       return
     }
     const params = message.params ?? {}
-    if (method === 'notifications/progress') {
+    if (id === undefined && method === 'notifications/progress') {
       const token = params['progressToken']
-      if (typeof token === 'string' && token.startsWith('p:')) {
-        pending.get(numberOf(token))?.onProgress?.(params)
+      const call = typeof token === 'string' && token.startsWith('p:') ? pending.get(numberOf(token)) : undefined
+      if (call) {
+        call.onProgress?.(params)
         return
       }
     }
+    // One word for a whole list: the last of them must not be the one that is left out.
+    if (!method.endsWith('/list_changed') && !limit.take()) return
+    if (id !== undefined) {
+      events.request(message)
+      return
+    }
     events.notification(method, params)
     // The SDK only needs what its own subscriptions hang on; a flood of logs need not pass its parsers.
-    if (method.startsWith('notifications/subscriptions/') || method === 'notifications/cancelled') events.rest(message)
+    if (method.startsWith('notifications/subscriptions/')) events.rest(message)
+    else if (method === 'notifications/cancelled' && asked.has(String(params['requestId']))) events.rest(message)
   }
 
   return {
@@ -135,7 +144,10 @@ export function createLane(
           call.reject(new PegboardError('E_TOO_LARGE', `${name} answered with ${bytes} bytes.`))
         },
       }),
-    send: (message, options) => wire.send(message, options),
+    send(message, options) {
+      if (message.id !== undefined && message.method !== undefined) asked.add(String(message.id))
+      return wire.send(message, options)
+    },
     get inFlight() {
       return pending.size
     },
@@ -214,6 +226,32 @@ export function createLane(
 }
 
 const numberOf = (id: string): number => Number(id.slice(2))
+
+/** What a server may send a second beside answers and progress of calls: more than any needs, less than we can read. */
+const MAX_A_SECOND = 1_000
+
+function createRate(clock: Clock, told: (dropped: number) => void): { take(): boolean } {
+  let left = MAX_A_SECOND
+  let at = clock.now()
+  let dropped = 0
+  return {
+    take() {
+      const now = clock.now()
+      left = Math.min(MAX_A_SECOND, left + ((now - at) * MAX_A_SECOND) / 1_000)
+      at = now
+      if (left >= 1) {
+        left--
+        return true
+      }
+      if (dropped++ === 0)
+        clock.after(1_000, () => {
+          told(dropped)
+          dropped = 0
+        })
+      return false
+    },
+  }
+}
 
 const abortReason = (signal: Stop): unknown =>
   isPegboardError(signal.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.')

@@ -44,22 +44,25 @@ export async function openConnection(
   let deadReason = ''
   let spokenTo = false
   let probe: Connection['probe'] = 'none'
+  let flooded = false
   let envelope: Envelope | undefined
 
   const attribution = settings.prefix === '' ? undefined : id
-  const asks: Asks = createAsks(
-    settings.relay,
-    attribution,
-    (response) => {
-      // A question may be answered after the server has gone.
-      if (state !== 'closed') lane.send(response)?.catch((error: unknown) => log.debug('answer not sent', { error }))
-    },
-    {
-      habits: options.habits ?? { asks: false },
-      clock,
-      refused: (method, why) => log.warn(`${method} declined: ${why}`),
-    },
-  )
+  const reply = (response: Message): void => {
+    const failed = (error: unknown): void => log.debug('answer not sent', { error: messageOf(error) })
+    // A question may be answered after the server has gone.
+    if (state === 'closed') return
+    try {
+      lane.send(response)?.catch(failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+  const asks: Asks = createAsks(settings.relay, attribution, reply, {
+    habits: options.habits ?? { asks: false },
+    clock,
+    refused: (method, why) => log.warn(`${method} declined: ${why}`),
+  })
   const lane: Lane = createLane(
     id,
     wire,
@@ -71,7 +74,21 @@ export async function openConnection(
         if (method === 'notifications/elicitation/complete') asks.notify(method, params)
         options.onNotification(method, params, attributed)
       },
-      request: (message) => era !== 'modern' && asks.request(message),
+      request(message) {
+        if (era !== 'modern' && asks.request(message)) return
+        // A server of the newer era asks by answering, and has no stream over HTTP that an answer could go to.
+        if (era === 'modern' && wire.streamPerRequest) return
+        const { id, method } = message
+        const body =
+          method === 'ping'
+            ? { result: {} }
+            : { error: { code: -32601, message: `${method?.slice(0, 100)} is not known` } }
+        reply({ jsonrpc: '2.0', id, ...body } as Message)
+      },
+      flooded(dropped) {
+        log[flooded ? 'debug' : 'warn']('it sends more than can be read; what is too much is left out', { dropped })
+        flooded = true
+      },
       closed(reason) {
         const was = state
         state = 'closed'

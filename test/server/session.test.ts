@@ -247,7 +247,11 @@ describe('what belongs to no request', () => {
     const ended = new Promise((resolve) => stream.once('close', resolve))
     stream.once('error', () => undefined)
     const data = 'x'.repeat(2 ** 20)
+    // Logs are left out before it comes to that.
     for (let i = 0; i < 40; i++) await echo.servers[0]?.sendLoggingMessage({ level: 'error', data })
+    expect(stream.destroyed).toBe(false)
+    const changed = { method: 'notifications/tools/list_changed', params: { _meta: { data } } } as const
+    for (let i = 0; i < 40; i++) await echo.servers[0]?.notification(changed)
     stream.resume()
     await ended
     expect(stream.complete).toBe(false)
