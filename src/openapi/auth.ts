@@ -81,7 +81,7 @@ export function createAuth(
     if (profile.tokenUrl === undefined && !mayHaveSecrets(new URL(url)))
       throw new PegboardError(
         'E_BACKEND_UNAVAILABLE',
-        `The document of ${id} wants its credentials sent to an address you did not name.`,
+        `The document of ${id} wants its credentials sent to an address the operator did not name.`,
         { retryable: false, hint: `The operator can set openapi.${id}.auth.tokenUrl.` },
       )
     const key = JSON.stringify([url, profile.clientId, scopes])

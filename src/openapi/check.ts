@@ -8,14 +8,17 @@ const COSTLY = /"(?:pattern|patternProperties|\$ref|\$dynamicRef|uniqueItems)":/
 
 /**
  * The check of arguments by a schema that a document brought. Its expressions and references may cost any amount of
- * time: what takes too long counts as checked, because the API checks as well.
+ * time: one that took too long is not used again, because the API checks as well.
  */
 export function checkOf(schema: JsonSchema, unchecked: () => void): (value: unknown) => Parsed {
   const { parse } = toSchema(schema)
   if (!COSTLY.test(JSON.stringify(schema))) return parse
+  let gaveUp = false
   return (value) => {
-    const checked = within(BUDGET_MS, () => parse(value))
+    const checked = gaveUp ? undefined : within(BUDGET_MS, () => parse(value))
     if (checked) return checked.value
+    // Once is enough: every call would stop the process for as long again.
+    gaveUp = true
     unchecked()
     return { ok: true, value }
   }

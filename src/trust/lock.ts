@@ -79,10 +79,12 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
   let unsaved: string | undefined
 
   /** Takes over what the file says; a file that cannot be understood changes nothing but that it is said. */
-  function take(read: string | undefined): boolean {
+  function take(source: () => string | undefined): boolean {
     const before = text
-    if (read === text && broken === undefined && pending.length === 0) return false
     try {
+      // A folder in its place, or a file that may not be read, is as good as a damaged one.
+      const read = source()
+      if (read === text && broken === undefined && pending.length === 0) return false
       const servers = read === undefined ? new Map() : parseLock(read)
       text = read
       for (const apply of pending) apply(servers)
@@ -100,7 +102,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
     if (loaded) return
     loaded = true
     if (file === undefined) return
-    take(textOf(file))
+    take(() => textOf(file))
     if (differs()) queueMicrotask(onChange)
     saving = saving.then(keepDigests)
   }
@@ -115,7 +117,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
   /** Answers whether the file is as it was when its digests were kept. */
   function isKnown(): boolean {
     if (!asked && !loaded && file !== undefined) {
-      const bytes = bytesOf(file)
+      const bytes = readable(file)
       const kept = bytes && digests?.get(keyOf(file))
       if (kept && kept.text === sha256(bytes)) known = kept
     }
@@ -135,7 +137,8 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
     const leave = await enter(path)
     try {
       const before = text
-      take(await readFile(path, 'utf8').catch(absent))
+      const read = await readFile(path, 'utf8').catch(absent)
+      take(() => read)
       if (broken !== undefined) return
       pending = []
       const wanted = formatLock(memory)
@@ -190,7 +193,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       loaded = true
       if (file === undefined) return false
       const isKept = known !== undefined
-      const isOther = take(textOf(file))
+      const isOther = take(() => textOf(file))
       return isKept ? differs() : isOther
     },
     flush: () => saving,
@@ -256,6 +259,15 @@ function bytesOf(file: string): Buffer | undefined {
     return readFileSync(file)
   } catch (error) {
     return absent(error)
+  }
+}
+
+/** Undefined also for a file that cannot be opened, which whoever loads it says. */
+function readable(file: string): Buffer | undefined {
+  try {
+    return bytesOf(file)
+  } catch {
+    return undefined
   }
 }
 

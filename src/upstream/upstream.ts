@@ -9,7 +9,7 @@ import { newerTask, takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
-import { isContent } from './content.ts'
+import { isContent, withoutUnseen } from './content.ts'
 import { createCredentials } from './credentials.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints, type EndpointsHost } from './endpoints.ts'
@@ -81,6 +81,7 @@ const LISTS: Readonly<Record<string, ListKind>> = {
   'notifications/resources/list_changed': 'resources',
   'notifications/prompts/list_changed': 'prompts',
 }
+const isFlag = (value: unknown): boolean => value === undefined || typeof value === 'boolean'
 /** How long what nobody waits for may take. */
 const SHORT_MS = 5_000
 const ALL: ReadonlySet<ListKind> = new Set<ListKind>(['tools', 'resources', 'prompts'])
@@ -455,10 +456,20 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
     // Bytes were looked at when they came.
-    if (!rawBytes(result) && !isContent(result['content']))
+    const fit = rawBytes(result) && 'content' in result && isFlag(result['isError']) ? result : fitted(result)
+    endpoints.remember(fit)
+    return { kind: 'mcp', result: fit }
+  }
+
+  /** What every client can read: content is there, and `isError` is a boolean if it is anything. */
+  function fitted(result: Json): Json {
+    const { content = [], isError } = result
+    if (!isContent(content))
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that no client can read.`)
-    endpoints.remember(result)
-    return { kind: 'mcp', result }
+    if (!isFlag(isError))
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered without saying whether it worked.`)
+    const seen = withoutUnseen(content as readonly unknown[])
+    return seen === result['content'] ? result : { ...result, content: seen }
   }
 
   return {

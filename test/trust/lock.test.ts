@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createLog } from '../../src/core/log.ts'
@@ -91,6 +91,24 @@ describe('the lock file', () => {
     expect(lock.reread()).toBe(true)
     expect(lock.broken).toBeUndefined()
     expect(lock.pins('a')?.get('t')).toBe(hash('u'))
+  })
+
+  it.each([
+    ['a folder', (file: string) => mkdirSync(file), 'EISDIR'],
+    ['a link to itself', (file: string) => symlinkSync(file, file), 'ELOOP'],
+  ])('that is %s is as good as a damaged one, whoever asks first', (_what, make, code) => {
+    const { file, log, logged } = setUp()
+    make(file)
+    const digests = { get: () => undefined, set: () => undefined } as unknown as NonNullable<
+      Parameters<typeof createLock>[0]['digests']
+    >
+    for (const ask of ['pins', 'digest', 'reread'] as const) {
+      const lock = createLock({ file, log, digests })
+      expect(ask === 'reread' ? lock.reread() : lock[ask]('a')).toBe(ask === 'reread' ? false : undefined)
+      expect(lock.pins('a')).toBeUndefined()
+      expect(lock.broken).toMatch(new RegExp(`^${LOCK_NAME} cannot be read: ${code}`))
+    }
+    expect(logged.filter((line) => line.includes('nothing new is trusted'))).toHaveLength(3)
   })
 
   it('is written by several at a time without losing what any wrote', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { isContent } from '../../src/upstream/content.ts'
+import { isContent, withoutUnseen } from '../../src/upstream/content.ts'
+import { resultOf, scripted, withServers } from './host.ts'
 
 describe('the content of a result', () => {
   it.each([
@@ -25,4 +26,51 @@ describe('the content of a result', () => {
     [[{ type: 'text', text: 7 }]],
     [[{ type: 'text', text: 'good' }, 5]],
   ])('cannot be read: %j', (content) => expect(isContent(content)).toBe(false))
+})
+
+const text = (value: string) => ({ type: 'text', text: value })
+
+describe('text of a result', () => {
+  it.each([
+    ['Fine.\u{e0049}\u{e0067} Really.', 'Fine. Really.'],
+    ['a\u202eb\u2066c\u2069', 'abc'],
+    [
+      '\u{1f3f4}\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}\u{e0041}',
+      '\u{1f3f4}\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}',
+    ],
+  ])('hides nothing from a person: %j', (sent, shown) => {
+    const resource = { type: 'resource', resource: { uri: 'x://1', text: sent } }
+    expect(withoutUnseen([text(sent), resource, text('x')])).toEqual([
+      text(shown),
+      { type: 'resource', resource: { uri: 'x://1', text: shown } },
+      text('x'),
+    ])
+  })
+
+  it.each(['می\u200cخواهم', 'שלום\u200f!', '👩\u200d💻 天気', 'plain'])('stays as it is: %j', (sent) => {
+    const content = [text(sent)]
+    expect(withoutUnseen(content)).toBe(content)
+  })
+})
+
+describe('a result of a server', () => {
+  it('has content for clients that refuse one without, and hides nothing', () =>
+    withServers({ s: scripted() }, async ({ call }) => {
+      const long = 'long '.repeat(4_000)
+      for (const [json, value] of [
+        ['{"structuredContent":{"n":1}}', { content: [], structuredContent: { n: 1 } }],
+        [`{"structuredContent":{"n":"${long}"}}`, { content: [], structuredContent: { n: long } }],
+        ['{"content":[{"type":"text","text":"a\\u202eb"}]}', { content: [text('ab')] }],
+        [`{"content":[{"type":"text","text":"${long}\\udb40\\udc41"}]}`, { content: [text(long)] }],
+      ] as const)
+        expect(resultOf(await call('mcp_s.answer', { json }))).toEqual(value)
+    }))
+
+  it('that does not say with a boolean whether it worked is refused', () =>
+    withServers({ s: scripted() }, async ({ call }) => {
+      for (const content of ['x', 'long '.repeat(4_000)])
+        await expect(
+          call('mcp_s.answer', { json: `{"content":[{"type":"text","text":"${content}"}],"isError":"yes"}` }),
+        ).rejects.toMatchObject({ code: 'E_UPSTREAM_PROTOCOL' })
+    }))
 })
