@@ -10,6 +10,8 @@ export interface Io {
   readonly input: Readable & { readonly isTTY?: boolean }
   /** Takes stdout for the protocol alone: whatever else is printed from then on goes to stderr. */
   claimOutput(): LineOutput
+  /** Whether a person reads stdout and stderr as they come. */
+  readonly terminal?: { readonly out: boolean; readonly err: boolean }
   readonly env: Environment
   readonly cwd: string
   /** Fires when the person or the system wants the process to end. */

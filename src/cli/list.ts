@@ -19,16 +19,19 @@ export async function run(args: Args, io: Io): Promise<number> {
     const rows = listing.rows(session, args.values['hidden'] === true, !json)
     if (json) writeJson(io, rows)
     else if (rows.length === 0) io.stdout(`No ${what}.\n`)
-    else
-      io.stdout(
-        typable(
-          table(rows.map((row) => listing.columns.map((column) => String(row[column] ?? '')))),
-          text(args, 'config'),
-          io,
-        ),
-      )
+    else io.stdout(typable(tableOf(listing, rows, io), text(args, 'config'), io))
     return 0
   })
+}
+
+/** With a head where a person looks at it; scripts get rows alone. */
+function tableOf({ columns }: Listing, rows: readonly Row[], { terminal }: Io): string {
+  const shown = columns.filter((column) => rows.some((row) => row[column] !== undefined))
+  const head = terminal?.out ? [shown.map((column) => column.toUpperCase())] : []
+  return table([
+    ...head,
+    ...rows.map((row) => (terminal?.out ? shown : columns).map((column) => String(row[column] ?? ''))),
+  ])
 }
 
 interface Listing {
@@ -40,7 +43,7 @@ interface Listing {
 const LISTINGS: Readonly<Record<string, Listing>> = {
   tools: { columns: ['name', 'risk_level', 'description', 'hidden'], rows: tools },
   modules: { columns: ['id', 'state', 'tools', 'summary', 'reason'], rows: modules },
-  servers: { columns: ['id', 'state', 'tools', 'transport', 'era', 'next_attempt', 'reason'], rows: servers },
+  servers: { columns: ['id', 'state', 'tools', 'transport', 'era', 'reason'], rows: servers },
 }
 
 function tools({ app }: Session, hidden: boolean, short: boolean): Row[] {

@@ -65,6 +65,7 @@ function claimOutput(): LineOutput {
 const io: Io = {
   stdout: (text) => void process.stdout.write(text),
   stderr: say,
+  terminal: { out: process.stdout.isTTY === true, err: process.stderr.isTTY === true },
   env: process.env,
   cwd: process.cwd(),
   input: process.stdin,

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { App, AppOptions } from '../app.ts'
 import { type Config, type Loaded, loadConfig } from '../config/load.ts'
 import { createLog, type Log } from '../core/log.ts'
+import { plain } from '../core/plain.ts'
 import { mayInstall } from '../upstream/settings.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import type { Args } from './commands.ts'
@@ -27,7 +28,29 @@ export async function openConfig(args: Args, io: Io): Promise<Loaded> {
 
 /** A log on stderr. @param quiet entries below it are left out unless --verbose */
 export const openLog = (args: Args, io: Io, quiet: 'info' | 'warn' | 'error'): Log =>
-  createLog((line) => io.stderr(`${line}\n`), args.values['verbose'] === true ? 'debug' : quiet)
+  createLog(
+    (line) => io.stderr(`${io.terminal?.err ? sentenceOf(line) : line}\n`),
+    args.values['verbose'] === true ? 'debug' : quiet,
+  )
+
+/** A line of the log as a person reads it. */
+export function sentenceOf(line: string): string {
+  let entry: Readonly<Record<string, unknown>>
+  try {
+    entry = JSON.parse(line) as Readonly<Record<string, unknown>>
+  } catch {
+    // It was too long, and is cut.
+    return line
+  }
+  const { time: _time, level, scope, message, ...fields } = entry
+  const head = [level, scope, message].filter((part) => part !== undefined && part !== 'info').join(': ')
+  const rest = Object.entries(fields).map(
+    ([name, value]) =>
+      `\n    ${name}: ${typeof value === 'string' ? value.replaceAll('\n', '\n      ') : JSON.stringify(value)}`,
+  )
+  // What a server wrote may steer a terminal.
+  return plain(`pegboard: ${head}${rest.join('')}`)
+}
 
 /** An app for this process, not started. */
 export async function openApp(config: Config, log: Log, io: Io, options: AppOptions = {}): Promise<App> {

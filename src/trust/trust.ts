@@ -70,7 +70,9 @@ export function createTrust(options: TrustOptions): Trust {
         if (taken.length > 0 || first) {
           if (first) firstUntil.set(server, clock.now() + FIRST_LOOK_MS)
           take(lock, server, taken, first)
-          log.info(`${first || open ? 'first look at ' : ''}${server}: ${taken.length} tools are trusted from now on`)
+          log.info(
+            `${first || open ? 'first look at ' : ''}${server}: ${taken.length === 1 ? '1 tool is' : `${taken.length} tools are`} trusted from now on`,
+          )
         }
         if (fresh) keep(server, tools, lock)
       }

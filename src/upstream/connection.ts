@@ -155,5 +155,14 @@ function reasonOf(error: unknown): string {
   if (status === 401 || status === 403) return `it wants authorization (HTTP ${status})`
   if (status !== undefined) return `HTTP ${status}`
   const network = networkReason(error)
-  return network === 'network error' ? messageOf(error) : network
+  return network === 'network error' ? plainly(messageOf(error)) : network
+}
+
+/** What the SDK says of its first request, in words that need no knowledge of it. */
+function plainly(message: string): string {
+  const [, ms] = /^Version negotiation probe timed out after (\d+)ms/.exec(message) ?? []
+  if (ms !== undefined) return `no answer within ${Number(ms) / 1_000} s`
+  const [, reply] = /unusable reply \((.*)\)$/.exec(message) ?? []
+  if (reply !== undefined) return `it answers with something that is not MCP (${reply})`
+  return message.replace(/^Version negotiation (?:probe )?failed: /, 'it does not answer as an MCP server does: ')
 }

@@ -197,7 +197,9 @@ export const serverSchema = z.looseObject({
   maxConcurrent: z.int().min(1).optional().describe('Calls of it running at once; default 32.'),
   maxQueued: z.int().min(0).optional().describe('Calls waiting for that; more are refused. Default 256.'),
   trust: z
-    .union([z.enum(['review', 'first-use', 'always']), z.boolean()])
+    .union([z.enum(['review', 'first-use', 'always']), z.boolean()], {
+      error: 'must be "review", "first-use" or "always"',
+    })
     .optional()
     .describe(
       'review: all tools wait for `pegboard review`; first-use (default): those after the first look; always: none.',

@@ -151,10 +151,12 @@ export function createStdioWire(options: StdioOptions): Wire {
       await new Promise<void>((resolve, reject) => {
         started.once('spawn', resolve)
         started.once('error', (error: NodeJS.ErrnoException) => {
-          const what = path.basename(target.command)
+          const what = isLine(target) ? target.command : path.basename(target.command)
           const reason =
             noFolder(options.id, target.cwd) ??
-            (error.code === 'ENOENT' ? `command not found: ${what}` : `${what} cannot start (${error.code})`)
+            (error.code === 'ENOENT'
+              ? `command not found: ${what}${isLine(target) ? '; what follows the program belongs into "args", a word each' : ''}`
+              : `${what} cannot start (${error.code})`)
           lost(reason)
           reject(new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, { cause: error }))
         })
@@ -206,6 +208,9 @@ async function readEnvFile(id: string, file: string): Promise<Record<string, str
     throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `its envFile ${what}: ${file} (mcpServers.${id}.envFile)`)
   }
 }
+
+/** A whole command line was written where the program alone belongs. */
+const isLine = ({ command, args }: StdioTarget): boolean => args.length === 0 && /^[^\s/\\]+\s+\S/.test(command)
 
 /** Node says ENOENT of the program when it is the folder that is missing. */
 function noFolder(id: string, cwd: string | undefined): string | undefined {

@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { folder, notesModule, pegboard } from './terminal.ts'
+import { sentenceOf } from '../../src/cli/open.ts'
+import { run as runWith } from '../../src/cli/run.ts'
+import { folder, notesModule, pegboard, terminal } from './terminal.ts'
 
 let at: ReturnType<typeof folder>
 const run = (...argv: string[]) => pegboard(at.dir, ...argv)
@@ -94,8 +96,32 @@ describe('list', () => {
     ])
     const { out } = await run('list', 'servers', '--config', 'servers.json')
     expect(out).toMatch(/^mcp_fine +known +\d+ +stdio +legacy$/m)
-    expect(out).toMatch(/^mcp_broken +failing +0 +stdio +in \d s +it exited with code 2: Error: no key$/m)
+    expect(out).toMatch(/^mcp_broken +failing +0 +stdio +it exited with code 2: Error: no key$/m)
     expect(out).toMatch(/^mcp_off +disabled +0 +stdio$/m)
+  })
+})
+
+describe('on a terminal', () => {
+  it('lists have a head', async () => {
+    const { io, out } = terminal(at.dir)
+    const argv = ['list', 'servers', '--config', 'slow.json', '--wait', '0']
+    await runWith(argv, { ...io, terminal: { out: true, err: true } })
+    expect(out()).toMatch(/^ID +STATE +TOOLS +TRANSPORT +REASON\nmcp_hangs +configured +0 +stdio +starting/)
+  })
+
+  it('the log is read by a person, and nothing in it steers the terminal', () => {
+    const line = {
+      time: 'x',
+      level: 'warn',
+      scope: 'mcp_a',
+      message: 'it broke',
+      retryInMs: 5,
+      stderr: 'one\n\u001b[31mtwo',
+    }
+    expect(sentenceOf(JSON.stringify(line))).toBe(
+      'pegboard: warn: mcp_a: it broke\n    retryInMs: 5\n    stderr: one\n      two',
+    )
+    expect(sentenceOf('{"cut…')).toBe('{"cut…')
   })
 })
 

@@ -1,4 +1,6 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -42,6 +44,32 @@ describe('servers that do not come up', () => {
       },
       { wait: false, connectTimeoutMs: 500 },
     ))
+
+  it('because a command line is where the program belongs are said to, and pages that are not MCP, in plain words', async () => {
+    const page = createServer((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/html' }).end('<html>')
+    })
+    await new Promise<void>((resolve) => page.listen(0, '127.0.0.1', resolve))
+    try {
+      await withServers(
+        {
+          line: { command: 'npx -y nothing' },
+          page: { url: `http://127.0.0.1:${(page.address() as AddressInfo).port}/mcp` },
+        },
+        async ({ upstreams }) => {
+          await until(() => upstreams.status().every(({ state }) => state === 'failing'))
+          expect(upstreams.status().map(({ reason }) => reason)).toEqual([
+            'command not found: npx -y nothing; what follows the program belongs into "args", a word each',
+            'it answers with something that is not MCP (Unexpected content type: text/html)',
+          ])
+        },
+        { wait: false },
+      )
+    } finally {
+      page.close()
+      page.closeAllConnections()
+    }
+  })
 
   it('for a folder or file that is not there are said to want that, with the path for operators alone', () =>
     withServers(

@@ -3,6 +3,14 @@ import { parseServer } from '../../src/upstream/settings.ts'
 
 const parse = (raw: unknown) => parseServer('srv', raw)
 
+describe('a value that is not one of a few', () => {
+  it('is refused by naming them', () => {
+    expect(() => parseServer('s', { command: 'x', trust: 'allways' })).toThrow(
+      'mcpServers.s.trust: must be "review", "first-use" or "always".',
+    )
+  })
+})
+
 describe('an entry of mcpServers', () => {
   it('is read as Claude Desktop writes it', () => {
     expect(parse({ command: 'npx', args: ['-y', '@scope/server', 3], env: { KEY: 'k', PORT: 80 } })).toEqual({
