@@ -24,7 +24,9 @@ export interface EndpointsHost {
 }
 
 export interface ServerEndpoints extends Endpoints {
-  handedOut(uri: string): boolean
+  hadSince(uri: string): number | undefined
+  /** What it lists now. */
+  lists(uris: readonly string[]): void
   /** Remembers the resources a result links to or holds. */
   remember(result: Json): void
   /** Tells a new connection what the last one had been told: subscriptions and log level. */
@@ -114,13 +116,16 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     },
   }
 
-  const handed = new Set<string>()
+  let listed: ReadonlyMap<string, number> = new Map()
+  const handed = new Map<string, number>()
+  const hadSince = (uri: string): number | undefined => listed.get(uri) ?? handed.get(uri)
   const hand = (uri: unknown): void => {
     if (typeof uri !== 'string' || uri.length > MAX_URI) return
     // The latest is kept longest.
+    const since = hadSince(uri) ?? performance.now()
     handed.delete(uri)
-    handed.add(uri)
-    if (handed.size > MAX_HANDED) handed.delete(handed.values().next().value as string)
+    handed.set(uri, since)
+    if (handed.size > MAX_HANDED) handed.delete(handed.keys().next().value as string)
   }
   const remember = (result: Json): void => {
     if (!mayLink(result)) return
@@ -131,7 +136,11 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     get tasks() {
       return host.hasTasks()
     },
-    handedOut: (uri) => handed.has(uri),
+    hadSince,
+    lists(uris) {
+      const now = performance.now()
+      listed = new Map(uris.map((uri) => [uri, hadSince(uri) ?? now]))
+    },
     remember,
     async request(method, params, relay, signal) {
       const answer = Object.hasOwn(answers, method) ? answers[method] : undefined
