@@ -98,12 +98,15 @@ export function passThrough(server: Server, host: ServerHost, { era, caller, rel
 
   if (era === 'legacy') {
     server.setRequestHandler('resources/subscribe', async (request, ctx) => {
+      // Its owner counts each once.
+      if (subscribed.has(request.params.uri)) return {}
       await toResource('resources/subscribe', request.params, ctx)
       subscribed.add(request.params.uri)
       return {}
     })
     server.setRequestHandler('resources/unsubscribe', async (request, ctx) => {
-      subscribed.delete(request.params.uri)
+      // What others follow is not for this client to end.
+      if (!subscribed.delete(request.params.uri)) return {}
       await toResource('resources/unsubscribe', request.params, ctx)
       return {}
     })

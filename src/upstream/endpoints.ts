@@ -1,6 +1,7 @@
 import type { Endpoints } from '../catalog/catalog.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import { mostVerbose } from '../core/levels.ts'
 import type { Log } from '../core/log.ts'
 import { mayLink } from '../core/raw.ts'
 import type { Relay } from '../core/tool.ts'
@@ -50,6 +51,9 @@ function linked({ content, messages, contents }: Json): readonly Json[] {
 /** Resources, prompts, completion and logging of one server. Many clients share the connection, so subscriptions are counted. */
 export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   const subscribed = new Map<string, number>()
+  /** What each session wants; those of no session share one. */
+  const levels = new Map<object, string>()
+  const nobody = {}
   let level: string | undefined
 
   async function follow(connection: Connection, method: string, params: Json): Promise<Json> {
@@ -109,8 +113,13 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       return await follow(await host.ready(signal), 'resources/unsubscribe', { uri })
     },
     ...host.tasks,
-    async 'logging/setLevel'(params, _relay, signal) {
-      level = String(params['level'])
+    async 'logging/setLevel'({ level: wanted }, { connection = nobody }, signal) {
+      if (typeof wanted === 'string') levels.set(connection, wanted)
+      else levels.delete(connection)
+      const before = level
+      level = mostVerbose(levels.values()) ?? level
+      // No server is started to be told to say less.
+      if (level === before || typeof wanted !== 'string') return {}
       await setLevel(await host.ready(signal))
       return {}
     },
