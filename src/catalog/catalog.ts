@@ -44,8 +44,11 @@ export interface Prompt {
 
 /** The requests an owner of resources and prompts answers. Names and URIs are as listed; results pass through unaltered. */
 export interface Endpoints {
-  /** Whether it handed out this URI in a result lately: servers link to resources they never list. */
-  handedOut?(uri: string): boolean
+  /**
+   * Since when it has had this URI, listed or in a result (servers link to resources they never list): milliseconds on a
+   * clock all owners share; `undefined` for a URI it does not have.
+   */
+  hadSince?(uri: string): number | undefined
   /** Whether calls of its tools can be tasks, as far as is known. */
   readonly tasks?: boolean
   request(

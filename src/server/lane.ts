@@ -1,6 +1,7 @@
 import type { Caller } from '../core/context.ts'
 import { createEnding, type Ending } from '../core/ending.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { isWanted } from '../core/levels.ts'
 import { createNumbered } from '../core/numbered.ts'
 import { rawBytes } from '../core/raw.ts'
 import type { McpResult } from '../core/result.ts'
@@ -156,7 +157,10 @@ export function createLane(options: LaneOptions): Lane {
           wantsProgress: token !== undefined,
           ...(isRecord(params.task) ? { task: params.task } : {}),
           request: ask,
-          notify: (method, notified) => send({ jsonrpc: '2.0', method, params: notified }, id),
+          notify(method, notified) {
+            if (method === 'notifications/message' && logLevel !== undefined && !isWanted(notified, logLevel)) return
+            send({ jsonrpc: '2.0', method, params: notified }, id)
+          },
         },
         ...(token === undefined ? {} : { progressToken: token }),
         sendProgress(progress) {

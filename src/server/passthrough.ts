@@ -52,7 +52,7 @@ export function passThrough(server: Server, host: ServerHost, { era, caller, rel
     'resources/list',
     (_request, ctx) =>
       ({
-        resources: unique([...owners(ctx).flatMap((owner) => owner.resources.map(entryOf)), ...ownResources], 'uri'),
+        resources: unique([...ownResources, ...listed(owners(ctx))], 'uri'),
       }) as never,
   )
   server.setRequestHandler(
@@ -98,12 +98,15 @@ export function passThrough(server: Server, host: ServerHost, { era, caller, rel
 
   if (era === 'legacy') {
     server.setRequestHandler('resources/subscribe', async (request, ctx) => {
+      // Its owner counts each once.
+      if (subscribed.has(request.params.uri)) return {}
       await toResource('resources/subscribe', request.params, ctx)
       subscribed.add(request.params.uri)
       return {}
     })
     server.setRequestHandler('resources/unsubscribe', async (request, ctx) => {
-      subscribed.delete(request.params.uri)
+      // What others follow is not for this client to end.
+      if (!subscribed.delete(request.params.uri)) return {}
       await toResource('resources/unsubscribe', request.params, ctx)
       return {}
     })
@@ -115,6 +118,15 @@ export function passThrough(server: Server, host: ServerHost, { era, caller, rel
 export function asProtocolError(error: unknown): ProtocolError {
   const { code, message, data } = toFailure(error)
   return new ProtocolError(code, message, data)
+}
+
+/** One that several list is shown as by the one that answers for it. */
+function listed(owners: readonly Owner[]): readonly Entry[] {
+  const times = new Map<string, number>()
+  for (const { resources } of owners) for (const { uri } of resources) times.set(uri, (times.get(uri) ?? 0) + 1)
+  return owners.flatMap((owner) =>
+    owner.resources.filter(({ uri }) => times.get(uri) === 1 || ownerOfResource(owners, uri) === owner).map(entryOf),
+  )
 }
 
 const entryOf = ({ entry }: { readonly entry: Entry }): Entry => entry

@@ -1,16 +1,51 @@
 import type { Owner } from '../catalog/catalog.ts'
 
 /**
- * Which visible owner answers for a URI: the one that lists it, else one that handed it out, else the first whose
- * template fits, else the only one with that scheme.
+ * Which visible owner answers for a URI: for the page of a tool the owner of the tool, else the first that had it, listed
+ * or in a result; else the first whose template fits, else the only one with that scheme. A template that fits anything
+ * comes last.
  */
 export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | undefined {
   return (
-    owners.find((owner) => owner.resources.some((resource) => resource.uri === uri)) ??
-    owners.find((owner) => owner.endpoints?.handedOut?.(uri)) ??
-    owners.find((owner) => owner.templates.some((template) => fits(template.uriTemplate, uri))) ??
-    onlyWithScheme(owners, uri)
+    (uri.startsWith('ui://') ? owners.find((owner) => pagesOf(owner).has(uri)) : undefined) ??
+    firstThatHad(owners, uri) ??
+    owners.find(({ templates }) => templates.some(({ uriTemplate: one }) => SCHEME.test(one) && fits(one, uri))) ??
+    onlyWithScheme(owners, uri) ??
+    owners.find(({ templates }) => templates.some(({ uriTemplate: one }) => fits(one, uri)))
   )
+}
+
+const SCHEME = /^[a-z][a-z0-9+.-]*:/i
+
+/** Who comes later with the same URI must not take it over. */
+function firstThatHad(owners: readonly Owner[], uri: string): Owner | undefined {
+  let found: Owner | undefined
+  let since = Number.POSITIVE_INFINITY
+  for (const owner of owners) {
+    const had = owner.endpoints?.hadSince?.(uri) ?? (owner.resources.some((one) => one.uri === uri) ? 0 : undefined)
+    if (had === undefined || had >= since) continue
+    found = owner
+    since = had
+  }
+  return found
+}
+
+const pages = new WeakMap<Owner['tools'], ReadonlySet<string>>()
+
+/** Pages that its tools name, whether it lists them or not. */
+function pagesOf({ tools }: Owner): ReadonlySet<string> {
+  let known = pages.get(tools)
+  if (!known) {
+    known = new Set(tools.flatMap(({ extra }) => pageOf(extra['_meta']) ?? []))
+    pages.set(tools, known)
+  }
+  return known
+}
+
+function pageOf(meta: unknown): string | undefined {
+  const { ui, 'ui/resourceUri': older } = (meta ?? {}) as Readonly<Record<string, unknown>>
+  const uri = (ui as { readonly resourceUri?: unknown } | null | undefined)?.resourceUri ?? older
+  return typeof uri === 'string' ? uri : undefined
 }
 
 export function ownerOfPrompt(owners: readonly Owner[], name: string): Owner | undefined {

@@ -6,6 +6,7 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import type { Caller } from '../core/context.ts'
+import { isWanted } from '../core/levels.ts'
 import { rawBytes } from '../core/raw.ts'
 import type { McpResult } from '../core/result.ts'
 import { olderTask } from '../core/tasks.ts'
@@ -111,7 +112,9 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
         : {}),
       notify: (method, params) => {
         // Log messages go only to who asked for them, whatever another caller's level made the upstream say.
-        if (method === 'notifications/message' && connection.era === 'modern' && level === undefined) return
+        if (method === 'notifications/message') {
+          if (level === undefined ? connection.era === 'modern' : !isWanted(params, level)) return
+        }
         // A client that has gone is noticed elsewhere.
         void ctx.mcpReq.notify({ method, params } as never).catch(() => undefined)
       },
@@ -158,7 +161,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     relayOlderTasks(server, host, passing)
     server.setRequestHandler('logging/setLevel', (request, ctx) => {
       logLevel = request.params.level
-      // Each upstream filters for itself. None is waited for: one that is gone must not hold the answer.
+      // An upstream says what anyone wants, each session takes its own. None is waited for: one that is gone must not hold the answer.
       for (const owner of host.view(callerNow(ctx)).owners)
         owner.endpoints
           ?.request('logging/setLevel', { level: logLevel }, relayFor(ctx), AbortSignal.timeout(SHORT_MS))
@@ -171,7 +174,7 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     ? undefined
     : host.onUpstream({
         log: (params) => {
-          if (logLevel !== undefined)
+          if (logLevel !== undefined && isWanted(params, logLevel))
             void server.notification({ method: 'notifications/message', params } as never).catch(() => undefined)
         },
         resourceUpdated: (uri) => {
@@ -210,6 +213,11 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
       stopListening?.()
       // Upstreams count who is subscribed; a client that leaves seldom says so.
       const { owners } = host.view(callerNow())
+      if (logLevel !== undefined)
+        for (const owner of owners)
+          owner.endpoints
+            ?.request('logging/setLevel', {}, { ...noRelay, connection }, AbortSignal.timeout(SHORT_MS))
+            .catch((error) => host.log.debug('a log level was not taken back', { owner: owner.id, error }))
       for (const uri of subscribed) {
         const owner = ownerOfResource(owners, uri)
         owner?.endpoints

@@ -62,6 +62,8 @@ export function createAsks(
   const tasks = new Map<string, Relay>()
   const limits = createFew<Relay, Countdown>()
   const asking = new Map<unknown, AbortController>()
+  /** How much was asked in each open call. */
+  const counts = new Map<Relay, number>()
 
   async function relayed(method: string, params: Json, signal: AbortSignal): Promise<unknown> {
     const ask = ASK_METHODS[method] as Ask
@@ -73,6 +75,9 @@ export function createAsks(
       return refusedAsk(method, why)
     }
     if (!relay) return refuse(task === undefined && alone.size > 1 ? SEVERAL : 'nobody waits for it')
+    const count = (counts.get(relay) ?? 0) + 1
+    if (count > MAX_A_CALL || asking.size > MAX_OPEN) return refuse('it asks too much')
+    counts.set(relay, count)
     if (!relay.request || !takesAsk(relay.clientCapabilities, method, params))
       return refuse('the client does not take it')
     // The time of a person is not the time of the tool.
@@ -91,11 +96,14 @@ export function createAsks(
     },
     leave(relay, task) {
       if (task === undefined) {
-        if (alone.leave(relay)) limits.delete(relay)
+        if (!alone.leave(relay)) return
+        limits.delete(relay)
+        counts.delete(relay)
         return
       }
       if (tasks.get(task) === relay) tasks.delete(task)
       limits.delete(relay)
+      counts.delete(relay)
     },
     request({ id, method, params }) {
       if (id === undefined || method === undefined || !Object.hasOwn(ASK_METHODS, method)) return false
@@ -123,6 +131,10 @@ export function createAsks(
     },
   }
 }
+
+/** A person sees each of them. */
+const MAX_OPEN = 32
+const MAX_A_CALL = 100
 
 const SEVERAL = 'calls of several clients run at the server, and it does not say which one it is of'
 

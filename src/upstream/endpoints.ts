@@ -1,6 +1,7 @@
 import type { Endpoints } from '../catalog/catalog.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import { mostVerbose } from '../core/levels.ts'
 import type { Log } from '../core/log.ts'
 import { mayLink } from '../core/raw.ts'
 import type { Relay } from '../core/tool.ts'
@@ -24,7 +25,9 @@ export interface EndpointsHost {
 }
 
 export interface ServerEndpoints extends Endpoints {
-  handedOut(uri: string): boolean
+  hadSince(uri: string): number | undefined
+  /** What it lists now. */
+  lists(uris: readonly string[]): void
   /** Remembers the resources a result links to or holds. */
   remember(result: Json): void
   /** Tells a new connection what the last one had been told: subscriptions and log level. */
@@ -48,6 +51,9 @@ function linked({ content, messages, contents }: Json): readonly Json[] {
 /** Resources, prompts, completion and logging of one server. Many clients share the connection, so subscriptions are counted. */
 export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   const subscribed = new Map<string, number>()
+  /** What each session wants; those of no session share one. */
+  const levels = new Map<object, string>()
+  const nobody = {}
   let level: string | undefined
 
   async function follow(connection: Connection, method: string, params: Json): Promise<Json> {
@@ -107,20 +113,28 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       return await follow(await host.ready(signal), 'resources/unsubscribe', { uri })
     },
     ...host.tasks,
-    async 'logging/setLevel'(params, _relay, signal) {
-      level = String(params['level'])
+    async 'logging/setLevel'({ level: wanted }, { connection = nobody }, signal) {
+      if (typeof wanted === 'string') levels.set(connection, wanted)
+      else levels.delete(connection)
+      const before = level
+      level = mostVerbose(levels.values()) ?? level
+      // No server is started to be told to say less.
+      if (level === before || typeof wanted !== 'string') return {}
       await setLevel(await host.ready(signal))
       return {}
     },
   }
 
-  const handed = new Set<string>()
+  let listed: ReadonlyMap<string, number> = new Map()
+  const handed = new Map<string, number>()
+  const hadSince = (uri: string): number | undefined => listed.get(uri) ?? handed.get(uri)
   const hand = (uri: unknown): void => {
     if (typeof uri !== 'string' || uri.length > MAX_URI) return
     // The latest is kept longest.
+    const since = hadSince(uri) ?? performance.now()
     handed.delete(uri)
-    handed.add(uri)
-    if (handed.size > MAX_HANDED) handed.delete(handed.values().next().value as string)
+    handed.set(uri, since)
+    if (handed.size > MAX_HANDED) handed.delete(handed.keys().next().value as string)
   }
   const remember = (result: Json): void => {
     if (!mayLink(result)) return
@@ -131,7 +145,11 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     get tasks() {
       return host.hasTasks()
     },
-    handedOut: (uri) => handed.has(uri),
+    hadSince,
+    lists(uris) {
+      const now = performance.now()
+      listed = new Map(uris.map((uri) => [uri, hadSince(uri) ?? now]))
+    },
     remember,
     async request(method, params, relay, signal) {
       const answer = Object.hasOwn(answers, method) ? answers[method] : undefined

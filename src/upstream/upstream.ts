@@ -88,6 +88,8 @@ const ALL: ReadonlySet<ListKind> = new Set<ListKind>(['tools', 'resources', 'pro
 /** A change is read at once; from the fifth within ten seconds on, only every two seconds. */
 const REFRESH = { soonMs: 50, calm: 5, withinMs: 10_000, stormMs: 2_000 }
 
+/** Resources of others that it lists, of which operators are told. */
+const MAX_DISPUTED = 20
 /** Time for an idle server to end by itself. */
 const REST_MS = 2_000
 
@@ -245,7 +247,23 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     return { ...read, resources: [], templates: [], prompts: [] }
   }
 
+  const disputed = new Set<string>()
+
+  /** What it lists is its own unless another had it before. */
+  function claim(resources: Listing['resources']): void {
+    const uris = resources.map(({ uri }) => String(uri))
+    const fresh = uris.filter((uri) => endpoints.hadSince(uri) === undefined && !disputed.has(uri))
+    endpoints.lists(uris)
+    for (const { id: other, endpoints: theirs } of catalog.snapshot().owners.values())
+      for (const uri of other === module ? [] : fresh) {
+        if (disputed.size >= MAX_DISPUTED || theirs?.hadSince?.(uri) === undefined) continue
+        disputed.add(uri)
+        log.warn(`lists a resource that ${other} had before and goes on answering for`, { uri: uri.slice(0, 200) })
+      }
+  }
+
   function show(next: Listing, connection: Connection): void {
+    claim(next.resources)
     listing = next
     state = 'ready'
     reason = undefined
@@ -479,6 +497,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       asks = known?.asks === true
       startMs = typeof known?.startMs === 'number' ? known.startMs : undefined
       listing = known ?? emptyListing
+      claim(listing.resources)
       version = known?.server?.version
       capabilities = known?.capabilities ?? {}
       state = known ? 'known' : 'configured'

@@ -43,6 +43,32 @@ describe('a question that does not say which call it belongs to', () => {
   })
 })
 
+describe('a server that asks without end', () => {
+  const asking = (request: Relay['request']) => {
+    const answers: unknown[] = []
+    const asks = createAsks(['elicitation'], undefined, ({ result }) => void answers.push(result))
+    asks.enter(callOf(request))
+    return { answers, ask: (id: number) => asks.request({ ...question, id: `q${id}` }) }
+  }
+
+  it('has 32 questions open, and those above are declined', async () => {
+    const { answers, ask: put } = asking(() => new Promise(() => undefined))
+    for (let id = 0; id < 200; id++) put(id)
+    await new Promise(setImmediate)
+    expect(answers).toEqual(Array.from({ length: 168 }, () => ({ action: 'cancel' })))
+  })
+
+  it('has a hundred put to a person in one call', async () => {
+    const { answers, ask: put } = asking(client())
+    for (let id = 0; id < 120; id++) {
+      put(id)
+      await new Promise(setImmediate)
+    }
+    expect(answers.filter((answer) => answer === accept)).toHaveLength(100)
+    expect(answers).toHaveLength(120)
+  })
+})
+
 describe('a log message that does not say which call it belongs to', () => {
   const notified = (...calls: readonly Relay[]): boolean => {
     const asks = createAsks([], undefined, () => undefined)

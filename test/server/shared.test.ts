@@ -1,0 +1,46 @@
+import { expect, it } from 'vitest'
+import { isWanted, mostVerbose } from '../../src/core/levels.ts'
+import { startApp } from '../app.ts'
+import { connectTo } from '../client.ts'
+
+const uri = 'doc://1'
+
+/** Two clients at one server that has a resource. */
+async function two() {
+  const { app } = await startApp({ exposure: { mode: 'direct' } })
+  const asked: string[] = []
+  app.catalog.set(
+    { id: 'm', summary: 'm', origin: 'upstream', state: 'ready' },
+    {
+      tools: [],
+      resources: [{ uri, entry: { uri, name: 'doc' } }],
+      endpoints: {
+        request: async (method) => {
+          asked.push(method)
+          return {}
+        },
+      },
+    },
+  )
+  return { asked, ann: await connectTo(app, 'legacy'), bob: await connectTo(app, 'legacy') }
+}
+
+it('a client that follows nothing cannot end what another follows, and following twice counts once', async () => {
+  const { asked, ann, bob } = await two()
+  await ann.subscribeResource({ uri })
+  await ann.subscribeResource({ uri })
+  await bob.unsubscribeResource({ uri })
+  expect(asked).toEqual(['resources/subscribe'])
+  await ann.unsubscribeResource({ uri })
+  expect(asked).toEqual(['resources/subscribe', 'resources/unsubscribe'])
+  await ann.close()
+  await bob.close()
+})
+
+it('a server says what the most curious session wants, and each takes its own', () => {
+  expect(mostVerbose(['error', 'debug', 'alert'])).toBe('debug')
+  expect(mostVerbose([])).toBeUndefined()
+  expect(isWanted({ level: 'info' }, 'error')).toBe(false)
+  expect(isWanted({ level: 'error' }, 'error')).toBe(true)
+  expect(isWanted({ level: 'made up' }, 'error')).toBe(true)
+})
