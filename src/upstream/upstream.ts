@@ -527,7 +527,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ...(version === undefined ? {} : { version }),
       start: settings.start,
       pending:
-        state === 'configured' || state === 'connecting' || (state === 'known' && link.nextAttemptAt !== undefined),
+        link.patient ||
+        state === 'configured' ||
+        state === 'connecting' ||
+        (state === 'known' && link.nextAttemptAt !== undefined),
       ...(startMs === undefined ? {} : { startMs }),
     }),
     problems: () => publisher.problems(),

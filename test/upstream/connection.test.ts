@@ -103,6 +103,9 @@ describe('servers that do not come up', () => {
         short: { command: process.execPath, args: ['-e', later], connectTimeoutMs: 100 },
       },
       async ({ upstreams }) => {
+        const slow = () => upstreams.status()[0]
+        await until(() => slow()?.state === 'failing')
+        expect(slow()).toMatchObject({ pending: true, reason: 'no answer within 0.3 s, perhaps still downloading' })
         await until(() => upstreams.status().every(({ pending }) => !pending))
         expect(upstreams.status()).toMatchObject([
           { id: 'slow', state: 'ready' },
