@@ -163,6 +163,7 @@ export function createLink(options: LinkOptions): Link {
       return connection
     } catch (error) {
       stopWarning?.()
+      patient = false
       const tail = connection?.tail().trim()
       await connection?.close(0)
       // A server may have been replaced by one that speaks otherwise.

@@ -527,7 +527,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ...(version === undefined ? {} : { version }),
       start: settings.start,
       pending:
-        link.patient ||
+        (link.patient && state !== 'ready') ||
         state === 'configured' ||
         state === 'connecting' ||
         (state === 'known' && link.nextAttemptAt !== undefined),
