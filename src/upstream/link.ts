@@ -39,6 +39,8 @@ export interface Link {
   readonly live: Connection | undefined
   /** Failures in a row; 0 while all is well. */
   readonly attempt: number
+  /** Said to be failing, and still given time: it may be downloading itself. */
+  readonly patient: boolean
   /** Milliseconds since the epoch, while one is planned. */
   readonly nextAttemptAt: number | undefined
   verdict: EraVerdict | undefined
@@ -74,6 +76,7 @@ export function createLink(options: LinkOptions): Link {
   let leaving: Promise<unknown> | undefined
   let verdict: EraVerdict | undefined
   let seen = false
+  let patient = false
   let state: LinkState | undefined
   let reason: string | undefined
   // Only a person can change it, so calls hear it instead of a reason to wait.
@@ -103,6 +106,7 @@ export function createLink(options: LinkOptions): Link {
   function connectNow(): Promise<Connection> {
     cancelTimer()
     connecting ??= attempt().finally(() => {
+      patient = false
       connecting = undefined
     })
     return connecting
@@ -113,6 +117,8 @@ export function createLink(options: LinkOptions): Link {
     // Two processes of one server might fight over its files.
     await leaving
     const beganAt = clock.now()
+    const limits = patience(settings, shared, seen)
+    const stopWarning = limits.silentTimeoutMs === undefined ? undefined : clock.after(shared.connectTimeoutMs, slow)
     backoff.begin()
     const known = verdict && isStale(verdict, beganAt) ? undefined : verdict
     let modern = false
@@ -121,7 +127,7 @@ export function createLink(options: LinkOptions): Link {
     try {
       connection = await connect({
         ...shared,
-        ...patience(settings, shared, seen),
+        ...limits,
         id,
         settings,
         log,
@@ -140,6 +146,7 @@ export function createLink(options: LinkOptions): Link {
         },
       })
       verdict = verdictOf(connection, beganAt, known)
+      stopWarning?.()
       seen = true
       await options.opened(connection, beganAt)
       if (ending.signal.aborted) throw unavailable('is stopped')
@@ -155,6 +162,8 @@ export function createLink(options: LinkOptions): Link {
       if (modern) relearn(connection, beganAt)
       return connection
     } catch (error) {
+      stopWarning?.()
+      patient = false
       const tail = connection?.tail().trim()
       await connection?.close(0)
       // A server may have been replaced by one that speaks otherwise.
@@ -174,6 +183,14 @@ export function createLink(options: LinkOptions): Link {
   function relearn(connection: Connection, at: number): void {
     verdict = { era: 'modern', transport: connection.transport, at }
     options.relearnt?.(connection)
+  }
+
+  /** Whoever waits for an answer hears that there may be none; the program itself is left to what it does. */
+  function slow(): void {
+    const why = `no answer within ${shared.connectTimeoutMs / 1_000} s, perhaps still downloading`
+    if (state !== 'failing') log.warn(why)
+    patient = true
+    become('failing', why)
   }
 
   function failed(why: string, tail: string | undefined, askedMs: number | undefined): number {
@@ -266,6 +283,9 @@ export function createLink(options: LinkOptions): Link {
     get attempt() {
       return backoff.attempt
     },
+    get patient() {
+      return patient
+    },
     get nextAttemptAt() {
       return nextAttemptAt
     },
@@ -326,10 +346,14 @@ const askedOf = (error: unknown): number | undefined =>
   isPegboardError(error) && error.retryAfterMs !== null ? error.retryAfterMs : undefined
 
 /** Ended in the middle, an installer may leave a broken package behind that never starts again. */
-function patience(settings: ServerSettings, shared: UpstreamShared, seen: boolean) {
+function patience(
+  settings: ServerSettings,
+  shared: UpstreamShared,
+  seen: boolean,
+): { readonly connectTimeoutMs?: number; readonly silentTimeoutMs?: number } {
   if (settings.connectTimeoutMs !== undefined) return { connectTimeoutMs: settings.connectTimeoutMs }
   if (settings.target.kind !== 'stdio' || (seen && !mayInstall(settings))) return {}
-  return { silentTimeoutMs: shared.installTimeoutMs }
+  return shared.installTimeoutMs > shared.connectTimeoutMs ? { silentTimeoutMs: shared.installTimeoutMs } : {}
 }
 
 /** Makes a reason fit for clients: without what the operator gave the server in confidence, paths and addresses. */

@@ -42,7 +42,7 @@ const TROUBLE =
   /error|fail|cannot|can't|could not|unable|missing|denied|refused|not found|no such|invalid|required|unauthori[sz]ed|forbidden|expired|must |unset|not set/i
 /** npm says what went wrong first, and then a good deal about it. */
 const CAUSES = [
-  /^npm (?:error|err!) .*(?:is not in this registry|No matching version)/i,
+  /^npm (?:error|err!) .*(?:is not in this registry|could not be found|No matching version)/i,
   /^npm (?:error|err!) (?:code|\d+) (?!ELIFECYCLE)\S/i,
 ]
 const MAX_WORDS = 200

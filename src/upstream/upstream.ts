@@ -546,7 +546,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ...(version === undefined ? {} : { version }),
       start: settings.start,
       pending:
-        state === 'configured' || state === 'connecting' || (state === 'known' && link.nextAttemptAt !== undefined),
+        (link.patient && state !== 'ready') ||
+        state === 'configured' ||
+        state === 'connecting' ||
+        (state === 'known' && link.nextAttemptAt !== undefined),
       ...(startMs === undefined ? {} : { startMs }),
     }),
     problems: () => publisher.problems(),

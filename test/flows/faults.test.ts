@@ -79,12 +79,12 @@ describe('a server that fails at the start', () => {
       expect(performance.now() - asked).toBeLessThan(32_000)
       await sleep(200)
     }
-    expect(statusOf(app, 'hung')?.reason).toBe('no answer within 30 s')
+    expect(statusOf(app, 'hung')?.reason).toBe('no answer within 30 s, perhaps still downloading')
     expect(statusOf(app, 'listless')?.reason).toBe('listless did not answer tools/list within 15000 ms')
     const called = (await client.callTool({ name: 'hung__echo', arguments: {} })) as Answer
     expect(called.structuredContent.error).toMatchObject({
       code: 'E_UPSTREAM_UNAVAILABLE',
-      message: "mcp_hung is failing (no answer within 30 s), so 'hung__echo' is not there.",
+      message: "mcp_hung is failing (no answer within 30 s, perhaps still downloading), so 'hung__echo' is not there.",
     })
     await client.close()
   }, 45_000)

@@ -102,8 +102,14 @@ describe('servers that do not come up', () => {
         chatty: { command: process.execPath, args: ['-e', `console.log("Hello\u001b[1m there"); ${later}`] },
         short: { command: process.execPath, args: ['-e', later], connectTimeoutMs: 100 },
       },
-      async ({ upstreams }) => {
+      async ({ upstreams, catalog }) => {
+        const slow = () => upstreams.status()[0]
+        const told: unknown[] = []
+        catalog.onChange(() => told.push(`${slow()?.state} ${slow()?.pending}`))
+        await until(() => slow()?.state === 'failing')
+        expect(slow()).toMatchObject({ pending: true, reason: 'no answer within 0.3 s, perhaps still downloading' })
         await until(() => upstreams.status().every(({ pending }) => !pending))
+        expect(told).toContain('ready false')
         expect(upstreams.status()).toMatchObject([
           { id: 'slow', state: 'ready' },
           {

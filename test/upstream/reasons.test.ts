@@ -9,11 +9,11 @@ describe('what a server wrote before it ended', () => {
 npm error code E404
 npm error 404 Not Found - GET https://registry.npmjs.org/nosuch - Not found
 npm error 404
-npm error 404  'nosuch@*' is not in this registry.
+npm error 404  The requested resource 'nosuch@*' could not be found or you do not have permission to access it.
 npm error 404
 npm error 404 Note that you can also install from a
 npm error A complete log of this run can be found in: /home/ada/.npm/_logs/x.log`,
-      "npm error 404  'nosuch@*' is not in this registry.",
+      "npm error 404  The requested resource 'nosuch@*' could not be found or you do not have permission to access it.",
     ],
     [
       'npm has another trouble',
