@@ -348,7 +348,9 @@ describe('tasks of 2026-era servers, for clients of 2025-11-25', () => {
     const { asked, request, begin } = await older(app)
     const { taskId } = await begin('t__confirm')
     expect(textOf(await request('tasks/result', { taskId }))).toBe('accept')
-    expect(asked).toEqual([expect.objectContaining({ message: expect.stringMatching(/^\w+: Sure\?$/), _meta: { [RELATED]: { taskId } } })])
+    expect(asked).toEqual([
+      expect.objectContaining({ message: expect.stringMatching(/^\w+: Sure\?$/), _meta: { [RELATED]: { taskId } } }),
+    ])
     const mute = await older(app, false)
     const other = await mute.begin('t__confirm')
     expect(textOf(await mute.request('tasks/result', { taskId: other.taskId }))).toBe('cancel')
