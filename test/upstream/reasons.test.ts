@@ -7,7 +7,7 @@ describe('what a server wrote before it ended', () => {
       'npm knows no such package',
       `npm warn config something
 npm error code E404
-npm error 404 Not Found - GET https://registry.npmjs.org/nosuch - Not found
+npm error 404 Not Found - GET https://registry.example/nosuch - Not found
 npm error 404
 npm error 404  The requested resource 'nosuch@*' could not be found or you do not have permission to access it.
 npm error 404
