@@ -1,8 +1,8 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/record.ts'
 import type { EvalQuery, EvalTool } from '../search/evaluate.ts'
-import { isRecord } from './describe.ts'
 
 /** A corpus and its labelled queries. `warnings` say, with file and line, what in them cannot be right. */
 export interface Corpus {

@@ -1,3 +1,5 @@
+import { isRecord } from '../core/record.ts'
+
 /** A JSON Schema's type as people write it: `string`, `"a" | "b"`, `string[]`, `object`. */
 export function typeOf(schema: unknown): string {
   if (!isRecord(schema)) return 'any'
@@ -15,9 +17,6 @@ export function typeOf(schema: unknown): string {
 export function defaultOf(schema: unknown): string | undefined {
   return isRecord(schema) && schema['default'] !== undefined ? JSON.stringify(schema['default']) : undefined
 }
-
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A module that could not be loaded, in a line; the message often names the file already, with its line. */
 export const failureLine = ({ file, error }: { readonly file: string; readonly error: string }): string =>

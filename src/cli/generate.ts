@@ -1,9 +1,10 @@
 import { errorCatalogue } from '../core/errors.ts'
+import { isRecord } from '../core/record.ts'
 import type { Tool } from '../core/tool.ts'
 import { riskOf } from '../core/tool.ts'
 import { firstSentence } from '../view/listing.ts'
 import { commands, commonOptions } from './commands.ts'
-import { defaultOf, isRecord, typeOf } from './describe.ts'
+import { defaultOf, typeOf } from './describe.ts'
 import { usageOf } from './help.ts'
 
 /** Every key of the configuration file, from its JSON Schema. */

@@ -1,10 +1,11 @@
 import type { Owner } from '../catalog/catalog.ts'
 import { PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
+import { isRecord } from '../core/record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Args } from './commands.ts'
-import { defaultOf, isRecord, typeOf } from './describe.ts'
+import { defaultOf, typeOf } from './describe.ts'
 import { type Io, table, writeJson } from './io.ts'
 import { withApp } from './open.ts'
 

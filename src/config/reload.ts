@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Clock, systemClock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { isRecord } from '../core/record.ts'
 import { type Config, loadConfig } from './load.ts'
 import type { Machine } from './places.ts'
 
@@ -36,9 +37,6 @@ function differences(section: string, before: unknown, after: unknown): string[]
   const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])]
   return keys.filter((key) => !isDeepStrictEqual(before[key], after[key])).map((key) => `${section}.${key}`)
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 export interface WatchOptions {
   /** Quiet time after the last event before the file is looked at; default 200. */

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isRecord } from '../core/record.ts'
 import { executionOptions } from '../exec/options.ts'
 import { apiOptions } from '../openapi/options.ts'
 import { constraintsOptions, policyOptions } from '../policy/policy.ts'
@@ -115,4 +116,3 @@ export function knownKeys(schema: Json, path: readonly string[]): string[] | und
 
 const itemsOf = (schema: Json | undefined): Json | undefined =>
   isRecord(schema?.['items']) ? schema['items'] : undefined
-const isRecord = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -18,8 +18,7 @@ export function wireName(id: string, max: number = WIRE_NAME_MAX): string {
   if (id.length <= max && LEGAL_WIRE.test(id)) return id
   const legal = id.replaceAll('.', '__').replaceAll(/[^A-Za-z0-9_-]/g, '_')
   if (legal.length <= max && legal.length > 0) return legal
-  const hash = createHash('sha256').update(id).digest('hex').slice(0, 8)
-  return `${legal.slice(0, max - 9)}_${hash}`
+  return distinctName(legal, id, max)
 }
 
 /** `name` told apart from its twins by eight characters of a hash of `id`: the same in every run, whoever came first. */

@@ -1,3 +1,4 @@
+import { isRecord } from './record.ts'
 import type { JsonSchema } from './schema.ts'
 
 const MAX_ENUM = 6
@@ -48,8 +49,5 @@ function typeOf(schema: unknown, depth: number): string {
   }
   return typeof type === 'string' ? (SHORT[type] ?? type) : 'any'
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const isScalar = (value: unknown): boolean =>
   ['string', 'number', 'boolean'].includes(typeof value) && String(value).length <= 24

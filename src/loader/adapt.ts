@@ -3,10 +3,11 @@ import { PegboardError, ToolError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolDef } from '../core/module.ts'
 import { nearest, wireName } from '../core/names.ts'
+import { isRecord } from '../core/record.ts'
 import { valueResult } from '../core/result.ts'
 import { emptyObject, type Issue, isStandardSchema, type JsonSchema, type Schema, toSchema } from '../core/schema.ts'
 import type { Draft, Tool } from '../core/tool.ts'
-import { checkSchema, isRecord } from './check.ts'
+import { checkSchema } from './check.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a loaded file's input types are not known here
 type AnyToolDef = ToolDef<any, any>

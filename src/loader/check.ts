@@ -1,4 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 
 const TYPES = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'])
@@ -48,6 +49,3 @@ function compiles(pattern: unknown): boolean {
 }
 
 const wrong = (place: string, what: string): PegboardError => new PegboardError('E_MODULE_SHAPE', `${place} ${what}.`)
-
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,6 +1,6 @@
 import { ToolError } from '../core/errors.ts'
+import { isRecord } from '../core/record.ts'
 import type { ContentBlock, McpResult } from '../core/result.ts'
-import { isRecord } from './document.ts'
 import { isJson } from './plan.ts'
 import type { Incoming } from './send.ts'
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord, type Json, lookUp } from './document.ts'
+import { isRecord } from '../core/record.ts'
+import { type Json, lookUp } from './document.ts'
 import type { AuthProfile } from './options.ts'
 import type { Plan } from './plan.ts'
 import type { Draft } from './request.ts'

@@ -1,11 +1,9 @@
 import { createHash } from 'node:crypto'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/record.ts'
 
 export type Json = Readonly<Record<string, unknown>>
-
-export const isRecord = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A document in one piece: references into other files lead to copies under `x-files`. */
 export interface Loaded {

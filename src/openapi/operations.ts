@@ -1,6 +1,7 @@
 import { plain } from '../core/plain.ts'
+import { isRecord } from '../core/record.ts'
 import type { Effect } from '../core/tool.ts'
-import { isRecord, type Json, lookUp } from './document.ts'
+import { type Json, lookUp } from './document.ts'
 
 /** What is needed of an operation before anybody asks for its schema. Plain JSON, kept between runs. */
 export interface OperationRecord {

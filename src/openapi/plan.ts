@@ -1,6 +1,7 @@
+import { isRecord } from '../core/record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Example } from '../core/tool.ts'
-import { isRecord, type Json, lookUp } from './document.ts'
+import { type Json, lookUp } from './document.ts'
 import type { OperationRecord } from './operations.ts'
 import { createConverter } from './schema.ts'
 

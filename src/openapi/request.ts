@@ -1,5 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
-import { isRecord, type Json } from './document.ts'
+import { isRecord } from '../core/record.ts'
+import type { Json } from './document.ts'
 import { type Body, FORM, isJson, MULTIPART, type Plan } from './plan.ts'
 import { encoded, headerValue, pairs, pathValue } from './serialize.ts'
 

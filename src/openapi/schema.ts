@@ -1,5 +1,6 @@
+import { isRecord } from '../core/record.ts'
 import type { JsonSchema } from '../core/schema.ts'
-import { isRecord, type Json, pointed } from './document.ts'
+import { type Json, pointed } from './document.ts'
 
 /** A request leaves out what only the API says, an answer what only callers say. */
 export type Direction = 'request' | 'response'

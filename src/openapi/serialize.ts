@@ -1,5 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
-import { isRecord, type Json } from './document.ts'
+import { isRecord } from '../core/record.ts'
+import type { Json } from './document.ts'
 import type { Parameter } from './plan.ts'
 
 const text = (value: unknown): string =>

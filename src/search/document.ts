@@ -1,3 +1,5 @@
+import { isRecord } from '../core/record.ts'
+
 /** What search knows of one tool. `id` is dotted (`filesystem.read`), `name` the wire name (`filesystem__read`). */
 export interface SearchSource {
   readonly id: string
@@ -132,8 +134,4 @@ function collectParameters(schema: unknown, depth: number, parts: string[]): voi
     const branches = schema[key]
     if (Array.isArray(branches)) for (const branch of branches.slice(0, 8)) collectParameters(branch, depth + 1, parts)
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import { isRecord } from '../core/record.ts'
 import type { McpResult } from '../core/result.ts'
 import { olderTask } from '../core/tasks.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
@@ -92,9 +93,6 @@ function named(host: ServerHost, { caller, relay }: CallRequest, result: McpResu
   host.tasks.began({ principal, session, owner, id, name }, result['ttlMs'])
   return wanted === undefined ? { ...result, taskId: name } : { task: { ...olderTask(result), taskId: name } }
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** An error of one hop as the next hop may see it. */
 export function toFailure(error: unknown): ProtocolFailure {

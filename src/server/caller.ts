@@ -1,4 +1,5 @@
 import type { Caller } from '../core/context.ts'
+import { isRecord } from '../core/record.ts'
 
 /** Who a connection is, as far as the transport can say. */
 export interface Connection {
@@ -24,6 +25,3 @@ export function callerOf(connection: Connection, client: unknown, capabilities: 
     supports: { elicitation: 'elicitation' in declared, sampling: 'sampling' in declared, roots: 'roots' in declared },
   }
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

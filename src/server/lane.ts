@@ -4,6 +4,7 @@ import type { Message } from '../core/jsonrpc.ts'
 import { isWanted } from '../core/levels.ts'
 import { createNumbered } from '../core/numbered.ts'
 import { rawBytes } from '../core/raw.ts'
+import { isRecord } from '../core/record.ts'
 import type { McpResult } from '../core/result.ts'
 import type { Relay } from '../core/tool.ts'
 import { cancelled } from '../exec/call.ts'
@@ -263,6 +264,3 @@ export function createLane(options: LaneOptions): Lane {
     },
   }
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { newerAsk, refusedAsk } from '../core/asks.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/record.ts'
 import type { Relay } from '../core/tool.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -187,6 +188,3 @@ export function createParking({ clock, ttlMs, perPrincipal, total }: ParkingOpti
     },
   }
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,4 +1,4 @@
-import { isRecord } from './envelope.ts'
+import { isRecord } from '../core/record.ts'
 
 /**
  * Whether clients can read the content of a result: absent, or a list of blocks that each say what they are. Clients drop a

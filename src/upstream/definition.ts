@@ -1,11 +1,11 @@
 import { plain } from '../core/plain.ts'
+import { isRecord } from '../core/record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { charactersOf } from '../core/tokens.ts'
 import type { Effect } from '../core/tool.ts'
 import { MAX_UNFOLDED, unfolded } from '../core/unfolded.ts'
 import { digestOf } from '../trust/fingerprint.ts'
 import { deeperThan, ENTRY } from './entry.ts'
-import { isRecord } from './envelope.ts'
 import { guessEffect, wordsOf } from './hints.ts'
 import { stampOf } from './manifest.ts'
 

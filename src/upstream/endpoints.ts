@@ -4,9 +4,9 @@ import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { mostVerbose } from '../core/levels.ts'
 import type { Log } from '../core/log.ts'
 import { mayLink } from '../core/raw.ts'
+import { isRecord } from '../core/record.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
-import { isRecord } from './envelope.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

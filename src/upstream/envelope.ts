@@ -1,3 +1,4 @@
+import { isRecord } from '../core/record.ts'
 import { TASKS } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Ask } from './settings.ts'
@@ -76,6 +77,3 @@ function carried(meta: Json): Json | undefined {
   }
   return kept
 }
-
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,5 +1,5 @@
+import { isRecord } from '../core/record.ts'
 import type { Effect, Example } from '../core/tool.ts'
-import { isRecord } from './envelope.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

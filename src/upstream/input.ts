@@ -1,8 +1,8 @@
 import { ASK_METHODS, type Ask } from '../core/asks.ts'
 import { PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import { isRecord } from '../core/record.ts'
 import { attributed } from './asks.ts'
-import { isRecord } from './envelope.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -5,7 +5,7 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { createNumbered } from '../core/numbered.ts'
-import { isRecord } from './envelope.ts'
+import { isRecord } from '../core/record.ts'
 import { networkReason, pegboardCause, sessionLost, statusOf } from './reasons.ts'
 import type { SendOptions, Wire } from './wire.ts'
 

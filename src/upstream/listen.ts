@@ -2,7 +2,7 @@ import type { Client, McpSubscription } from '@modelcontextprotocol/client'
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { isRecord } from './envelope.ts'
+import { isRecord } from '../core/record.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

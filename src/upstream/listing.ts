@@ -1,8 +1,8 @@
 import { messageOf } from '../core/errors.ts'
+import { isRecord } from '../core/record.ts'
 import type { Connection } from './connection.ts'
 import { readDefinition, type ToolRecord } from './definition.ts'
 import { deeperThan, entryFault } from './entry.ts'
-import { isRecord } from './envelope.ts'
 import type { Brief } from './manifest.ts'
 import { mirroredArguments } from './mirror.ts'
 

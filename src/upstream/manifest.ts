@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { once } from '../core/once.ts'
+import { isRecord } from '../core/record.ts'
 import type { Effect } from '../core/tool.ts'
 import type { ToolRecord } from './definition.ts'
-import { isRecord } from './envelope.ts'
 import type { ServerSettings } from './settings.ts'
 
 type Json = Readonly<Record<string, unknown>>

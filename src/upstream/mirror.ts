@@ -1,4 +1,4 @@
-import { isRecord } from './envelope.ts'
+import { isRecord } from '../core/record.ts'
 
 /** An argument a server wants repeated in an `Mcp-Param-<header>` header (2026-07-28 over HTTP). */
 export interface Mirrored {

@@ -1,10 +1,10 @@
 import { newerAsk, refusedAsk, takesAsk } from '../core/asks.ts'
 import type { Clock } from '../core/clock.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import { isRecord } from '../core/record.ts'
 import { isOver, newerTask, TASKS, takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
-import { isRecord } from './envelope.ts'
 import { runsTasks } from './tasks.ts'
 
 type Json = Readonly<Record<string, unknown>>

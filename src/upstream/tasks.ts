@@ -1,5 +1,5 @@
+import { isRecord } from '../core/record.ts'
 import { RELATED, TASKS } from '../core/tasks.ts'
-import { isRecord } from './envelope.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf, PegboardError } from '../../core/errors.ts'
+import { isRecord } from '../../core/record.ts'
 import { batchesOf, checkDims, type Embedder, type EmbedderSource } from '../embedder.ts'
 import type { EmbedderSettings } from '../options.ts'
 
@@ -204,6 +205,3 @@ function parse(text: string): unknown {
     return undefined
   }
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
