@@ -1,10 +1,12 @@
-// Builds dist/: one bundle of the command line, the library and the bundled modules, thin files that hand out its parts, and
-// the types. One script can be started from V8's code cache, which ES modules cannot be on Node 20; see src/cli/code.ts.
+// Builds dist/: the command line, the library and the bundled modules as four scripts, thin files that hand out their parts,
+// and the types. A script can be started from V8's code cache, which ES modules cannot be on Node 20; see src/cli/code.ts.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { build } from 'esbuild'
+import { tmpdir } from 'node:os'
+import { join, relative, resolve, sep } from 'node:path'
+import { build, version } from 'esbuild'
 
 const require = createRequire(import.meta.url)
 
@@ -31,6 +33,15 @@ const stripperApart = (path) => ({
   setup: ({ onResolve }) => onResolve({ filter: /^amaro$/ }, () => ({ path, external: true })),
 })
 
+/** What is prepared for the modules of ours is below; zod is not read for it. */
+const bundledModules = {
+  name: 'bundled-modules',
+  setup: ({ onResolve }) =>
+    onResolve({ filter: /^pegboard$/ }, ({ importer }) =>
+      importer.startsWith(resolve('modules') + sep) ? { path: resolve('src/bundled.ts') } : undefined,
+    ),
+}
+
 const common = {
   bundle: true,
   platform: 'node',
@@ -48,40 +59,140 @@ const write = (file, text) => {
 
 rmSync('dist', { recursive: true, force: true })
 
-// --- the bundle -------------------------------------------------------------------------------------------------------
+// --- the code ---------------------------------------------------------------------------------------------------------
 
-const parts = modules.map(({ name, file }) => `${JSON.stringify(name)}: () => import(${JSON.stringify(file)})`)
-const bundle = await build({
+const shared = {
   ...common,
-  stdin: {
-    contents: `export const main = () => import('./src/cli/main.ts')
-export const api = () => import('./src/index.ts')
-export const modules = { ${parts.join(', ')} }`,
-    resolveDir: '.',
-  },
   format: 'iife',
-  globalName: 'bundle',
+  globalName: 'pack',
   write: false,
   metafile: true,
-  plugins: [englishOnly, stripperApart('./loader/amaro.cjs')],
-  alias: { pegboard: './src/index.ts' },
+  alias: { 'pegboard/agent': './src/agent.ts', pegboard: './src/index.ts' },
   // Stays a package of its own: it faces the network, and its fixes should reach users without a new release of ours.
   // The keyring is native code, and optional.
-  external: ['undici', '@napi-rs/keyring'],
+  external: ['undici', '@napi-rs/keyring', 'libsql', 'ioredis', 'bullmq'],
   define: { 'import.meta.url': 'bundleUrl' },
-})
-// A script has no import() of its own that would not warn; it is handed one. Two texts that are run elsewhere keep theirs.
-const code = bundle.outputFiles[0].text.replaceAll(/(?<![\w$.])import\((?!url\)|settings\.)/g, 'bundleImport(')
-write('dist/bundle.cjs', `(function(require,exports,bundleUrl,bundleImport){${code}\nObject.assign(exports,bundle)})`)
-const id = createHash('sha256').update(code).digest('hex').slice(0, 16)
+}
+const plugins = [englishOnly, stripperApart('./loader/amaro.cjs'), bundledModules]
+const entry = (contents) => ({ contents, resolveDir: '.' })
+const table = (pairs, how) =>
+  `{ ${pairs.map(([name, file]) => `${JSON.stringify(name)}: () => ${how}(${JSON.stringify(file)})`).join(', ')} }`
+const bundled = modules.map(({ name, file }) => [name, file])
 
+/** Which file imports which: every file of the whole program, with what it imports at once and what it imports later. */
+const { inputs } = (
+  await build({
+    ...shared,
+    plugins,
+    stdin: entry(
+      `export const all = ${table([...bundled, ['main', './src/cli/main.ts'], ['api', './src/index.ts'], ['agent', './src/agent.ts']], 'import')}`,
+    ),
+  })
+).metafile
+/** Names the build. What is kept between starts is of one build alone. */
+const id = createHash('sha256').update(version)
+for (const file of [
+  'build.mjs',
+  ...Object.keys(inputs)
+    .filter((file) => file !== '<stdin>')
+    .sort(),
+])
+  id.update(`${file}\0`).update(readFileSync(file))
+const named = { BUILD: JSON.stringify(id.digest('hex').slice(0, 16)) }
+
+/** What a server runs until its first list, what reads a configuration that is new, zod, and everything else. */
+const home = new Map()
+const settle = (pack, file) => {
+  if (home.has(file)) return
+  home.set(file, file.startsWith('node_modules/zod/') ? 'zod' : pack)
+  for (const { path, kind, external } of inputs[file].imports)
+    if (!external && kind !== 'dynamic-import') settle(pack, path)
+}
+for (const file of ['main', 'serve', 'banner'].map((name) => `src/cli/${name}.ts`)) settle('start', file)
+for (const file of ['src/app.ts', 'src/server/stdio.ts', ...modules.map(({ file }) => file.slice(2))])
+  settle('start', file)
+settle('config', 'src/config/load.ts')
+for (const file of Object.keys(inputs)) if (file !== '<stdin>') settle('rest', file)
+/** A script is read when something of it is asked for, and there is one copy of each file among them all. */
+const packOf = (file) => home.get(file)
+const later = new Set()
+for (const { imports } of Object.values(inputs))
+  for (const { path, kind, external } of imports)
+    if (!external && kind === 'dynamic-import' && packOf(path) !== 'start') later.add(path)
+
+/** What each script is asked for by the others. */
+const asked = { start: new Set(), config: new Set(), zod: new Set(['node_modules/zod/index.js']), rest: new Set() }
+for (const file of later) asked[packOf(file)].add(file)
+const apart = (pack) => ({
+  name: 'packs',
+  setup: ({ onResolve, resolve }) =>
+    onResolve({ filter: /./ }, async ({ path, kind, resolveDir, importer, pluginData }) => {
+      if (pluginData === apart || path.startsWith('node:') || kind === 'entry-point') return undefined
+      const found = await resolve(path, { kind, resolveDir, importer, pluginData: apart })
+      if (found.external || found.errors.length > 0) return found
+      const file = relative('.', found.path).replaceAll(sep, '/')
+      const other = packOf(file)
+      if (other === pack) return found
+      asked[other].add(file)
+      return { path: `${other}:${file}`, external: true, sideEffects: false }
+    }),
+})
+const packed = async (name, contents) => {
+  const made = await build({
+    ...shared,
+    define: { ...shared.define, ...named },
+    plugins: [apart(name), ...plugins],
+    stdin: entry(contents),
+  })
+  // A script has no import() of its own that would not warn; it is handed one. Two texts that are run elsewhere keep theirs.
+  const code = made.outputFiles[0].text.replaceAll(/(?<![\w$.])import\((?!url\)|settings\.)/g, 'bundleImport(')
+  write(`dist/${name}.cjs`, `(function(require,bundleUrl,bundleImport){${code}\nreturn pack})`)
+  return { code, metafile: made.metafile }
+}
+const filesOf = (pack) =>
+  table(
+    [...asked[pack]].sort().map((file) => [file, `./${file}`]),
+    'require',
+  )
+// In this order, each asks only those that follow for what nobody else asks for.
+const others = []
+for (const name of ['rest', 'config', 'zod']) others.push(await packed(name, `export const files = ${filesOf(name)}`))
+const firstWith = (prepared) =>
+  packed(
+    'start',
+    `import { prepare } from './src/loader/deferred.ts'
+const prepared = ${JSON.stringify(prepared)}
+const preparedOf = (name, given) => {
+  if (Object.hasOwn(prepared, name)) prepare(given.default, prepared[name])
+  return given
+}
+export const main = () => import('./src/cli/main.ts')
+export const api = () => import('./src/index.ts')
+export const agent = () => import('./src/agent.ts')
+export const modules = { ${bundled
+      .map(
+        ([name, file]) =>
+          `${JSON.stringify(name)}: async () => preparedOf(${JSON.stringify(name)}, await import(${JSON.stringify(file)}))`,
+      )
+      .join(', ')} }
+export const files = ${filesOf('start')}`,
+  )
 await build({
   ...common,
   entryPoints: ['src/cli/code.ts'],
   outfile: 'dist/load.cjs',
   format: 'cjs',
-  define: { BUILD: JSON.stringify(id) },
+  define: named,
 })
+/** What the schemas of our modules say; asked once here, so that no start has to make them. */
+await firstWith({})
+const elsewhere = mkdtempSync(join(tmpdir(), 'pegboard-build-'))
+const prepared = JSON.parse(
+  execFileSync(process.execPath, ['scripts/prepared.mjs'], { env: { ...process.env, PEGBOARD_STATE_DIR: elsewhere } }),
+)
+rmSync(elsewhere, { recursive: true, force: true })
+const packs = [await firstWith(prepared), ...others]
+
 const stripper = await build({
   ...common,
   entryPoints: ['amaro'],
@@ -101,7 +212,7 @@ await build({
 
 /** The bundle has no comments: the licences of what is in it lie beside it, as they ask for. */
 const packages = new Map()
-for (const { metafile } of [bundle, stripper])
+for (const { metafile } of [...packs, stripper])
   for (const file of Object.keys(metafile.inputs)) {
     const folder = /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
     if (folder !== undefined) packages.set(folder, JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')))
@@ -124,11 +235,17 @@ for (const { name } of modules)
     `dist/modules/${name}.js`,
     `import code from '../load.cjs'\nexport default (await code.load().modules[${JSON.stringify(name)}]()).default\n`,
   )
-const names = Object.keys(await require('./dist/load.cjs').load().api())
-write(
-  'dist/index.js',
-  `import code from './load.cjs'\nexport const { ${names.join(', ')} } = await code.load().api()\n`,
-)
+const built = require('./dist/load.cjs').load()
+for (const [file, part] of [
+  ['index', 'api'],
+  ['agent', 'agent'],
+]) {
+  const names = Object.keys(await built[part]())
+  write(
+    `dist/${file}.js`,
+    `import code from './load.cjs'\nexport const { ${names.join(', ')} } = await code.load().${part}()\n`,
+  )
+}
 
 const tsc = require.resolve('typescript/package.json').replace(/package\.json$/, 'bin/tsc')
 execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: 'inherit' })

@@ -64,6 +64,17 @@ export default defineModule({
   const called = run(['call', 'weather.forecast', '{"place":"Ulm"}'])
   if (!called.includes('sunny in Ulm')) throw new Error(`call answered ${called}`)
 
+  const agent = `import { createToolset } from 'pegboard/agent'
+const toolset = await createToolset({ config: ${JSON.stringify(join(elsewhere, 'mcp.config.json'))} })
+console.log((await toolset.call('weather__forecast', { place: 'Bonn' })).text)
+await toolset.close()`
+  const said = execFileSync(process.execPath, ['--input-type=module', '-e', agent], {
+    cwd: home,
+    env,
+    encoding: 'utf8',
+  })
+  if (!said.includes('sunny in Bonn')) throw new Error(`pegboard/agent answered ${said}`)
+
   const child = spawn(bin, ['serve', '--stdio'], { cwd: elsewhere, env, stdio: ['pipe', 'pipe', 'inherit'] })
   const ended = new Promise((resolve) => child.once('exit', resolve))
   child.stdin.end()

@@ -91,6 +91,7 @@ async function listening(child, urlIn) {
   const peer = openHttp({ url, token: TOKEN })
   return {
     ...peer,
+    url,
     pid: child.pid,
     async close() {
       peer.close()

@@ -1,4 +1,4 @@
-// npm run bench [-- start|call|search|search-scale|tokens|size …] [--json FILE]
+// npm run bench [-- start|call|lists|search|search-scale|tokens|later|size …] [--json FILE]
 // Ratios in one run are what counts: absolute times say more about the machine than about the program.
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
@@ -8,9 +8,11 @@ import { assertBuilt } from './pegboard.mjs'
 const BENCHES = {
   start: async () => (await import('./start.mjs')).measureStart(),
   call: async () => (await import('./call.mjs')).measureCall(),
+  lists: async () => (await import('./lists.mjs')).measureLists(),
   search: async () => (await import('./search.mjs')).measureSearch(),
   'search-scale': async () => (await import('./search-scale.mjs')).measureSearchScale(),
   tokens: async () => (await import('./tokens.mjs')).measureTokens(),
+  later: async () => (await import('./later.mjs')).measureLater(),
   size: async () => (await import('./size.mjs')).measureSize(),
 }
 

@@ -35,7 +35,7 @@ function hello(): ToolModule {
     name: 'hello',
     description: 'Greets people and says that the server is running: the smallest module, to try things out.',
     start() {
-      state.startedAt = performance.now()
+      state.startedAt = process.uptime()
     },
     tools: {
       say_hello: {
@@ -86,7 +86,7 @@ function hello(): ToolModule {
         examples: [{ input: {} }],
         run: () => ({
           ok: true,
-          uptime_seconds: Math.round((performance.now() - state.startedAt) / 1000),
+          uptime_seconds: Math.round(process.uptime() - state.startedAt),
           greeted: state.greeted,
         }),
       },

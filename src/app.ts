@@ -1,40 +1,70 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Catalog, clashSentence, createCatalog, type Snapshot } from './catalog/catalog.ts'
+import { type Catalog, clashSentence, createCatalog, type Endpoints, type Snapshot } from './catalog/catalog.ts'
 import { shownState } from './catalog/state.ts'
-import { type Config, policySettings } from './config/load.ts'
+import type { Config } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { type Clock, systemClock } from './core/clock.ts'
-import { type Caller, localCaller, type Services } from './core/context.ts'
-import { messageOf } from './core/errors.ts'
+import { type Caller, localCaller, type ServerStatus } from './core/context.ts'
+import { isPegboardError, messageOf } from './core/errors.ts'
+import { isProtocolFailure, ProtocolFailure } from './core/failure.ts'
+import { knownSecrets, secretsOf } from './core/known-secrets.ts'
 import { type Log, silentLog } from './core/log.ts'
+import { once } from './core/once.ts'
+import { DEFAULT_PROFILE } from './core/profile.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
+import { createDelivery } from './exec/delivery.ts'
+import { createFacts, factsSection } from './exec/facts.ts'
+import { createGate } from './exec/gate.ts'
+import { createInbox } from './exec/inbox.ts'
+import { createInspections, inspectObject } from './exec/inspect.ts'
+import { createInstance } from './exec/instance.ts'
+import { createRecords } from './exec/records.ts'
+import { createRepeats } from './exec/repeats.ts'
+import { createSchedule } from './exec/schedule.ts'
+import { taskRequests } from './exec/task-requests.ts'
+import { createTasks, noticeOf } from './exec/tasks.ts'
+import { createWatchers } from './exec/watchers.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
+import { createTurns } from './meta/turns.ts'
+import { createAudit } from './observe/audit.ts'
 import type { KeptList } from './openapi/api.ts'
 import { type Apis, createApis } from './openapi/apis.ts'
 import { embeddedTable, ownPackage } from './package.ts'
-import { createPolicy, type Policy } from './policy/policy.ts'
+import { createRules, type FlagChanges } from './rules.ts'
 import { laneFor } from './search/deferred.ts'
 import type { LoadProgress } from './search/embedder.ts'
 import { createToolSearch, type SearchStatus } from './search/index.ts'
 import { sourcesOf } from './search/sources.ts'
 import type { EmbeddingTable } from './search/table.ts'
+import { toFailure } from './server/answer.ts'
+import { createElsewhere } from './server/elsewhere.ts'
 import type { ServerHost } from './server/host.ts'
+import { createLists } from './server/lists.ts'
 import { createResumes } from './server/resume.ts'
 import { createTaskBook } from './server/task-book.ts'
+import { serveTasks } from './server/tasks-elsewhere.ts'
+import { toErrorResult, toMcpResult } from './server/wire.ts'
+import { createOffer } from './services.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
-import { readSecret } from './state/secret.ts'
+import { createLocalShared, createRedisShared, type Shared } from './state/shared.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
 import { createTrust, type Kept } from './trust/trust.ts'
+import type { Connection } from './upstream/connection.ts'
+import { createPrograms } from './upstream/programs.ts'
+import { createTaskRelay } from './upstream/task-relay.ts'
 import type { UpstreamStatus } from './upstream/upstream.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
-import { createViews } from './view/view.ts'
+import { createInjected } from './view/injected.ts'
+import { createLimits } from './view/limits.ts'
+import { createSections } from './view/sections.ts'
+import { createViews, MERGE_FAILED } from './view/view.ts'
 
 export interface AppOptions {
   readonly log?: Log
@@ -73,9 +103,16 @@ export interface App extends Host {
   nameProblems(): readonly string[]
   /** Constraint entries that name no tool. */
   unknownActions(): readonly { readonly owner: string; readonly action: string }[]
-  /** Loads modules. Upstreams whose manifest is known are in the catalogue afterwards; connections follow on their own. */
+  /** Connects to what several servers have in common, where the configuration names it. @throws PegboardError E_STATE */
+  open(): Promise<void>
+  /** Opens, and loads modules. Upstreams whose manifest is known are in the catalogue afterwards; connections follow on their own. */
   start(): Promise<void>
-  /** Indexes for search ahead of the first query, and from now on after each change, in small slices. */
+  /** From now on does what clients have planned: calls that are scheduled or repeated. For a process that serves. */
+  work(): Promise<void>
+  /**
+   * The first list is out: looks at servers never seen, and indexes for search ahead of the first query, from now on after
+   * each change, in small slices.
+   */
   warm(): void
   /** Resolves when all tools of this moment are indexed, an optional model's vectors included, or when that model failed. */
   indexed(): Promise<void>
@@ -104,17 +141,27 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const own = ownPackage()
   let current = config
 
-  let rules = createPolicy(policySettings(config))
-  const policy: Policy = {
-    decide: (tool) => rules.decide(tool),
-    allowsAll: (owner) => rules.allowsAll(owner),
-    unknownActions: (tools) => rules.unknownActions(tools),
-  }
-  const catalog = createCatalog(new Set(META_NAMES))
-  const views = createViews({ catalog, policy, log, schema: () => current.exposure.schema })
-  const exposures = createExposures(config.exposure)
+  let flags: FlagChanges = {}
+  let rules = createRules(config)
+  let limits = createLimits(config.clients)
+  const catalog = createCatalog(new Set(META_NAMES), (error, server) =>
+    log.error(server === undefined ? MERGE_FAILED : 'the tools of a server could not be made', {
+      ...(server === undefined ? {} : { server }),
+      error: messageOf(error),
+    }),
+  )
+  const views = createViews({
+    catalog,
+    rulesOf: (profile) => rules.of(profile),
+    limitsOf: (client) => limits(client),
+    log,
+  })
+  const exposures = createExposures(
+    (profile) => rules.of(profile).exposure,
+    (caller) => surface.beside(caller),
+  )
   const { file, dirs } = config
-  const logged = createSignal<[Readonly<Record<string, unknown>>]>()
+  const logged = createSignal<[Readonly<Record<string, unknown>>, owner?: string]>()
   const indexes = createBytesStore(join(dirs.state, 'search'), (error) =>
     log.warn('the search index could not be kept or read', { error: messageOf(error) }),
   )
@@ -140,33 +187,155 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ...(config.search.embedder !== 'none' && { table: options.table ?? embeddedTable }),
     ...(semantic && { semantic }),
   })
-  const services: Services = {
-    // The folder of a server in the catalogue is nobody's business.
-    servers: {
-      list: () =>
-        upstreams.status().map(({ id, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
-          id,
-          state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
-          tools,
-          transport,
-          ...(era === undefined ? {} : { era }),
-          ...(version === undefined ? {} : { version }),
-          ...(reason === undefined ? {} : { reason }),
-          ...(nextAttemptAt === undefined
-            ? {}
-            : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
-        })),
+  // A server of another profile is nobody's business, nor is the folder of any.
+  const listServers = ({ profile }: Caller): readonly ServerStatus[] =>
+    upstreams
+      .status()
+      .filter(({ module }) => rules.of(profile).policy.sees(module))
+      .map(({ id, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
+        id,
+        state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
+        tools,
+        transport,
+        ...(era === undefined ? {} : { era }),
+        ...(version === undefined ? {} : { version }),
+        ...(reason === undefined ? {} : { reason }),
+        ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
+      }))
+  const inspections = createInspections(config.secrets)
+  const audit = config.audit.enabled
+    ? createAudit({
+        ...config.audit,
+        file: config.audit.file ?? join(dirs.state, 'audit.jsonl'),
+        clock,
+        log: log.scoped('audit'),
+        hide: inspections.hide,
+      })
+    : undefined
+  const shared: Shared =
+    config.state.url === undefined
+      ? createLocalShared({ database: join(dirs.state, 'state.db'), key: join(dirs.state, 'state.key') }, clock, log)
+      : createRedisShared(config.state.url, config.state.prefix, clock, log.scoped('state'))
+  const injected = createInjected(clock, shared)
+  const turns = createTurns()
+  const { callLog } = config.services
+  const records = callLog === 0 ? null : createRecords({ size: callLog, clock })
+  // Made for the first program: most configurations let tools start none.
+  const programs = once(() => {
+    usedPrograms = true
+    return createPrograms({
+      platform: process.platform,
+      environment: options.env ?? {},
+      warn: (message) => log.warn(message),
+    })
+  })
+  let usedPrograms = false
+  const offer = createOffer({
+    processes: programs,
+    config,
+    catalog,
+    clock,
+    log,
+    injected,
+    servers: listServers,
+    table: config.search.embedder === 'none' ? undefined : (options.table ?? embeddedTable),
+    view: (caller) => views.viewFor(caller),
+    profileOf: (caller) => views.viewFor(caller).profile,
+    reload: (name) => loader.reload(name),
+    store: () => shared.store(),
+    async task(owner, id) {
+      const task = await tasks.get(owner, id)
+      if (!task) return null
+      const { status, outcome } = task
+      if (!outcome) return { status }
+      return outcome.success ? { status, result: outcome.data } : { status, error: outcome.error }
     },
-  }
+  })
+  const missed = (name: string, { caller, abort, signal, within }: CallRequest): Promise<boolean> =>
+    upstreams.missed(name, {
+      signal: abort ?? signal ?? within,
+      sees: (owner) => rules.of(caller.profile).policy.sees(owner),
+    })
   const calls: Calls = createCalls({
-    services,
+    gate: createGate({ clock, hide: inspections.hide }),
+    audit,
+    inspections,
+    servicesFor: offer.servicesFor,
+    fetch: offer.fetch,
+    onInjected: (caller, names) => offer.inject(caller, names).unknown,
     views,
     anyTool: (id) => catalog.snapshot().byId.get(id),
     settings: config.execution,
     log,
     shared: () => loader.shared,
-    missing: (name) => upstreams.missed(name),
+    missing: (name, request) => missed(name, request),
   })
+
+  const instance = createInstance(shared, clock, log)
+  const servicesOf = (caller: Caller) =>
+    offer.servicesFor({ module: 'context_builder', caller, profile: views.viewFor(caller).profile })
+  const delivery = createDelivery({
+    adapters: (caller) => servicesOf(caller).adapters,
+    channels: config.execution.outputChannels,
+  })
+  const tasks = createTasks({
+    deliver: delivery.send,
+    instance,
+    alarms: shared.alarms('task'),
+    call: (request) => surface.call(request),
+    present: (result, caller) => toMcpResult(result, offer.files, caller),
+    presentError: (error) => {
+      const failure = isPegboardError(error) ? error.cause : error
+      if (isProtocolFailure(failure)) return { error: toFailure(failure) }
+      // A bug of the tool is nothing that its caller could mend.
+      if (!isPegboardError(error) || error.code === 'E_INTERNAL')
+        return { error: { code: -32603, message: isPegboardError(error) ? error.message : 'Internal error' } }
+      return { result: toErrorResult(error, false) }
+    },
+    clock,
+    log: log.scoped('tasks'),
+    shared,
+    settings: config.execution.tasks,
+  })
+  const inbox = createInbox(shared, clock, log)
+  tasks.onEnd((owner, task) => inbox.add(owner, noticeOf(task)))
+  // For older clients ours is a server that speaks the extension, as any other.
+  const ownTasks = (caller: Caller): Endpoints => {
+    const answers = createTaskRelay({
+      clock,
+      ready: async () => ({ era: 'modern' }) as Connection,
+      request: taskRequests(tasks, config.execution.tasks.resultTtlMs, caller),
+      saw: () => undefined,
+    })
+    return {
+      request: (method, params, relay, signal) =>
+        answers[method]?.(params, relay, signal) ?? Promise.reject(new ProtocolFailure(-32601, 'Method not found')),
+    }
+  }
+  const later = () => ({
+    call: (request: CallRequest) => calls.call(request),
+    store: shared.store(),
+    clock,
+    log,
+    inbox,
+    instance,
+    delivery,
+  })
+  const { execution } = config
+  const watchers = once(() => createWatchers({ ...later(), alarms: shared.alarms('watcher') }))
+  const schedule = once(() =>
+    createSchedule({ ...later(), graceMs: execution.missedGraceMs, alarms: shared.alarms('job') }),
+  )
+  const schedules = execution.scheduler && execution.watchers
+  const facts = once(() => {
+    const secrets = knownSecrets(secretsOf(options.env ?? {}))
+    return createFacts({
+      store: shared.store,
+      clock,
+      hide: (text) => inspections.hide(secrets ? secrets.hide(text) : text),
+    })
+  })
+  let works = false
 
   const loader = createLoader({
     catalog,
@@ -176,7 +345,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       config.modulesDir !== undefined && sameFolder(config.modulesDir, join(own.root, 'modules')) ? [] : [own.modules],
     ...(config.modulesDir === undefined ? {} : { modulesDir: config.modulesDir }),
     autoload: config.autoload,
-    services,
+    servicesFor: offer.servicesFor,
     settings: config.modules,
     vars: {
       workspace: config.dirs.workspace,
@@ -203,7 +372,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ),
     ...(options.frozen === undefined ? {} : { frozen: options.frozen }),
   })
-  const updated = createSignal<[string]>()
+  const updated = createSignal<[owner: string, uri: string]>()
   const tasked = createSignal<[string, Readonly<Record<string, unknown>>]>()
   const upstreams = createUpstreams({
     catalog,
@@ -226,8 +395,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     // The first list goes out before children take the processor.
     delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
     hooks: {
-      onLog: (_server, params) => logged.emit(params),
-      onResourceUpdated: (_server, uri) => updated.emit(uri),
+      onLog: (owner, params) => logged.emit(params, owner),
+      onResourceUpdated: (owner, uri) => updated.emit(owner, uri),
       onTask: (owner, task) => tasked.emit(owner, task),
     },
   })
@@ -253,53 +422,140 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     search.sync(sourcesOf(snapshot), snapshot.version)
   }
   let warming: (() => void) | undefined
+  let warmBy = 0
   const warmSoon = (): void => {
+    if (!warming) warmBy = clock.now() + WARM_PATIENCE_MS
     warming?.()
-    warming = clock.after(WARM_DELAY_MS, () => {
+    warming = clock.after(WARM_DELAY_MS, warm)
+  }
+  const warm = (): void => {
+    // Calls wait for servers that are starting, and nobody for the index.
+    if (upstreams.arriving && clock.now() < warmBy) warmSoon()
+    else {
+      warming = undefined
       index()
       search.warm().then(views.warm, (error) => log.error('indexing failed', { error }))
-    })
+    }
   }
   let stopWarming: (() => void) | undefined
   let stopWatchingNames: (() => void) | undefined
+  type Flag = Parameters<Host['context']['setFlag']>
+  function setFlag(...[profile, flag, value]: Flag): void {
+    flags = { ...flags, [profile]: { ...flags[profile], [flag]: value } }
+    rules = createRules(current, flags)
+    catalog.touch()
+  }
+  shared.hear('flag', (text) => setFlag(...(JSON.parse(text) as Flag)))
+  const recordedCall = records ? (request: CallRequest) => records.run(request, calls.call) : calls.call
+  const repeats =
+    execution.repeatWarning > 0
+      ? createRepeats({
+          limit: execution.repeatWarning,
+          clock,
+          toolOf(caller, name) {
+            const found = views.viewFor(caller).resolve(name)
+            return found.kind === 'found' ? found.tool.tool : undefined
+          },
+        })
+      : undefined
   const host: Host = {
     view: (caller) => views.viewFor(caller),
     exposure: (caller) => exposures.of(views.viewFor(caller), caller),
-    search(query, caller, limit, how) {
+    async search(query, caller, limit, how) {
       const view = views.viewFor(caller)
       index()
-      return search.query(query, { ...how, limit, visible: (id) => view.byId.has(id), usage: calls.usage })
+      const answer = await search.query(query, {
+        ...how,
+        limit,
+        visible: (id) => view.byId.has(id),
+        usage: calls.history.usage,
+      })
+      const first = injected.of(caller)
+      if (first.length === 0) return answer
+      const isFirst = ({ id }: { readonly id: string }): boolean => first.includes(id)
+      return { ...answer, hits: [...answer.hits.filter(isFirst), ...answer.hits.filter((hit) => !isFirst(hit))] }
     },
-    call: (request: CallRequest) => calls.call(request),
+    call: repeats ? (request: CallRequest) => repeats.run(request, recordedCall) : recordedCall,
+    tasks,
+    delivery,
+    checked: (request: CallRequest) => calls.check(request),
+    missed,
     now: () => clock.now(),
+    context: {
+      injected,
+      records,
+      turns,
+      servicesOf,
+      inject: offer.inject,
+      isAdmin: offer.isAdmin,
+      setFlag(profile, flag, value) {
+        setFlag(profile, flag, value)
+        shared.tell('flag', JSON.stringify([profile, flag, value]))
+      },
+    },
   }
-  const surface = createSurface(host, { pinned: () => current.exposure.pinned })
+  const surface = createSurface(host, {
+    pinned: ({ profile }) => rules.of(profile).exposure.pinned,
+    primitives: ({ profile }) => rules.of(profile).exposure.primitives,
+    ...(execution.watchers ? { watchers } : {}),
+    ...(schedules ? { schedule, facts } : {}),
+  })
 
   // Asked for one after the other: where there are no constraints, no tool is looked at.
   function* allTools() {
     yield* catalog.snapshot().tools
   }
+  const unknownActions = () => rules.of(DEFAULT_PROFILE).policy.unknownActions(allTools())
 
+  const elsewhere = config.state.url === undefined ? undefined : createElsewhere(shared, clock)
   const resumes = createResumes({
     clock,
-    key: () =>
-      readSecret(join(config.dirs.state, 'state.key'), (error) =>
-        log.warn('the key that signs states could not be kept', { error: messageOf(error) }),
-      ),
+    patienceMs: longestAnswer(config),
+    key: () => shared.key(),
+    elsewhere,
   })
+  const failed = () => loader.status().failed
+  const sectionsOf = createSections(log)
   const server: ServerHost = {
     name: config.server.name,
     version: own.version,
     instructions: config.server.instructions,
+    textTools: config.textTools,
     catalog,
     surface,
+    lists: createLists(surface, host.exposure),
     log,
+    trustMeta: config.server.trustMeta,
+    hasProfile: (name) => rules.ids.includes(name),
     view: host.view,
     exposure: host.exposure,
+    unread: () => upstreams.unread,
+    sections: (caller) => sectionsOf(views.viewFor(caller)),
+    async remembered(caller) {
+      if (!schedules || !shared.hasPast) return undefined
+      const known = await facts().of(caller)
+      return known.length === 0 ? undefined : factsSection(known)
+    },
     resumes,
+    clients: offer.clients,
+    files: offer.files,
+    onListChange: injected.onChange,
     tasks: createTaskBook(clock),
-    failed: () => loader.status().failed,
+    inbox,
+    inspect(caller, owner, answer) {
+      const level = views.viewFor(caller).policy.tripwire({ module: owner })
+      const inspection = inspections.of(level, undefined)
+      return inspection ? inspectObject(answer, inspection) : answer
+    },
+    clock,
+    tasksHere: tasks,
+    ownTasks,
+    taskTtlMs: execution.tasks.resultTtlMs,
+    autoBackgroundMs: execution.autoBackgroundAfterMs,
+    failed: ({ profile }) => failed().filter(({ file }) => rules.of(profile).policy.sees(stemOf(file))),
+    ...(elsewhere ? { shared, elsewhere } : {}),
     searchStatus: () => search.status,
+    counts: (principal) => calls.history.counts(principal),
     onUpstream(listener) {
       const stops = [
         listener.log && logged.listen(listener.log),
@@ -310,6 +566,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
   }
 
+  if (elsewhere) serveTasks(server, elsewhere)
+
   return {
     ...host,
     catalog,
@@ -319,23 +577,45 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     upstreams,
     apis,
     server,
-    explainExposure: (caller, change) => decideExposure(views.viewFor(caller), { ...current.exposure, ...change }),
+    explainExposure: (caller, change) =>
+      decideExposure(
+        views.viewFor(caller),
+        { ...rules.of(caller.profile).exposure, ...change },
+        surface.beside(caller),
+      ),
     listedTokens: (caller, mode) => estimateTokens(JSON.stringify(surface.list(caller, mode))),
-    forget: (session) => exposures.forget(session),
-    failed: server.failed,
+    forget(session) {
+      exposures.forget(session)
+      injected.forget(session)
+      records?.forget(session)
+      turns.forget(session)
+    },
+    failed,
     searchStatus: server.searchStatus,
     nameProblems: () => [...catalog.snapshot().clashes.map(clashSentence), ...upstreams.problems(), ...apis.problems()],
-    unknownActions: () => rules.unknownActions(allTools()),
+    unknownActions: () => unknownActions(),
+    open: () => shared.open(),
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
+      await shared.open()
       upstreams.start()
       const known = apis.start()
       await loader.loadAll()
       await known
-      for (const { owner, action } of rules.unknownActions(allTools()))
+      if (execution.scheduler && !execution.watchers)
+        log.warn('execution.scheduler needs execution.watchers, so neither is there')
+      for (const { owner, action } of unknownActions())
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },
+    async work() {
+      if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
+      if (works || !execution.watchers) return
+      works = true
+      await watchers().start()
+      if (schedules) await schedule().start()
+    },
     warm() {
+      upstreams.begin()
       stopWarming ??= catalog.onChange(warmSoon)
       warmSoon()
     },
@@ -370,9 +650,15 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         policy: next.policy,
         exposure: next.exposure,
         tools: next.tools,
+        profiles: next.profiles,
+        clients: next.clients,
       }
-      rules = createPolicy(policySettings(current))
-      exposures.use(current.exposure)
+      flags = {}
+      rules = createRules(current)
+      limits = createLimits(current.clients)
+      // Servers that were started with the old ones may still say those.
+      inspections.know([...config.secrets, ...next.secrets])
+      exposures.decideAnew()
       catalog.touch()
       upstreams.configure(current.servers)
       apis.configure(current.openapi)
@@ -381,18 +667,41 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     drain: (graceMs) => calls.drain(graceMs),
     async stop() {
+      const ended = Promise.all([
+        tasks.stop(),
+        ...(works ? [watchers().stop()] : []),
+        ...(works && schedules ? [schedule().stop()] : []),
+      ])
       calls.stop()
+      await ended
+      instance.stop()
+      await shared.close()
       resumes.close()
       stopWarming?.()
       stopWatchingNames?.()
       warming?.()
-      const parts = [upstreams.stop(), apis.stop(), loader.stop(), search.close(), trust.flush()].map((part) =>
-        part.catch((error: unknown) => log.error('stopping failed', { error })),
-      )
+      const parts = [
+        upstreams.stop(),
+        apis.stop(),
+        loader.stop(),
+        ...(usedPrograms ? [programs().stop()] : []),
+        search.close(),
+        trust.flush(),
+        offer.close(),
+        ...(audit ? [audit.flush()] : []),
+      ].map((part) => part.catch((error: unknown) => log.error('stopping failed', { error })))
       // A module may hang in its import or its stop: the process ends all the same.
-      await Promise.race([Promise.all(parts), new Promise<void>((resolve) => clock.after(STOP_MS, resolve))])
+      await Promise.race([
+        Promise.all(parts).then(() => audit?.flush()),
+        new Promise<void>((resolve) => clock.after(STOP_MS, resolve)),
+      ])
     },
   }
+}
+
+/** How long a call is kept for a client that has to come back with the answer of its person. */
+function longestAnswer({ policy, profiles }: Config): number {
+  return Math.max(...[policy, ...Object.values(profiles).map((one) => one.policy)].map((one) => one.approvalTimeoutMs))
 }
 
 /** A clash is told once, whatever changes around it; after a moment, because finding it puts all tools in order. */
@@ -423,6 +732,11 @@ const STOP_MS = 3_500
 
 /** A burst of changes, such as ten servers connecting, is indexed once. */
 const WARM_DELAY_MS = 200
+/** After so long it is indexed though more is coming. */
+const WARM_PATIENCE_MS = 3_000
+
+/** What a file of modules is called, which is what its module is called nearly always. */
+const stemOf = (file: string): string => /^(?:bundled\/)?_?([^./\\]*)/.exec(file)?.[1] ?? file
 
 function sameFolder(a: string, b: string): boolean {
   try {

@@ -9,26 +9,57 @@ export type {
   SentFile,
   ServerStatus,
   Services,
+  SharedFile,
 } from './core/context.ts'
 export { type ErrorCode, errorCatalogue, isPegboardError, PegboardError, ToolError } from './core/errors.ts'
+export type { Fetch, FetchInit } from './core/fetch.ts'
 export type { Log } from './core/log.ts'
+export type { ToolLoop } from './core/loop.ts'
 export {
   defineModule,
+  type PromptSection,
+  type SectionView,
+  type SetupStep,
   type StartContext,
   type ToolDef,
   type ToolDraft,
   type ToolModule,
   type ToolView,
 } from './core/module.ts'
+export type { Profile } from './core/profile.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
-export type { Effect, Example, NameOf } from './core/tool.ts'
-export { ToolContext } from './loader/tool-context.ts'
+export type {
+  Adapters,
+  Attachment,
+  CachedMessage,
+  Completion,
+  ConversationEntry,
+  Conversations,
+  IncomingMessage,
+  Kv,
+  Llm,
+  Messages,
+  PlatformAdapter,
+  Processes,
+  Program,
+  ProgramStart,
+  ProgramUsage,
+  Registry,
+  Tasks,
+} from './core/services.ts'
+export type { Effect, Example, NameOf, Needs } from './core/tool.ts'
+export { type CallToolContext, type SentEntry, ToolContext } from './loader/tool-context.ts'
+export type { Removed } from './policy/change.ts'
+export { createFetch, type FetchOptions, type GuardedFetch } from './policy/fetch.ts'
 export { compileGlob, type Matcher } from './policy/glob.ts'
 export {
   createPaths,
+  type FileFacts,
   type FolderEntry,
   type OpenFile,
   type OpenFolder,
   type Paths,
   type PathsOptions,
+  type WalkOptions,
 } from './policy/paths.ts'
+export type { FileData, WriteOptions, Written } from './policy/write.ts'

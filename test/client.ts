@@ -42,14 +42,20 @@ export class StreamTransport {
 
 export type Era = 'legacy' | 'modern'
 
-/** Connects the SDK's client to an app as over stdio, but in this process. */
-export async function connectTo(app: App, era: Era = 'legacy', options: ClientOptions = {}): Promise<Client> {
+/** Connects the SDK's client to an app as over stdio, but in this process. @param name what it calls itself */
+export async function connectTo(
+  app: App,
+  era: Era = 'legacy',
+  options: ClientOptions = {},
+  profile = 'default',
+  name = 'test-client',
+): Promise<Client> {
   const up = new PassThrough()
   const down = new PassThrough()
-  const connection = serveOnStdio({ host: app.server, clock: systemClock, input: up, output: down })
+  const connection = serveOnStdio({ host: app.server, clock: systemClock, input: up, output: down, profile })
   void connection.closed.then(() => down.end())
   const client = new Client(
-    { name: 'test-client', version: '1.0.0' },
+    { name, version: '1.0.0' },
     { ...options, versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' } },
   )
   await client.connect(new StreamTransport(down, up) as never)

@@ -1,10 +1,12 @@
-import { readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { startApp } from './app.ts'
+import { startApp, temporaryFolder } from './app.ts'
 import { connectTo } from './client.ts'
 
 const folder = join(import.meta.dirname, 'snapshots/tools')
+const bundled = join(import.meta.dirname, '../modules')
+const ACCEPT = 'a model sees something else now. If that is meant: npm run snapshots, and commit the files'
 
 const sorted = (value: unknown): unknown =>
   typeof value !== 'object' || value === null
@@ -17,25 +19,117 @@ const sorted = (value: unknown): unknown =>
             .map(([key, inner]) => [key, sorted(inner)]),
         )
 
-/** What a client is sent in one mode, by tool name. */
-async function listed(mode: string): Promise<Map<string, unknown>> {
-  const { app } = await startApp({
-    exposure: { mode },
-    // Its module is there when there are servers; a disabled one is enough, and starts nothing.
-    mcpServers: { off: { command: 'node', enabled: false } },
-    modules: { filesystem: { config: { roots: ['{{workspace}}'] } } },
-  })
-  const client = await connectTo(app)
-  const { tools } = await client.listTools()
-  return new Map(tools.map((tool) => [tool.name, sorted(tool)]))
+const everything = {
+  // Its module is there when there are servers; a disabled one is enough, and starts nothing.
+  mcpServers: { off: { command: 'node', enabled: false } },
+  modules: {
+    filesystem: { config: { roots: ['{{workspace}}'] } },
+    shell: { config: { enabled: true, allowed_commands: ['git'] } },
+    http: { config: { access: 'write' } },
+  },
 }
 
-// Run with --update after a change that is meant; a reviewer then sees what the model will see.
+/**
+ * Settings under which bundled modules assemble their tools otherwise, by the name of the variant. What differs then is a file
+ * of its own: `web__search@no-videos.json`.
+ */
+const variants: Readonly<Record<string, Record<string, unknown>>> = {}
+
+type Listed = Readonly<Record<string, unknown>> & {
+  readonly name: string
+  readonly description?: string
+  readonly inputSchema: Readonly<Record<string, unknown>>
+}
+
+/** What a client is sent, by tool name. */
+async function listed(settings: Record<string, unknown>, dir?: string): Promise<Map<string, Listed>> {
+  const { app } = await startApp(settings, dir)
+  const client = await connectTo(app)
+  const { tools } = await client.listTools()
+  return new Map(tools.map((tool) => [tool.name, sorted(tool) as Listed]))
+}
+
+/** Everything that clients may be sent, by the name of its file: all tools, and how they look otherwise in each variant. */
+async function seen(
+  common: Record<string, unknown>,
+  others: Readonly<Record<string, Record<string, unknown>>>,
+  dir?: string,
+): Promise<Map<string, Listed>> {
+  const direct = { exposure: { mode: 'direct' } }
+  const all = await listed({ ...common, ...direct }, dir)
+  for (const [name, settings] of Object.entries(others))
+    for (const [tool, shown] of await listed({ ...common, ...settings, ...direct }, dir))
+      if (JSON.stringify(shown) !== JSON.stringify(all.get(tool))) all.set(`${tool}@${name}`, shown)
+  for (const [tool, shown] of await listed({ ...common, exposure: { mode: 'discovery' } }, dir)) all.set(tool, shown)
+  return all
+}
+
 describe('what a model sees of every tool', () => {
   it('is what was reviewed, one file a tool', async () => {
-    const tools = new Map([...(await listed('direct')), ...(await listed('discovery'))])
+    const tools = await seen(everything, variants)
     for (const [name, tool] of tools)
-      await expect(`${JSON.stringify(tool, null, 2)}\n`, name).toMatchFileSnapshot(join(folder, `${name}.json`))
-    expect(readdirSync(folder).sort()).toEqual([...tools.keys()].map((name) => `${name}.json`).sort())
+      await expect(`${JSON.stringify(tool, null, 2)}\n`, `${name}: ${ACCEPT}`).toMatchFileSnapshot(
+        join(folder, `${name}.json`),
+      )
+  })
+
+  it('has no file of a tool that is gone', async () => {
+    const tools = await seen(everything, variants)
+    const orphans = readdirSync(folder).filter((file) => !tools.has(file.replace(/\.json$/, '')))
+    expect(orphans, 'delete these files: no client is sent what they show').toEqual([])
+  })
+
+  it('is a description of at least 20 characters, hints, and one object of parameters', async () => {
+    const tools = await seen(everything, variants)
+    expect(tools.size).toBeGreaterThanOrEqual(15)
+    for (const [name, { description = '', annotations, inputSchema }] of tools) {
+      expect(description.length, name).toBeGreaterThanOrEqual(20)
+      expect(Object.keys(annotations as object), name).toContain('readOnlyHint')
+      expect(inputSchema.type, name).toBe('object')
+      for (const key of ['anyOf', 'oneOf', 'allOf', 'not', 'enum', '$ref'])
+        expect(inputSchema, name).not.toHaveProperty(key)
+      expect(name.replace(/@.*$/, ''), name).toMatch(/^[A-Za-z0-9_-]{1,46}$/)
+    }
+  })
+
+  it('is known of every tool of every bundled module, with what it does at worst, and of each that is assembled', async () => {
+    const files = readdirSync(folder)
+    const modules = await Promise.all(
+      readdirSync(bundled).map((file) => import(join(bundled, file.endsWith('.ts') ? file : `${file}/index.ts`))),
+    )
+    for (const { default: made } of modules)
+      for (const [action, def] of Object.entries<Record<string, unknown>>(made.tools)) {
+        const id = `${made.name}.${action}`
+        expect(['read', 'write', 'destructive'], id).toContain(def.effect)
+        if (def.internal === true) continue
+        expect(files, `${id} has no snapshot: npm run snapshots`).toContain(`${made.name}__${action}.json`)
+        if (def.assemble)
+          expect(
+            files.filter((file) => file.startsWith(`${made.name}__${action}@`)),
+            `${id} is assembled for callers: add the settings that change it to variants above`,
+          ).not.toEqual([])
+      }
+  })
+})
+
+describe('a tool that is assembled', () => {
+  it('has a file for each variant that differs, and none for the others', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'modules'))
+    writeFileSync(
+      join(dir, 'modules/pick.mjs'),
+      `const input = (values) => ({ type: 'object', properties: { kind: { enum: values } } })
+      const [all, few] = [input(['news', 'videos']), input(['news'])]
+      export default { name: 'pick', description: 'Picks.', config: { type: 'object', properties: { key: { type: 'string' } } }, tools: {
+        one: { description: 'Picks one of the kinds there are.', effect: 'read', input: all, run: () => 1,
+          assemble: ({ config }, draft) => config.key ? draft : { ...draft, input: few } },
+        none: { description: 'Picks nothing, whatever is there.', effect: 'read', run: () => 1 } } }`,
+    )
+    const found = await seen({}, { keyed: { modules: { pick: { config: { key: 'k' } } } }, same: {} }, dir)
+    expect([...found.keys()].filter((name) => name.startsWith('pick'))).toEqual([
+      'pick__one',
+      'pick__none',
+      'pick__one@keyed',
+    ])
   })
 })

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import * as agent from '../src/agent.ts'
 import { commands } from '../src/cli/commands.ts'
 import { fileSchema } from '../src/config/schema.ts'
 import { errorCatalogue } from '../src/core/errors.ts'
@@ -17,6 +18,7 @@ const pinned = {
     'ToolError',
     'compileGlob',
     'createApp',
+    'createFetch',
     'createPaths',
     'defineModule',
     'errorCatalogue',
@@ -24,8 +26,76 @@ const pinned = {
     'toSchema',
     'z',
   ],
-  metaTools: ['search_tools', 'get_tool', 'execute_tool', 'list_categories', 'browse_category'],
-  commands: ['serve', 'list', 'search', 'call', 'check', 'review', 'schema', 'eval', 'auth', 'docs'],
+  agentExports: [
+    'TOOL_FORMATS',
+    'createCitations',
+    'createIntentRouter',
+    'createToolLoop',
+    'createToolset',
+    'parseToolCalls',
+    'runConversation',
+    'serializeTools',
+    'stripToolNames',
+    'systemPrompt',
+    'toolUseMode',
+    'urlsIn',
+  ],
+  metaTools: [
+    'search_tools',
+    'get_tool',
+    'execute_tool',
+    'list_categories',
+    'browse_category',
+    'run_parallel',
+    'background_run',
+    'background_status',
+    'background_result',
+    'background_wait',
+    'background_cancel',
+    'background_list',
+    'watch_start',
+    'watch_stop',
+    'watch_pause',
+    'watch_resume',
+    'watch_status',
+    'watch_list',
+    'watch_history',
+    'schedule_once',
+    'schedule_cron',
+    'schedule_cancel',
+    'schedule_list',
+    'schedule_status',
+    'remind',
+    'remember',
+    'forget',
+    'request_tool_injection',
+    'clear_injected_tools',
+    'list_all_tools',
+    'reload_tools',
+    'check_task',
+    'await_result',
+    'redirect_task',
+    'list_active_servers',
+    'extend_tool_loop',
+    'retrieve_tool_call_log',
+    'set_turn',
+    'set_flag',
+  ],
+  commands: [
+    'serve',
+    'list',
+    'search',
+    'why',
+    'call',
+    'check',
+    'review',
+    'schema',
+    'prompt',
+    'parse',
+    'eval',
+    'auth',
+    'docs',
+  ],
   configKeys: [
     '$schema',
     'server',
@@ -34,15 +104,21 @@ const pinned = {
     'modules',
     'search',
     'exposure',
+    'textTools',
     'policy',
     'execution',
     'tools',
+    'profiles',
+    'clients',
     'dirs',
+    'state',
     'loader',
+    'services',
     'inputs',
     'openapi',
     'mcpServers',
     'servers',
+    'audit',
   ],
   codes: [
     'E_VALIDATION',
@@ -54,7 +130,13 @@ const pinned = {
     'E_TOOL_CHANGED',
     'E_TOOL_QUARANTINED',
     'E_LOOP_DETECTED',
+    'E_LOOP_LIMIT',
     'E_CANNOT_ASK',
+    'E_CONFIRMATION_REQUIRED',
+    'E_CONFIRMATION_DECLINED',
+    'E_RATE_LIMITED',
+    'E_SECRET_BLOCKED',
+    'E_READ_ONLY_CONTRACT',
     'E_OVERLOADED',
     'E_SHUTTING_DOWN',
     'E_TIMEOUT',
@@ -67,12 +149,18 @@ const pinned = {
     'E_BACKEND_UNAVAILABLE',
     'E_AUTH_REQUIRED',
     'E_SSRF_BLOCKED',
+    'E_DNS',
+    'E_TLS',
     'E_REDIRECT_BLOCKED',
     'E_AUTH_FAILED',
+    'E_STATE',
+    'E_STATE_UNAVAILABLE',
     'E_PATH_OUTSIDE_ROOT',
     'E_PATH_DENIED',
     'E_NOT_REGULAR_FILE',
     'E_READ_ONLY',
+    'E_DENIED_BY_POLICY',
+    'E_SANDBOX_UNAVAILABLE',
     'E_MODULE_LOAD',
     'E_MODULE_SHAPE',
     'E_MODULE_CONFIG',
@@ -88,6 +176,8 @@ const pinned = {
 
 describe('what others build on', () => {
   it('is exported under these names', () => expect(Object.keys(library).sort()).toEqual(pinned.exports.toSorted()))
+  it('is exported for agents under these names', () =>
+    expect(Object.keys(agent).sort()).toEqual(pinned.agentExports.toSorted()))
   it('has these meta-tools', () => expect(META_NAMES).toEqual(pinned.metaTools))
   it('has these commands', () => expect(commands.map(({ name }) => name)).toEqual(pinned.commands))
   it('has these configuration keys', () =>
@@ -95,19 +185,23 @@ describe('what others build on', () => {
   it('has these error codes', () => expect(Object.keys(errorCatalogue).sort()).toEqual(pinned.codes.toSorted()))
 })
 
-describe('the README', () => {
-  const readme = readFileSync(join(import.meta.dirname, '../README.md'), 'utf8')
-  it('names every error code', () => {
-    for (const code of pinned.codes) expect(readme).toContain(`\`${code}\``)
+describe('the documents', () => {
+  const read = (file: string): string => readFileSync(join(import.meta.dirname, '..', file), 'utf8')
+  it('name every error code, on a page the README leads to', () => {
+    expect(read('README.md')).toContain('(docs/errors.md)')
+    const errors = read('docs/errors.md')
+    for (const code of pinned.codes) expect(errors).toContain(`\`${code}\``)
   })
-  it('names every configuration key', () => {
+  it('name every configuration key, on a page the README leads to', () => {
+    expect(read('README.md')).toContain('(docs/settings.md)')
+    const settings = read('docs/settings.md')
     for (const key of pinned.configKeys.filter((name) => name !== '$schema' && name !== 'servers'))
-      expect(readme, key).toMatch(new RegExp(`\`${key}[\`.]`))
+      expect(settings, key).toMatch(new RegExp(`\`${key}[\`.]`))
   })
 })
 
 describe('what is generated', () => {
-  it('is current: coverage, README tables, the schema of the configuration', async () => {
+  it('is current: coverage, tables, the schema of the configuration', async () => {
     const cwd = join(import.meta.dirname, '..')
     await run(process.execPath, ['scripts/coverage.mjs', '--check'], { cwd })
     await run(process.execPath, [cli, 'docs', '--check'], {

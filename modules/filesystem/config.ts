@@ -1,5 +1,4 @@
-import { isAbsolute, resolve } from 'node:path'
-import { createPaths, type Paths, ToolError, z } from 'pegboard'
+import { ToolError, z } from 'pegboard'
 
 /** Filled in by Pegboard; not for people. */
 const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
@@ -27,6 +26,14 @@ export const Config = z.strictObject({
     .min(1)
     .default(10 * 1024 * 1024)
     .describe('Bytes: larger files are read in part, not searched, and not written.'),
+  file_cache_dir: z
+    .string()
+    .default('{{cache_dir}}/files')
+    .describe('The folder behind file_cache_dir/…, where write_file puts relative paths; empty: there is none.'),
+  file_state_dir: z
+    .string()
+    .default('{{state_dir}}/files')
+    .describe('The folder behind file_state_dir/…; empty: there is none.'),
   workspace: own('workspace'),
   state_dir: own('state_dir'),
   modules_dir: own('modules_dir'),
@@ -46,24 +53,6 @@ export const writable = ({ config }: { readonly config: Settings }): true | stri
     ? 'modules.filesystem.config.readonly is true'
     : 'name the folders in modules.filesystem.config.roots to allow writing')
 
-/** The guarded way to files under one configuration. */
-export function pathsFor(settings: Settings): Paths {
-  const absolute = (path: string): string => (isAbsolute(path) ? path : resolve(settings.workspace, path))
-  const named = settings.roots ?? (settings.root === undefined ? [settings.workspace] : [settings.root])
-  const allowed = settings.allowed_paths.map(absolute)
-  return createPaths({
-    roots: [...named.map(absolute), ...allowed],
-    ...(settings.write_roots ? { writeRoots: settings.write_roots.map(absolute) } : {}),
-    allowed,
-    // What Pegboard keeps for itself, tokens among it, is nobody's business; nor is what its configuration holds.
-    denied: [...settings.denied_paths, settings.state_dir, settings.config_file],
-    denyNames: settings.deny_names,
-    // Whoever writes these decides what Pegboard runs.
-    protected: [settings.modules_dir],
-    readonly: isReadonly(settings),
-  })
-}
-
 /** A path as a parameter. */
 export const path = z.string().min(1).max(4096)
 export const folder = path.default('.')
@@ -75,3 +64,6 @@ export const under = (base: string, full: string): string =>
 /** For patterns a model writes. */
 export const badPattern = (message: string): ToolError =>
   new ToolError(`The pattern does not work: ${message}.`, { code: 'E_VALIDATION', hint: 'Correct the pattern.' })
+
+/** Folders that nobody means unless they name them. */
+export const SKIPPED: ReadonlySet<string> = new Set(['.git', 'node_modules'])

@@ -1,12 +1,37 @@
 import { defineModule } from 'pegboard'
 import { Config } from './config.ts'
-import { ls, read } from './read.ts'
+import { read_file, write_file } from './contracts.ts'
+import { createEdits } from './edit.ts'
+import { exists, ls, stat, tree } from './look.ts'
+import { cp, mv, rm } from './move.ts'
+import { read, read_many } from './read.ts'
 import { createGrep, find } from './search.ts'
-import { mkdir, write } from './write.ts'
+import { mkdir } from './write.ts'
+
+const { write, edit, insert, undo } = createEdits()
 
 export default defineModule({
   name: 'filesystem',
   description: 'Reads, lists, searches and writes files in the folders the operator allows; nothing leads out of them.',
   config: Config,
-  tools: { read, ls, find, grep: createGrep(), write, mkdir },
+  tools: {
+    read,
+    read_many,
+    ls,
+    tree,
+    find,
+    grep: createGrep(),
+    stat,
+    exists,
+    write,
+    edit,
+    insert,
+    undo,
+    mkdir,
+    mv,
+    cp,
+    rm,
+    read_file,
+    write_file,
+  },
 })

@@ -1,7 +1,6 @@
 import {
   type CallContext,
   compileGlob,
-  type FolderEntry,
   isPegboardError,
   type Matcher,
   type OpenFile,
@@ -10,14 +9,12 @@ import {
   ToolError,
   z,
 } from 'pegboard'
-import { badPattern, folder, path, pathsFor, type Settings, under } from './config.ts'
+import { badPattern, folder, path, type Settings, under } from './config.ts'
+import { walkTree } from './ignored.ts'
 import { createLineFinder, type LineFinder } from './lines.ts'
-import { textOf } from './read.ts'
+import { pathsFor } from './places.ts'
+import { textOf } from './text.ts'
 import { createTurns, type Turns } from './turns.ts'
-
-/** Folders that nobody means unless they name them. */
-const SKIPPED = new Set(['.git', 'node_modules'])
-const skip = ({ name }: FolderEntry): boolean => SKIPPED.has(name)
 
 /** A pattern without a slash is about names, wherever they are; one with a slash is about paths below the folder. */
 function globOf(pattern: string): Matcher {
@@ -34,6 +31,7 @@ const Find = z.object({
   pattern: z.string().min(1).max(1024).describe('Glob such as "*.ts" (names anywhere) or "src/**/*.test.ts" (paths).'),
   path: folder.describe('The folder to search.'),
   type: z.enum(['file', 'dir', 'any']).default('any').describe('What to give.'),
+  ignored: z.boolean().default(false).describe('Also what .gitignore names, and node_modules.'),
   max_results: z.int().min(1).max(5000).default(500).describe('Paths to give at most.'),
 })
 
@@ -55,12 +53,12 @@ export const find: ToolDef<Settings, typeof Find> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { pattern: '*.md' } }, { input: { pattern: 'src/**/*.{ts,js}', type: 'file' } }],
-  async run({ pattern, path: wanted, type, max_results }, { config, signal }) {
+  async run({ pattern, path: wanted, type, ignored, max_results }, { config, signal }) {
     const paths = pathsFor(config)
     const fits = globOf(pattern)
     const { path: base } = await paths.listFolder(wanted)
     const found: string[] = []
-    for await (const entry of paths.walk(wanted, skip)) {
+    for await (const entry of walkTree(paths, wanted, { ignored })) {
       signal.throwIfAborted()
       if ((type !== 'any' && entry.kind !== type) || !fits(under(base, entry.path))) continue
       if (found.length === max_results) return { paths: found, count: found.length, truncated: true }
@@ -82,6 +80,7 @@ const Grep = z.object({
   ignore_case: z.boolean().default(false).describe('Treat capitals as small letters.'),
   literal: z.boolean().default(false).describe('The pattern is text, not an expression.'),
   multiline: z.boolean().default(false).describe('Let a match span lines; the line it begins on counts.'),
+  ignored: z.boolean().default(false).describe('Also what .gitignore names, and node_modules.'),
   max_results: z.int().min(1).max(2000).default(250).describe('Matches to give at most.'),
 })
 
@@ -120,6 +119,7 @@ const grep: Omit<ToolDef<Settings, typeof Grep>, 'run'> = {
   tags: ['files', 'search', 'text'],
   input: Grep,
   effect: 'read',
+  opaque: ['matches'],
   sideEffects: ['none'],
   examples: [
     { input: { pattern: 'TODO', include: '*.ts' } },
@@ -137,7 +137,7 @@ async function search(
   const state: Search = { matches: [], files: [], counts: [], skipped: 0, found: 0 }
   try {
     let truncated = false
-    for await (const { file, named } of filesIn(paths, input.path, input.include)) {
+    for await (const { file, named } of filesIn(paths, input.path, input.include, input.ignored)) {
       signal.throwIfAborted()
       const searched = paths.readFile(file, (open) => searchFile(open, finder, input, config.max_file_size, state))
       await (named ? searched : searched.catch(unlessGone))
@@ -167,6 +167,7 @@ async function* filesIn(
   paths: Paths,
   wanted: string,
   include: string | undefined,
+  ignored: boolean,
 ): AsyncGenerator<{ readonly file: string; readonly named: boolean }> {
   let base: string
   try {
@@ -178,7 +179,7 @@ async function* filesIn(
     return
   }
   const fits = include === undefined ? () => true : globOf(include)
-  for await (const entry of paths.walk(wanted, skip))
+  for await (const entry of walkTree(paths, wanted, { ignored }))
     if (entry.kind === 'file' && fits(under(base, entry.path))) yield { file: entry.path, named: false }
 }
 

@@ -1,5 +1,7 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
-import { path, pathsFor, type Settings, writable } from './config.ts'
+import { path, type Settings, writable } from './config.ts'
+import type { History } from './history.ts'
+import { pathsFor } from './places.ts'
 
 const Write = z.object({
   path: path.describe('The file.'),
@@ -8,7 +10,8 @@ const Write = z.object({
   create_dirs: z.boolean().default(true).describe('Make missing folders.'),
 })
 
-export const write: ToolDef<Settings, typeof Write> = {
+/** @param historyOf where what was there before is kept */
+export const writeTool = (historyOf: (config: Settings) => History): ToolDef<Settings, typeof Write> => ({
   title: 'Write a file',
   description:
     'Creates a text file or replaces it whole, at once or not at all; with append it adds at the end. What was there before is lost: read it first. Not for folders (mkdir).',
@@ -22,20 +25,20 @@ export const write: ToolDef<Settings, typeof Write> = {
     { input: { path: 'notes/today.md', content: '# Today\n' } },
     { input: { path: 'log.txt', content: 'one more line\n', append: true } },
   ],
-  async run({ path: wanted, content, append, create_dirs }, { config }) {
+  async run({ path: wanted, content, append, create_dirs }, { config, caller }) {
     const bytes = Buffer.byteLength(content)
     if (bytes > config.max_file_size)
       throw new ToolError(`The content has ${bytes} bytes; ${config.max_file_size} are allowed.`, {
         code: 'E_TOO_LARGE',
         hint: 'Write less, or in parts with append; modules.filesystem.config.max_file_size decides.',
       })
-    const { path: shown, created } = await pathsFor(config).writeFile(wanted, content, {
-      append,
-      createFolders: create_dirs,
-    })
+    const history = historyOf(config)
+    const { path: shown, created } = await history.inTurn(wanted, () =>
+      history.write(pathsFor(config), caller.principal, wanted, content, { append, createFolders: create_dirs }),
+    )
     return { path: shown, bytes, created, appended: append && !created }
   },
-}
+})
 
 const Mkdir = z.object({
   path: path.describe('The folder.'),

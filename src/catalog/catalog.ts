@@ -1,8 +1,11 @@
+import type { Caller } from '../core/context.ts'
 import { PegboardError } from '../core/errors.ts'
+import type { PromptSection } from '../core/module.ts'
 import { distinctName, isModuleId } from '../core/names.ts'
 import { once } from '../core/once.ts'
+import type { Profile } from '../core/profile.ts'
 import { createSignal } from '../core/signal.ts'
-import type { Tool } from '../core/tool.ts'
+import type { NameOf, Tool } from '../core/tool.ts'
 
 /** How well an owner is doing. `configured`: never seen; `known`: tools from disk, not running; the rest speak for themselves. */
 export type OwnerState = 'ready' | 'configured' | 'known' | 'connecting' | 'failing' | 'stopped' | 'degraded'
@@ -25,6 +28,10 @@ export interface OwnerInfo {
   readonly startsInMs?: number
   /** What waits for the operator though it works, with the command that helps. */
   readonly notice?: string
+  /** What its tools do in place of bundled ones, for the profiles that have it: `url_fetcher`, `web_search`. */
+  readonly provides?: string
+  /** What it adds to prompts. May throw. */
+  readonly promptSection?: (caller: Caller, nameOf: NameOf, profile: Profile) => PromptSection | undefined
 }
 
 /** A resource, template or prompt as its owner published it; `entry` is relayed unchanged but for a prompt's name. */
@@ -82,8 +89,30 @@ export interface LaterTools extends Outline {
   make(): readonly Tool[]
 }
 
-export interface OwnerContents {
+/**
+ * Tools of a server that has just come, before all of them are looked at: whoever wants more than one tool by its very
+ * name has them looked at first.
+ */
+export interface UnreadTools {
+  /** Looks at all of them. Gives the same each time. */
+  read(): ReadTools
+  readonly isRead: boolean
+  /** One of them by its id, looked at alone; undefined for one that takes a look at all. */
+  byId(id: string): Tool | undefined
+  /** The same by its name in lower case. */
+  byName(folded: string): Tool | undefined
+  /** Whether one of them wants this name. */
+  wants(folded: string): boolean
+}
+
+export interface ReadTools {
   readonly tools: readonly Tool[] | LaterTools
+  readonly withheld: readonly Withheld[]
+  readonly notice?: string
+}
+
+export interface OwnerContents {
+  readonly tools: readonly Tool[] | LaterTools | UnreadTools
   readonly withheld?: readonly Withheld[]
   readonly resources?: readonly Resource[]
   readonly templates?: readonly ResourceTemplate[]
@@ -95,6 +124,8 @@ export interface Owner extends OwnerInfo {
   readonly tools: readonly Tool[]
   /** Where all its tools are alike for every caller. */
   readonly outline?: Outline
+  /** As long as nobody has looked at all its tools. */
+  readonly unread?: UnreadTools | undefined
   readonly withheld: readonly Withheld[]
   readonly resources: readonly Resource[]
   readonly templates: readonly ResourceTemplate[]
@@ -112,6 +143,11 @@ export interface Snapshot {
   readonly byName: ReadonlyMap<string, Tool>
   /** Names that more than one tool wanted, or that are reserved. Nobody got them. */
   readonly clashes: readonly Clash[]
+  /**
+   * The tool that has this id, or else this name, where the tools of each owner alone tell; undefined says nothing. Costs
+   * nothing for the tools of owners that were gone through before, however many versions ago.
+   */
+  quick(name: string): Tool | undefined
 }
 
 /** A wire name nobody has, because several tools wanted it or a built-in tool has it. Case makes no difference. */
@@ -148,9 +184,14 @@ export interface Catalog {
 /**
  * The one place that knows which tools exist.
  * @param reserved names no tool may take (the meta-tools)
+ * @param broken told of a server whose tools cannot be made, which then has none; without a name where the tools of all
+ * servers cannot be put beside those of modules, which then are all there is
  */
-export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalog {
-  let current = snapshotOf(0, new Map(), reserved)
+export function createCatalog(
+  reserved: ReadonlySet<string> = new Set(),
+  broken: (error: unknown, owner?: string) => void = () => undefined,
+): Catalog {
+  let current = snapshotOf(0, new Map(), reserved, broken)
   const changed = createSignal<[Snapshot, Snapshot]>()
 
   const publish = (now: Snapshot): void => {
@@ -160,7 +201,7 @@ export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalo
   }
   /** A next snapshot with other owners. */
   const follow = (owners: ReadonlyMap<string, Owner>): void =>
-    publish(snapshotOf(current.version + 1, owners, reserved))
+    publish(snapshotOf(current.version + 1, owners, reserved, broken))
   /** One with the same tools. */
   const again = (owners: ReadonlyMap<string, Owner>): void =>
     publish(Object.create(current, { version: { value: current.version + 1 }, owners: { value: owners } }) as Snapshot)
@@ -169,6 +210,10 @@ export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalo
     set(info, contents) {
       if (!isModuleId(info.id)) throw new PegboardError('E_NAME_INVALID', `"${info.id}" is not a legal module name.`)
       const { tools, ...rest } = contents
+      if ('read' in tools) {
+        follow(new Map(current.owners).set(info.id, unreadOwner(info, rest, tools, broken)))
+        return
+      }
       const later = 'make' in tools ? tools : undefined
       if (!later) checkNames(info.id, tools as readonly Tool[], reserved)
       const owner = ownerOf({
@@ -179,7 +224,7 @@ export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalo
         ...rest,
         ...info,
         ...(later ? { outline: later } : {}),
-        make: later ? once(() => later.make()) : () => tools as readonly Tool[],
+        make: later ? once(() => contained(later, info.id, broken)) : () => tools as readonly Tool[],
       })
       follow(new Map(current.owners).set(info.id, owner))
     },
@@ -187,7 +232,9 @@ export function createCatalog(reserved: ReadonlySet<string> = new Set()): Catalo
       const owner = current.owners.get(id)
       if (!owner) return
       const { reason: _why, nextAttemptAt: _when, startsInMs: _wait, ...rest } = owner as MadeOwner
-      again(new Map(current.owners).set(id, ownerOf({ ...rest, ...change })))
+      const next =
+        'whole' in rest ? unreadAgain(rest as unknown as ComingOwner, change) : ownerOf({ ...rest, ...change })
+      again(new Map(current.owners).set(id, next))
     },
     delete(id) {
       if (!current.owners.has(id)) return
@@ -214,6 +261,66 @@ const through: Pick<Owner, 'tools'> & ThisType<MadeOwner> = {
 const ownerOf = (fields: Omit<MadeOwner, 'tools'>): Owner =>
   Object.freeze(Object.assign(Object.create(through), fields) as Owner)
 
+interface ComingOwner extends Owner {
+  readonly coming: UnreadTools
+  readonly whole: () => Pick<Owner, 'outline' | 'withheld' | 'notice'> & { readonly make: () => readonly Tool[] }
+}
+
+const throughUnread: Pick<Owner, 'tools' | 'withheld' | 'outline' | 'notice' | 'unread'> & ThisType<ComingOwner> = {
+  get tools() {
+    return this.whole().make()
+  },
+  get withheld() {
+    return this.whole().withheld
+  },
+  get outline() {
+    return this.whole().outline as Outline
+  },
+  get notice() {
+    return this.whole().notice as string
+  },
+  get unread() {
+    return this.coming.isRead ? undefined : this.coming
+  },
+}
+
+function unreadOwner(
+  info: OwnerInfo,
+  rest: Omit<OwnerContents, 'tools' | 'withheld'>,
+  coming: UnreadTools,
+  broken: (error: unknown, owner: string) => void,
+): Owner {
+  const whole = once((): ReturnType<ComingOwner['whole']> => {
+    const { tools, ...more } = readContained(coming, info.id, broken)
+    if (!('make' in tools)) return { ...more, make: () => tools }
+    return { ...more, outline: tools, make: once(() => contained(tools, info.id, broken)) }
+  })
+  return unreadAgain({ resources: [], templates: [], prompts: [], ...rest, ...info, coming, whole }, {})
+}
+
+const unreadAgain = (
+  fields: Omit<ComingOwner, 'tools' | 'withheld' | 'outline' | 'notice' | 'unread'>,
+  change: Partial<OwnerChange>,
+): Owner => Object.freeze(Object.assign(Object.create(throughUnread), fields, change) as Owner)
+
+function readContained(coming: UnreadTools, owner: string, broken: (error: unknown, owner: string) => void): ReadTools {
+  try {
+    return coming.read()
+  } catch (error) {
+    broken(error, owner)
+    return { tools: [], withheld: [] }
+  }
+}
+
+function contained(tools: LaterTools, owner: string, broken: (error: unknown, owner: string) => void): readonly Tool[] {
+  try {
+    return tools.make()
+  } catch (error) {
+    broken(error, owner)
+    return []
+  }
+}
+
 function checkNames(owner: string, tools: readonly Tool[], reserved: ReadonlySet<string>): void {
   const ids = new Set<string>()
   for (const { id, name, origin } of tools) {
@@ -226,9 +333,28 @@ function checkNames(owner: string, tools: readonly Tool[], reserved: ReadonlySet
 }
 
 /** Tools are put in order when someone looks: fifty servers that come one after the other need not be sorted fifty times. */
-function snapshotOf(version: number, owners: ReadonlyMap<string, Owner>, reserved: ReadonlySet<string>): Snapshot {
-  const indexed = once((): Index => indexOf(owners, reserved))
+function snapshotOf(
+  version: number,
+  owners: ReadonlyMap<string, Owner>,
+  reserved: ReadonlySet<string>,
+  broken: (error: unknown) => void,
+): Snapshot {
+  const indexed = once((): Index => {
+    try {
+      return indexOf(owners, reserved)
+    } catch (error) {
+      broken(error)
+      return indexOf(new Map([...owners].filter(([, { origin }]) => origin === 'module')), reserved)
+    }
+  })
+  const parts = once(() => [...owners.values()].map(partOfOwner))
   return {
+    quick(name) {
+      const found = owners.get(name.slice(0, Math.max(0, name.indexOf('.'))))
+      const tool = (found && partOfOwner(found).byId.get(name)) ?? only(parts(), name)
+      if (!tool || reserved.has(tool.name.toLowerCase())) return undefined
+      return only(parts(), tool.name) === tool ? tool : undefined
+    },
     version,
     owners,
     get tools() {
@@ -244,6 +370,67 @@ function snapshotOf(version: number, owners: ReadonlyMap<string, Owner>, reserve
       return indexed().clashes
     },
   }
+}
+
+/** What the tools of one owner are called. */
+interface Part {
+  readonly byId: Pick<ReadonlyMap<string, Tool>, 'get'>
+  /** By names in lower case; undefined for a name that several want. */
+  readonly byName: Pick<ReadonlyMap<string, Tool | undefined>, 'get' | 'has'>
+  /** One of them is there instead of another. */
+  readonly replaces: boolean
+}
+
+const partsOf = new WeakMap<readonly Tool[], Part>()
+
+const partOfOwner = (owner: Owner): Part => (owner.unread ? partBeforehand(owner, owner.unread) : partOf(owner.tools))
+
+/** Somebody may look at all of them while this is kept. */
+function partBeforehand(owner: Owner, unread: UnreadTools): Part {
+  const known = unreadParts.get(unread)
+  if (known) return known
+  const whole = (): Part | undefined => (unread.isRead ? partOf(owner.tools) : undefined)
+  const made: Part = {
+    byId: { get: (id) => (unread.isRead ? whole()?.byId.get(id) : unread.byId(id)) },
+    byName: {
+      has: (folded) => whole()?.byName.has(folded) ?? unread.wants(folded),
+      get: (folded) => (unread.isRead ? whole()?.byName.get(folded) : unread.byName(folded)),
+    },
+    replaces: false,
+  }
+  unreadParts.set(unread, made)
+  return made
+}
+
+const unreadParts = new WeakMap<UnreadTools, Part>()
+
+function partOf(tools: readonly Tool[]): Part {
+  const known = partsOf.get(tools)
+  if (known) return known
+  const byId = new Map<string, Tool>()
+  const byName = new Map<string, Tool | undefined>()
+  for (const tool of tools) {
+    const name = tool.name.toLowerCase()
+    byId.set(tool.id, tool)
+    byName.set(name, byName.has(name) ? undefined : tool)
+  }
+  const made = { byId, byName, replaces: tools.some(({ replaces }) => replaces !== undefined) }
+  partsOf.set(tools, made)
+  return made
+}
+
+/** The tool with this very name, where no other wants it and none stands in for another. */
+function only(parts: readonly Part[], name: string): Tool | undefined {
+  const folded = name.toLowerCase()
+  let found: Tool | undefined
+  for (const { byName, replaces } of parts) {
+    if (replaces) return undefined
+    if (!byName.has(folded)) continue
+    if (found) return undefined
+    found = byName.get(folded)
+    if (!found) return undefined
+  }
+  return found?.name === name ? found : undefined
 }
 
 type Index = Pick<Snapshot, 'tools' | 'byId' | 'byName' | 'clashes'>

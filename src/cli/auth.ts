@@ -135,10 +135,14 @@ function serverOf(
   const settings = Object.hasOwn(servers, id) ? servers[id] : undefined
   if (!settings) {
     const [near] = nearest(id, Object.keys(servers), 3)
-    throw new UsageError(`there is no server "${id}"${near ? `; did you mean "${near}"?` : ''}`)
+    const remote = Object.keys(servers).filter((one) => servers[one]?.target.kind !== 'stdio')
+    const there = remote.length > 0 ? `; remote servers are ${remote.join(', ')}` : '; no remote server is configured'
+    throw new UsageError(`there is no server "${id}"${near ? `; did you mean "${near}"?` : there}`)
   }
   if (settings.target.kind === 'stdio')
-    throw new UsageError(`${id} is a program on this machine; only remote servers are logged in to`)
+    throw new UsageError(
+      `${id} is a program on this machine; only remote servers are logged in to. Its keys go into mcpServers.${id}.env`,
+    )
   return { settings, target: settings.target }
 }
 

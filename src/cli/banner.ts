@@ -1,11 +1,13 @@
 import type { App } from '../app.ts'
-import { localCaller } from '../core/context.ts'
+import type { Caller } from '../core/context.ts'
 import { failureLine } from './describe.ts'
 import { type Reach, snippetsFor } from './snippets.ts'
 
 /** What is being served, as people and scripts are told when it starts. */
 export interface Facts {
   readonly url?: string
+  /** Addresses of named profiles, where there are any. */
+  readonly profiles?: readonly string[]
   readonly token?: string
   readonly mode: string
   readonly why: string
@@ -17,18 +19,25 @@ export interface Facts {
   readonly failed: readonly { readonly file: string; readonly error: string }[]
 }
 
-export function factsOf(app: App, http?: { readonly url: string; readonly token: string | undefined }): Facts {
-  const view = app.view(localCaller)
-  const { mode, why, tokens, budgetTokens } = app.explainExposure(localCaller)
+export function factsOf(
+  app: App,
+  caller: Caller,
+  http?: { readonly url: string; readonly token: string | undefined; readonly profiles?: readonly string[] },
+): Facts {
+  const view = app.view(caller)
+  const { mode, why, tokens, budgetTokens } = app.explainExposure(caller)
   return {
     ...(http ? { url: http.url } : {}),
+    ...(http?.profiles && http.profiles.length > 0
+      ? { profiles: http.profiles.map((id) => `${http.url}/${encodeURIComponent(id)}`) }
+      : {}),
     ...(http?.token === undefined ? {} : { token: http.token }),
     mode,
     why,
     tools: view.size,
     categories: view.owners.filter((owner) => view.count(owner.id) > 0).length,
     tokens,
-    listedTokens: app.listedTokens(localCaller, mode),
+    listedTokens: app.listedTokens(caller, mode),
     budgetTokens,
     failed: app.failed(),
   }
@@ -40,6 +49,7 @@ export function bannerText(facts: Facts, reach: Reach | undefined): string {
     facts.url === undefined ? 'Pegboard serves on stdio.' : `Pegboard serves at ${facts.url}`,
     `${counted(facts.tools, 'tool', 'tools')} in ${counted(facts.categories, 'category', 'categories')}, shown in ${facts.mode} mode: ${facts.why}.`,
     `A client gets about ${facts.listedTokens} tokens of definitions.`,
+    ...(facts.profiles ? [`Profiles: ${facts.profiles.join(' ')}`] : []),
     ...facts.failed.map((failed) => `Not loaded: ${failureLine(failed)}`),
   ]
   if (!reach) return `${lines.join('\n')}\n`

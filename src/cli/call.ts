@@ -1,11 +1,12 @@
 import type { App } from '../app.ts'
 import type { Config } from '../config/load.ts'
-import { localCaller } from '../core/context.ts'
+import type { Caller } from '../core/context.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { McpResult } from '../core/result.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { toErrorResult, toMcpResult } from '../server/wire.ts'
 import { isNamed } from '../upstream/upstreams.ts'
+import { askOnTerminal } from './ask.ts'
 import type { Args } from './commands.ts'
 import { type Io, UsageError, writeJson } from './io.ts'
 import { withApp } from './open.ts'
@@ -19,11 +20,16 @@ export async function run(args: Args, io: Io): Promise<number> {
   return withApp(
     args,
     io,
-    async ({ app }) => {
-      const input = typeof given === 'function' ? given(schemaOf(app, name)) : given
+    async ({ app, caller }) => {
+      const input = typeof given === 'function' ? given(schemaOf(app, caller, name)) : given
       let result: McpResult
       try {
-        result = toMcpResult(await app.surface.call({ name, input, caller: localCaller, signal: io.stop }))
+        // Nobody could follow a link when this process has ended.
+        const files = { ...app.server.files, inlineBytes: Number.POSITIVE_INFINITY }
+        const relay = askOnTerminal(io)
+        const asked = relay ? { ...caller, supports: { ...caller.supports, elicitation: true } } : caller
+        const request = { name, input, caller: asked, signal: io.stop, waited: true, ...(relay && { relay }) }
+        result = toMcpResult(await app.surface.call(request), files, caller)
       } catch (error) {
         if (!json || !isPegboardError(error)) throw error
         result = toErrorResult(error, false)
@@ -32,19 +38,22 @@ export async function run(args: Args, io: Io): Promise<number> {
       else print(result, io)
       return result.isError === true ? 1 : 0
     },
-    { awaited: ({ id, module }, { app, config }) => !isThere(app, name) && mayHave(name, id, module, config) },
+    {
+      awaited: ({ id, module }, { app, caller, config }) =>
+        !isThere(app, caller, name) && mayHave(name, id, module, config),
+    },
   )
 }
 
-const isThere = (app: App, name: string): boolean =>
-  app.surface.metaNames.includes(name) || app.view(localCaller).resolve(name).kind === 'found'
+const isThere = (app: App, caller: Caller, name: string): boolean =>
+  app.surface.metaNames.includes(name) || app.view(caller).resolve(name).kind === 'found'
 
 /** A name without a category may be a tool of any server. */
-const mayHave = (name: string, id: string, module: string, { servers }: Config): boolean =>
+export const mayHave = (name: string, id: string, module: string, { servers }: Config): boolean =>
   !/[.:/]|__/.test(name) || servers[id]?.prefix === '' || isNamed(name, [id, module, servers[id]?.prefix ?? id])
 
-function schemaOf(app: App, name: string): JsonSchema {
-  const found = app.view(localCaller).resolve(name)
+function schemaOf(app: App, caller: Caller, name: string): JsonSchema {
+  const found = app.view(caller).resolve(name)
   return found.kind === 'found' ? found.tool.input.json : {}
 }
 

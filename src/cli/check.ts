@@ -2,12 +2,15 @@ import { existsSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { shownState } from '../catalog/state.ts'
 import type { Config } from '../config/load.ts'
-import { localCaller } from '../core/context.ts'
+import type { Caller } from '../core/context.ts'
 import { isPegboardError, messageOf, sentences } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
-import { matcher } from '../policy/rules.ts'
+import type { Tool } from '../core/tool.ts'
+import type { RuleSetting } from '../policy/options.ts'
+import { createRule, spellings } from '../policy/rules.ts'
 import { tokensOf } from '../view/listing.ts'
 import { hasAlternatives } from '../view/portable.ts'
+import { asClient, clientLines, clientReport } from './client-report.ts'
 import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
 import { typable } from './invocation.ts'
@@ -25,7 +28,9 @@ export async function run(args: Args, io: Io): Promise<number> {
       async (session) => {
         const frozen = args.values['frozen'] === true
         if (frozen) await lookAnew(session)
-        const report = reportOf(session, await searchProblem(session.config), frozen)
+        const client = text(args, 'client')
+        const as = client === undefined ? session : { ...session, caller: asClient(session.caller, client) }
+        const report = reportOf(as, await searchProblem(session.config), frozen)
         if (json) writeJson(io, report)
         else io.stdout(typable(reportText(report), text(args, 'config'), io))
         return report.ok ? 0 : 1
@@ -58,8 +63,8 @@ async function searchProblem({ search, file, dirs }: Config): Promise<string | u
   }
 }
 
-function reportOf({ app, config, warnings }: Session, searchProblem: string | undefined, frozen: boolean) {
-  const view = app.view(localCaller)
+function reportOf({ app, config, caller, warnings }: Session, searchProblem: string | undefined, frozen: boolean) {
+  const view = app.view(caller)
   const owners = [...app.catalog.snapshot().owners.values()]
   const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))
   const late = new Map(app.upstreams.status().flatMap((one) => (one.pending ? [[one.module, starting(one)]] : [])))
@@ -83,11 +88,13 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
   )
   if (frozen) errors.push(...waiting)
   const decide = (estimator: 'measured' | 'flat') => {
-    const { mode, tokens } = app.explainExposure(localCaller, { estimator })
+    const { mode, tokens } = app.explainExposure(caller, { estimator })
     return { tokens, mode }
   }
-  const { mode, why, tools, tokens, budgetTokens } = app.explainExposure(localCaller)
+  const { mode, why, tools, tokens, budgetTokens } = app.explainExposure(caller)
+  const seen = new Set(view.owners.map(({ id }) => id))
   const categories = owners
+    .filter(({ id }) => seen.has(id))
     .map((owner) => {
       const { id } = owner
       const state = owner.state === 'ready' ? owner.state : shownState(owner, owner.tools.length)
@@ -95,6 +102,7 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
       return { id, state, tools: own.length, tokens: own.reduce((sum, entry) => sum + tokensOf(entry), 0) }
     })
     .sort((a, b) => b.tokens - a.tokens)
+  const client = caller.client && clientReport(app, caller, mode, config.exposure.pinned)
   const skipped = new Set(unusable.map(({ reason }) => `${reason}; the server is left out.`))
   return {
     ok: errors.length === 0,
@@ -104,15 +112,17 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
     tools,
     tokens,
     budgetTokens,
-    listedTokens: app.listedTokens(localCaller, mode),
+    listedTokens: app.listedTokens(caller, mode),
     estimators: { measured: decide('measured'), flat: decide('flat') },
     categories,
+    ...(client ? { client } : {}),
     warnings: [
       ...new Set([
+        ...(client?.warnings ?? []),
         ...warnings.filter((warning) => !skipped.has(warning)),
         ...(frozen ? [] : waiting),
         ...app.nameProblems(),
-        ...namesNothing(app, config),
+        ...namesNothing(app, config, caller),
       ]),
     ],
     errors,
@@ -120,7 +130,7 @@ function reportOf({ app, config, warnings }: Session, searchProblem: string | un
 }
 
 /** Settings that name tools or modules which do not exist: probably typos. */
-function namesNothing(app: Session['app'], config: Config): string[] {
+function namesNothing(app: Session['app'], config: Config, caller: Caller): string[] {
   const { tools, owners } = app.catalog.snapshot()
   const unknown = app
     .unknownActions()
@@ -133,30 +143,44 @@ function namesNothing(app: Session['app'], config: Config): string[] {
   const switches = Object.keys(config.tools)
     .filter((name) => !known.has(name))
     .map((name) => `tools.${name} names no tool${suggestion(name, ids)}`)
-  const view = app.view(localCaller)
+  const view = app.view(caller)
   const pinned = config.exposure.pinned
     .filter((name) => view.resolve(name).kind !== 'found')
     .map((name) => `exposure.pinned names "${name}", which is no visible tool${suggestion(name, ids)}`)
-  const spellings = tools.flatMap((tool) =>
-    [tool.id, tool.name, tool.id.slice(tool.module.length + 1), ...tool.aliases].map((name) => name.toLowerCase()),
+  const denied = (['deny', 'ask', 'allow', 'hidden'] as const).flatMap((list) =>
+    config.policy[list]
+      .filter((rule) => fitsNone(rule, tools))
+      .map((rule) => `policy.${list} names ${JSON.stringify(rule)}, which fits no tool.`),
   )
-  const denied = config.policy.deny
-    .filter((pattern) => !spellings.some(matcher([pattern.toLowerCase()])))
-    .map((pattern) => `policy.deny names "${pattern}", which fits no tool.`)
   const alternatives = view.tools.filter(
-    ({ input }) => config.exposure.schema === 'portable' && hasAlternatives(input.json),
+    ({ input, schema = 'portable' }) => schema === 'portable' && hasAlternatives(input.json),
   )
   const refused =
-    alternatives.length > 0 && app.explainExposure(localCaller).mode === 'direct'
+    alternatives.length > 0 && app.explainExposure(caller).mode === 'direct'
       ? [
           `${alternatives.map(({ tool }) => tool.id).join(', ')}: alternatives at the top of the schema, for which some providers refuse all tools; exposure.schema "strict" makes one object of them.`,
         ]
       : []
+  const intents = [...new Set(tools.flatMap(({ intent }) => intent ?? []))]
+  const triggers = Object.entries(config.profiles).flatMap(([id, { deliberate }]) =>
+    Object.keys(deliberate.triggers)
+      .filter((intent) => !intents.includes(intent))
+      .map(
+        (intent) =>
+          `profiles.${id}.deliberate.triggers names "${intent}", which is no tool's intent${suggestion(intent, intents)}`,
+      ),
+  )
   const folder =
     config.modulesDir !== undefined && basename(config.modulesDir) !== 'modules' && !existsSync(config.modulesDir)
       ? [`modulesDir names a folder that does not exist: ${config.modulesDir}`]
       : []
-  return [...unknown, ...modules, ...switches, ...pinned, ...denied, ...refused, ...folder]
+  return [...unknown, ...modules, ...switches, ...pinned, ...denied, ...triggers, ...refused, ...folder]
+}
+
+/** Whoever asks. */
+function fitsNone(given: RuleSetting, tools: readonly Tool[]): boolean {
+  const rule = createRule(typeof given === 'string' ? given : { ...given, roles: undefined, profiles: undefined })
+  return !tools.some((tool) => rule.fits(tool, () => spellings(tool), { profile: '', roles: [] }))
 }
 
 function suggestion(name: string, known: Iterable<string>): string {
@@ -169,13 +193,14 @@ function reportText(report: Report): string {
   const facts = table([
     ['Configuration', report.config ?? 'none: bundled modules only'],
     ['Mode', `${report.mode}: ${report.why}`],
-    ['Clients get', `about ${report.listedTokens} tokens of definitions`],
+    ...(report.client ? clientLines(report.client) : []),
+    [report.client ? 'It gets' : 'Clients get', `about ${report.listedTokens} tokens of definitions`],
     ['Measured', `${measured.tokens} tokens of ${report.budgetTokens}: ${measured.mode}`],
     ['Flat', `${flat.tokens} tokens of ${report.budgetTokens}: ${flat.mode}`],
   ])
   const rows = report.categories.map(({ id, tools, tokens, state }) => [
     `  ${id}`,
-    `${tools} tools`,
+    `${tools} ${tools === 1 ? 'tool' : 'tools'}`,
     `${tokens} tokens`,
     state === 'ready' ? '' : state,
   ])

@@ -1,35 +1,30 @@
 import { createHash } from 'node:crypto'
-import {
-  closeSync,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Script } from 'node:vm'
 import { defaultDirs } from '../config/places.ts'
+import { once } from '../core/once.ts'
+import { readOwn } from './own.ts'
 
-/** What the bundle offers; each part is evaluated when it is asked for. */
-export interface Bundle {
-  main(): Promise<unknown>
-  api(): Promise<Readonly<Record<string, unknown>>>
-  readonly modules: Readonly<Record<string, () => Promise<Readonly<Record<string, unknown>>>>>
+type Namespace = Readonly<Record<string, unknown>>
+
+/** One script of the four: files that the others ask for, each evaluated then. */
+interface Pack {
+  readonly files: Readonly<Record<string, () => Namespace>>
 }
 
-type Evaluate = (
-  require: unknown,
-  exports: Record<string, unknown>,
-  url: string,
-  load: (specifier: string) => Promise<unknown>,
-) => void
+/** The first script; each part is evaluated when it is asked for. */
+export interface Bundle extends Pack {
+  main(): Promise<unknown>
+  api(): Promise<Namespace>
+  agent(): Promise<Namespace>
+  readonly modules: Readonly<Record<string, () => Promise<Namespace>>>
+}
 
-/** Names the bundle that was built with this file; put in by the build. */
+type Evaluate = (require: (id: string) => unknown, url: string, load: (specifier: string) => Promise<unknown>) => Pack
+
+/** Names the build; put in by it. */
 declare const BUILD: string
 declare const require: (name: string) => unknown
 declare const __dirname: string
@@ -37,55 +32,99 @@ declare const __dirname: string
 const HASH_BYTES = 32
 /** By then the first answers are out, and what they took is compiled. */
 const KEEP_MS = 3_000
+/** A file of ours, as the build writes it: `rest:src/cli/list.ts`. */
+const PART = /^(start|config|zod|rest):(.+)$/
 
-let loaded: Bundle | undefined
+const packs = new Map<string, Pack>()
+const parts = new Map<string, Namespace>()
 
 /**
- * Evaluates the bundle, once a process. V8 keeps what it compiled in the cache folder: a start takes half the processor time
- * with it. Without it, or when it is of another build or damaged, everything is compiled as ever.
+ * Evaluates the first script, once a process. V8 keeps what it compiled in the cache folder: a start takes half the processor
+ * time with it. Without it, or when it is of another build or damaged, everything is compiled as ever.
  */
-export function load(): Bundle {
-  if (loaded) return loaded
-  const file = join(__dirname, 'bundle.cjs')
+export const load = (): Bundle => packNamed('start') as Bundle
+
+function packNamed(name: string): Pack {
+  const known = packs.get(name)
+  if (known) return known
+  const file = join(__dirname, `${name}.cjs`)
   const folder = join(defaultDirs({ env: process.env, cwd: process.cwd() }, process.cwd()).cache, 'code')
-  const kept = join(folder, `${BUILD}-${process.version}-${process.arch}.bin`)
+  const kept = join(folder, `${BUILD}-${name}-${process.version}-${process.arch}.bin`)
   const cachedData = read(kept)
   const script = new Script(readFileSync(file, 'latin1'), {
     filename: file,
     ...(cachedData ? { cachedData } : {}),
   })
-  const exports: Record<string, unknown> = {}
   const evaluate = script.runInThisContext() as Evaluate
-  const bundle = exports as unknown as Bundle
-  const modules = `${pathToFileURL(join(__dirname, 'modules')).href}/`
-  evaluate(require, exports, pathToFileURL(file).href, (specifier) => {
-    // Our own modules are in the bundle: a start without drop-ins needs none of Node's module loader.
-    const name = specifier.startsWith(modules) ? specifier.slice(modules.length).replace(/\.js$/, '') : ''
-    return Object.hasOwn(bundle.modules, name) ? (bundle.modules[name] as () => Promise<unknown>)() : import(specifier)
-  })
+  const pack = evaluate(
+    (id) => {
+      if (LATER.has(id)) return laterBuiltin(id)
+      if (!PART.test(id)) return require(id)
+      return name === 'start' ? laterPart(id) : partNamed(id)
+    },
+    pathToFileURL(join(__dirname, 'start.cjs')).href,
+    importFor,
+  )
+  packs.set(name, pack)
   if (!cachedData || script.cachedDataRejected)
     setTimeout(() => keep(folder, kept, script.createCachedData()), KEEP_MS).unref()
-  loaded = bundle
-  return loaded
+  return pack
 }
 
-/** Only what this user alone could have written, and whole: V8 runs it unchecked. */
+function partNamed(id: string): Namespace {
+  const known = parts.get(id)
+  if (known) return known
+  const [, pack, file] = PART.exec(id) as unknown as [string, string, string]
+  const part = packNamed(pack).files[file]?.()
+  if (!part) throw new Error(`${id} is not in the build`)
+  parts.set(id, part)
+  return part
+}
+
+/** What the first script imports of zod, which most starts never use: it is read when that is. */
+const laterPart = (id: string): Namespace => ({
+  __esModule: true,
+  get z() {
+    return partNamed(id)['z']
+  },
+})
+
+/** Parts of Node that a start does without, or needs late: reading them takes as long as making the catalogue. */
+const LATER: ReadonlySet<string> = new Set(
+  ['child_process', 'fs/promises', 'http', 'module', 'readline/promises', 'worker_threads'].map((id) => `node:${id}`),
+)
+
+function laterBuiltin(id: string): object {
+  const real = once(() => require(id) as object)
+  return new Proxy(
+    {},
+    {
+      get: (_none, name) => Reflect.get(real(), name) as unknown,
+      has: (_none, name) => Reflect.has(real(), name),
+      ownKeys: () => Reflect.ownKeys(real()),
+      getOwnPropertyDescriptor: (_none, name) => ({
+        value: Reflect.get(real(), name) as unknown,
+        enumerable: true,
+        configurable: true,
+      }),
+    },
+  )
+}
+
+async function importFor(specifier: string): Promise<unknown> {
+  if (PART.test(specifier)) return partNamed(specifier)
+  // Our own modules are in the first script: a start without drop-ins needs none of Node's module loader.
+  const modules = `${pathToFileURL(join(__dirname, 'modules')).href}/`
+  const name = specifier.startsWith(modules) ? specifier.slice(modules.length).replace(/\.js$/, '') : ''
+  const bundle = load()
+  return Object.hasOwn(bundle.modules, name) ? (bundle.modules[name] as () => Promise<unknown>)() : import(specifier)
+}
+
+/** Whole, or nothing: V8 runs it unchecked. */
 function read(file: string): Buffer | undefined {
-  try {
-    const descriptor = openSync(file, 'r')
-    try {
-      const { uid, mode } = fstatSync(descriptor)
-      if (process.getuid !== undefined && (uid !== process.getuid() || (mode & 0o022) !== 0)) return undefined
-      const bytes = readFileSync(descriptor)
-      const data = bytes.subarray(HASH_BYTES)
-      return hashOf(data).equals(bytes.subarray(0, HASH_BYTES)) ? data : undefined
-    } finally {
-      closeSync(descriptor)
-    }
-  } catch {
-    // The first start of a build has none.
-    return undefined
-  }
+  const bytes = readOwn(file)
+  const data = bytes?.subarray(HASH_BYTES)
+  return bytes && data && hashOf(data).equals(bytes.subarray(0, HASH_BYTES)) ? data : undefined
 }
 
 function keep(folder: string, file: string, data: Buffer): void {

@@ -43,6 +43,11 @@ const frozen: Option = {
   type: 'boolean',
   about: 'Only tools of servers that pegboard.lock.json has; nothing is written to it.',
 }
+const profile: Option = {
+  type: 'string',
+  value: 'NAME',
+  about: 'As the clients of this profile; default "default".',
+}
 const wait: Option = {
   type: 'string',
   value: 'SECONDS',
@@ -56,6 +61,7 @@ export const commands: readonly Command[] = [
     operands: '',
     maxOperands: 0,
     options: {
+      profile: { ...profile, about: 'What clients are that choose no profile; default "default".' },
       stdio: { type: 'boolean', about: 'Speak MCP on stdin and stdout.' },
       http: { type: 'boolean', about: 'Listen for Streamable HTTP (/mcp) and HTTP+SSE (/sse).' },
       sse: { type: 'boolean', about: 'The same as --http.' },
@@ -70,7 +76,16 @@ export const commands: readonly Command[] = [
     summary: 'List tools, modules or servers.',
     operands: '[tools|modules|servers]',
     maxOperands: 1,
-    options: { hidden: { type: 'boolean', about: 'Also tools that clients do not see, and why.' }, wait },
+    options: {
+      hidden: { type: 'boolean', about: 'Also tools that clients do not see, and why.' },
+      format: {
+        type: 'string',
+        value: 'NAME',
+        about: 'The tools that clients are shown, as JSON for openai, anthropic, gemini or ollama.',
+      },
+      profile,
+      wait,
+    },
     load: () => import('./list.ts'),
   },
   {
@@ -82,9 +97,27 @@ export const commands: readonly Command[] = [
       limit: { type: 'string', value: 'N', about: 'How many answers, 1 to 100; default 5.' },
       lanes: { type: 'string', value: 'NAME', about: 'hybrid, lexical (words alone) or vector (meaning alone).' },
       explain: { type: 'boolean', about: 'Show what each answer is worth by words, by meaning and by use.' },
+      profile,
       wait: { ...wait, about: 'How long to wait for servers never seen to answer; default 3.' },
     },
     load: () => import('./search.ts'),
+  },
+  {
+    name: 'why',
+    summary: 'Say why a tool is hidden or how it is called and listed; of a query, what each answer is worth.',
+    operands: '<tool> | "<query>"',
+    maxOperands: 64,
+    options: {
+      message: {
+        type: 'string',
+        value: 'TEXT',
+        about: 'What a person wrote: for tools that are offered only when a message asks for them.',
+      },
+      limit: { type: 'string', value: 'N', about: 'Of a query: how many answers, 1 to 100; default 5.' },
+      profile,
+      wait,
+    },
+    load: () => import('./why.ts'),
   },
   {
     name: 'call',
@@ -93,6 +126,7 @@ export const commands: readonly Command[] = [
     maxOperands: 64,
     options: {
       params: { type: 'string', multiple: true, value: 'KEY=VALUE', about: 'One argument; may be repeated.' },
+      profile,
       wait,
     },
     load: () => import('./call.ts'),
@@ -103,6 +137,12 @@ export const commands: readonly Command[] = [
     operands: '',
     maxOperands: 0,
     options: {
+      client: {
+        type: 'string',
+        value: 'NAME',
+        about: 'As this client, such as "cursor": what it is shown, and what is changed for it.',
+      },
+      profile,
       wait,
       frozen: { ...frozen, about: 'A tool of a server that pegboard.lock.json does not have is an error.' },
     },
@@ -127,6 +167,37 @@ export const commands: readonly Command[] = [
     maxOperands: 1,
     options: { wait },
     load: () => import('./schema.ts'),
+  },
+  {
+    name: 'prompt',
+    summary: 'Show what a model should be told of its tools.',
+    operands: '[prompt of the user]',
+    maxOperands: 500,
+    options: {
+      mode: {
+        type: 'string',
+        value: 'NAME',
+        about: 'native for models that call tools themselves, text for those that can only write.',
+      },
+      provider: {
+        type: 'string',
+        value: 'NAME',
+        about: 'Instead of --mode: the provider of the model decides; default that of the profile.',
+      },
+      agent: { type: 'string', value: 'NAME', about: 'Name of the agent; default assistant.' },
+      role: { type: 'string', value: 'TEXT', about: 'What the agent is for; default assistant.' },
+      profile,
+      wait,
+    },
+    load: () => import('./prompt.ts'),
+  },
+  {
+    name: 'parse',
+    summary: 'Find the tool calls in what a model wrote, on stdin.',
+    operands: '',
+    maxOperands: 0,
+    options: {},
+    load: () => import('./parse.ts'),
   },
   {
     name: 'eval',
@@ -179,7 +250,7 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'docs',
-    summary: 'Rewrite the generated parts of README.md and mcp.config.schema.json (for developers of Pegboard).',
+    summary: 'Rewrite the generated parts of README.md, docs and mcp.config.schema.json (for developers of Pegboard).',
     operands: '',
     maxOperands: 0,
     options: { check: { type: 'boolean', about: 'Change nothing; exit 1 when something is stale.' } },

@@ -4,19 +4,28 @@ import { loadConfig } from '../config/load.ts'
 import { configJsonSchema } from '../config/schema.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Args } from './commands.ts'
-import { commandsTable, errorsTable, settingsTable, toolsTable } from './generate.ts'
+import { clientsTable, commandsTable, errorsTable, settingsTable, toolsTable } from './generate.ts'
 import { type Io, writeJson } from './io.ts'
 import { openApp, openLog } from './open.ts'
+
+/** Pages beside the README with something generated in them. */
+const MORE = ['docs/clients.md', 'docs/commands.md', 'docs/errors.md', 'docs/settings.md']
 
 /** `pegboard docs`, run in the root of the repository. With --check nothing is written and stale files exit with 1. */
 export async function run(args: Args, io: Io): Promise<number> {
   const check = args.values['check'] === true
   const readme = join(io.cwd, 'README.md')
   const before = await read(readme)
+  const made = await sections(args, io)
   const written = new Map([
-    [readme, fillSections(before, await sections(args, io))],
+    [readme, fillSections(before, made)],
     [join(io.cwd, 'mcp.config.schema.json'), schemaFile()],
   ])
+  for (const name of MORE) {
+    const file = join(io.cwd, name)
+    const text = await read(file).catch(() => undefined)
+    if (text !== undefined) written.set(file, fillSections(text, made))
+  }
   const stale: string[] = []
   for (const [file, text] of written) {
     const old = file === readme ? before : await read(file).catch(() => undefined)
@@ -44,6 +53,7 @@ async function sections(args: Args, io: Io): Promise<Readonly<Record<string, str
       tools: toolsTable(app.catalog.snapshot().tools),
       errors: errorsTable(),
       commands: commandsTable(),
+      clients: clientsTable(),
     }
   } finally {
     await app.stop()

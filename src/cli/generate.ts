@@ -2,6 +2,7 @@ import { errorCatalogue } from '../core/errors.ts'
 import { isRecord } from '../core/record.ts'
 import type { Tool } from '../core/tool.ts'
 import { riskOf } from '../core/tool.ts'
+import { clientFacts } from '../view/clients.ts'
 import { firstSentence } from '../view/listing.ts'
 import { commands, commonOptions } from './commands.ts'
 import { defaultOf, typeOf } from './describe.ts'
@@ -59,6 +60,38 @@ export function commandsTable(): string {
     about,
   ])
   return `${markdown(['Command', 'What it does'], rows)}\n${markdown(['Option of every command', 'Meaning'], common)}`
+}
+
+/** What is known of clients: every one that `src/view/clients.ts` has. */
+export function clientsTable(): string {
+  const all = Object.entries(clientFacts)
+  const count = (limit: number | undefined): string => (limit === undefined ? '' : limit.toLocaleString('en'))
+  const limits = all.map(([id, facts]) => [
+    `${facts.title} (${code(id)})`,
+    facts.names.map(code).join(', '),
+    count(facts.maxTools),
+    facts.maxName === undefined ? '' : `${facts.maxName}${facts.prefix ? `, with ${code(facts.prefix)} before` : ''}`,
+    facts.schema ?? '',
+    count(facts.maxResultBytes),
+    facts.listChanged === undefined ? '' : facts.listChanged ? 'yes' : 'no',
+    (facts.deferral ?? []).map(code).join(', '),
+    count(facts.maxText),
+    facts.elicitation ?? '',
+  ])
+  const head = [
+    'Client',
+    'Calls itself',
+    'Tools',
+    'Longest name',
+    'Schemas',
+    'Result, bytes',
+    'Takes over changed lists',
+  ]
+  const notes = all.map(([, { title, note = '', sources }]) => [title, note, sources])
+  return [
+    markdown([...head, 'Not deferred by', 'Characters of a text', 'Questions'], limits),
+    markdown(['Client', 'What to know', 'Read in'], notes),
+  ].join('\n')
 }
 
 const code = (text: string): string => `\`${text}\``

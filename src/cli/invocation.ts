@@ -12,7 +12,7 @@ export function calledAs(script: string, env: Environment, cwd: string): string 
   return `node ${quoted(near.startsWith('..') || isAbsolute(near) ? script : near)}`
 }
 
-const COMMAND = /(?<![\w/.-]|npx )pegboard (?=(?:auth|review|list|check|search|call|serve|schema|eval)\b)/g
+const COMMAND = /(?<![\w/.-]|npx )pegboard (?=(?:auth|review|list|check|search|call|serve|schema|prompt|parse|eval)\b)/g
 
 /** Commands in a text of ours as they have to be typed here. @param config as --config named it */
 export function typable(text: string, config: string | undefined, { self, input, cwd }: Io): string {

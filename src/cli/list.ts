@@ -1,11 +1,11 @@
+import { serializeTools, TOOL_FORMATS } from '../agent/serialize.ts'
 import { shownState } from '../catalog/state.ts'
-import { localCaller } from '../core/context.ts'
 import { riskOf, type Tool } from '../core/tool.ts'
 import { firstSentence } from '../view/listing.ts'
 import type { Args } from './commands.ts'
 import { typable } from './invocation.ts'
 import { type Io, table, UsageError, writeJson } from './io.ts'
-import { type Session, starting, text, withApp } from './open.ts'
+import { oneOf, type Session, starting, text, withApp } from './open.ts'
 
 type Row = Readonly<Record<string, unknown>>
 
@@ -14,7 +14,14 @@ export async function run(args: Args, io: Io): Promise<number> {
   const what = args.positionals[0] ?? 'tools'
   const listing = LISTINGS[what]
   if (!listing) throw new UsageError(`list takes tools, modules or servers, not "${what}"`)
+  const format = text(args, 'format') === undefined ? undefined : oneOf(args, 'format', TOOL_FORMATS, 'openai')
+  if (format !== undefined && what !== 'tools') throw new UsageError(`--format is for tools, not for ${what}`)
   return withApp(args, io, (session) => {
+    if (format !== undefined) {
+      const { app, caller } = session
+      writeJson(io, serializeTools(app.surface.list(caller, app.exposure(caller).mode), format))
+      return 0
+    }
     const json = args.values['json'] === true
     const rows = listing.rows(session, args.values['hidden'] === true, !json)
     if (json) writeJson(io, rows)
@@ -46,8 +53,8 @@ const LISTINGS: Readonly<Record<string, Listing>> = {
   servers: { columns: ['id', 'state', 'tools', 'transport', 'era', 'reason'], rows: servers },
 }
 
-function tools({ app }: Session, hidden: boolean, short: boolean): Row[] {
-  const view = app.view(localCaller)
+function tools({ app, caller }: Session, hidden: boolean, short: boolean): Row[] {
+  const view = app.view(caller)
   const row = (tool: Tool, description: string): Row => ({
     name: tool.id,
     wire_name: tool.name,
@@ -60,15 +67,16 @@ function tools({ app }: Session, hidden: boolean, short: boolean): Row[] {
   const { byId: known, owners } = app.catalog.snapshot()
   const byId = new Map(known)
   for (const { withheld } of owners.values()) for (const { tool } of withheld) byId.set(tool.id, tool)
-  for (const [id, { reason }] of view.hidden) {
+  for (const [id, { reason, failure }] of view.hidden) {
     const tool = byId.get(id)
-    if (tool) rows.push({ ...row(tool, tool.description), hidden: `hidden: ${reason}` })
+    const why = failure === undefined ? reason : `${reason}: ${failure}`
+    if (tool) rows.push({ ...row(tool, tool.description), hidden: `hidden: ${why}` })
   }
   return rows
 }
 
-function modules({ app }: Session): Row[] {
-  const view = app.view(localCaller)
+function modules({ app, caller }: Session): Row[] {
+  const view = app.view(caller)
   const loaded = [...app.catalog.snapshot().owners.values()]
     .filter((owner) => owner.origin === 'module')
     .map(({ id, state, summary, reason }) => ({ id, state, tools: view.count(id), summary, ...(reason && { reason }) }))
@@ -79,8 +87,8 @@ function modules({ app }: Session): Row[] {
 }
 
 /** Every server of the configuration, in the order of the file. */
-function servers({ app, config }: Session): Row[] {
-  const view = app.view(localCaller)
+function servers({ app, config, caller }: Session): Row[] {
+  const view = app.view(caller)
   const { owners } = app.catalog.snapshot()
   const now = Date.now()
   const rows = app.upstreams.status().map((server) => {

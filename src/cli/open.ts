@@ -1,13 +1,17 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { App, AppOptions } from '../app.ts'
-import { type Config, type Loaded, loadConfig } from '../config/load.ts'
+import type { Config, Loaded } from '../config/load.ts'
+import { type Caller, localCaller } from '../core/context.ts'
 import { createLog, type Log } from '../core/log.ts'
 import { plain } from '../core/plain.ts'
-import { mayInstall } from '../upstream/settings.ts'
+import { DEFAULT_PROFILE } from '../core/profile.ts'
+import { mayInstall } from '../upstream/install.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import type { Args } from './commands.ts'
+import { failureLine } from './describe.ts'
 import { type Io, UsageError } from './io.ts'
+import { recallConfig } from './recall.ts'
 
 const USUAL_FILE = 'mcp.config.json'
 const INSTALL_WAIT_MS = 50_000
@@ -18,7 +22,7 @@ type Server = Pick<UpstreamStatus, 'id' | 'module' | 'tools'>
 /** Loads the configuration that --config names; warnings go to stderr. @throws PegboardError E_CONFIG_* */
 export async function openConfig(args: Args, io: Io): Promise<Loaded> {
   const file = text(args, 'config')
-  const loaded = await loadConfig({ env: io.env, cwd: io.cwd, self: io.self.script }, file)
+  const loaded = await recallConfig({ env: io.env, cwd: io.cwd, self: io.self.script }, file)
   // Never read unasked: a cloned repository would decide what runs here.
   if (file === undefined && existsSync(join(io.cwd, USUAL_FILE)))
     io.stderr(`pegboard: ${USUAL_FILE} in this folder is not read unless named: --config ${USUAL_FILE}\n`)
@@ -61,6 +65,8 @@ export async function openApp(config: Config, log: Log, io: Io, options: AppOpti
 export interface Session {
   readonly app: App
   readonly config: Config
+  /** This terminal, as a client of the profile that --profile names. */
+  readonly caller: Caller
   readonly warnings: readonly string[]
 }
 
@@ -81,6 +87,7 @@ export async function withApp(
   const { awaited = () => true, waitS, ...appOptions } = options
   const waitMs = whole(args, 'wait', 0, 600, waitS ?? 10) * 1_000
   const { config, warnings } = await openConfig(args, io)
+  const caller = { ...localCaller, profile: profileFor(args, config) }
   const app = await openApp(config, openLog(args, io, 'error'), io, {
     connectDelayMs: { cold: 0, known: 0 },
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
@@ -88,7 +95,8 @@ export async function withApp(
   })
   try {
     await app.start()
-    const session = { app, config, warnings }
+    for (const failed of app.failed()) io.stderr(`pegboard: warning: not loaded: ${failureLine(failed)}\n`)
+    const session = { app, config, caller, warnings }
     const wanted = (server: Server): boolean => awaited(server, session)
     await app.settled(waitMs, wanted)
     if (waitS === undefined && text(args, 'wait') === undefined) await installed(session, wanted, io)
@@ -131,6 +139,16 @@ export function whole(args: Args, name: string, min: number, max: number, fallba
   if (!/^\d+$/.test(raw) || value < min || value > max)
     throw new UsageError(`--${name} takes a whole number from ${min} to ${max}, not "${raw}"`)
   return value
+}
+
+/** The profile that --profile names. @throws UsageError */
+export function profileFor(args: Args, { profiles }: Config): string {
+  const name = text(args, 'profile') ?? DEFAULT_PROFILE
+  if (name === DEFAULT_PROFILE || Object.hasOwn(profiles, name)) return name
+  const known = Object.keys(profiles)
+  throw new UsageError(
+    `there is no profile "${name}"; ${known.length > 0 ? `the configuration has ${known.join(', ')}` : 'the configuration has none'}`,
+  )
 }
 
 /** One of some words. @throws UsageError */

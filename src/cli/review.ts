@@ -5,11 +5,12 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
 import { META_NAMES } from '../meta/surface.ts'
 import { createBytesStore, createFileStore } from '../state/files.ts'
-import { assess, type Held, type Mode, type Seen, type Stranger } from '../trust/assess.ts'
+import { assess, type Held, type Mode, type Seen, type Strangers } from '../trust/assess.ts'
 import { type Change, changesBetween, linesOfNew } from '../trust/diff.ts'
 import type { Finding } from '../trust/finding.ts'
 import { escapedLine as line } from '../trust/hidden.ts'
 import { createLock, type Lock, lockFile } from '../trust/lock.ts'
+import { strangersAmong, strangersOf } from '../trust/strangers.ts'
 import { type Kept, keepDefinitions, keptKey } from '../trust/trust.ts'
 import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
 import type { Args } from './commands.ts'
@@ -100,7 +101,8 @@ function serversOf(desk: Desk, wanted: string | undefined): Server[] {
   const id = ids.find((one) => one === wanted || `mcp_${one}` === wanted)
   if (id !== undefined) return [serverOf(desk, id)]
   const [near] = nearest(wanted, ids)
-  throw new UsageError(`there is no server "${wanted}"${near ? `; did you mean "${near}"?` : ''}`)
+  const there = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
+  throw new UsageError(`there is no server "${wanted}"${near ? `; did you mean "${near}"?` : there}`)
 }
 
 function serverOf(desk: Desk, id: string): Server {
@@ -114,7 +116,7 @@ function serverOf(desk: Desk, id: string): Server {
       server: id,
       mode: settings.trust,
       tools,
-      strangers: () => strangersOf(desk, id),
+      strangers: othersThan(desk, id),
       reserved: new Set(META_NAMES),
     },
     { pins, broken: false, frozen: false },
@@ -141,16 +143,21 @@ function waitingTool(tool: Seen, held: Held | undefined, pin: string | undefined
   }
 }
 
-function strangersOf(desk: Desk, id: string): Stranger[] {
-  return [...desk.tools].flatMap(([other, tools]) =>
-    other === id
-      ? []
-      : (tools ?? []).map(({ name }) => ({
-          name,
-          spellings: [name, `${other}.${name}`, `mcp_${other}.${name}`, `${other}__${name}`, `${other}:${name}`],
-        })),
+const othersThan = (desk: Desk, id: string): Strangers =>
+  strangersAmong(() =>
+    [...desk.tools].flatMap(([other, tools]) =>
+      other === id || !tools
+        ? []
+        : [
+            strangersOf(() =>
+              tools.map(({ name }) => ({
+                name,
+                spellings: [name, `${other}.${name}`, `mcp_${other}.${name}`, `${other}__${name}`, `${other}:${name}`],
+              })),
+            ),
+          ],
+    ),
   )
-}
 
 const only = (server: Server, names: readonly string[]): Server => ({
   ...server,

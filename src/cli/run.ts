@@ -18,7 +18,9 @@ export async function run(argv: readonly string[], world: Io): Promise<number> {
     return await dispatch(argv, io)
   } catch (error) {
     if (error instanceof UsageError) {
-      io.stderr(`pegboard: ${error.message}\nSee pegboard help.\n`)
+      const name = argv[commandAt(argv)]
+      const own = commands.some((one) => one.name === name) ? ` ${name}` : ''
+      io.stderr(`pegboard: ${error.message}\nSee pegboard help${own}.\n`)
       return 2
     }
     io.stderr(`${argv.includes('--json') ? failureJson(error) : failureText(error)}\n`)

@@ -1,4 +1,3 @@
-import { localCaller } from '../core/context.ts'
 import { signatureOf } from '../core/signature.ts'
 import { riskOf } from '../core/tool.ts'
 import { shownEmbedder } from '../search/deferred.ts'
@@ -19,7 +18,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const lanes = oneOf(args, 'lanes', LANES, 'hybrid')
   const explain = args.values['explain'] === true
   const progress = modelProgress(io)
-  const find = async ({ app, config }: Parameters<Parameters<typeof withApp>[2]>[0]): Promise<number> => {
+  const find = async ({ app, config, caller }: Parameters<Parameters<typeof withApp>[2]>[0]): Promise<number> => {
     await app.indexed()
     progress.done()
     const { embedded, semantic } = app.searchStatus()
@@ -27,8 +26,8 @@ export async function run(args: Args, io: Io): Promise<number> {
       io.stderr(`pegboard: warning: ${shownEmbedder(config.search.embedder)} is unavailable: ${semantic.reason}\n`)
     if (embedded === 'unavailable')
       io.stderr('pegboard: warning: the search model cannot be used; words alone count.\n')
-    const view = app.view(localCaller)
-    const { hits } = await app.search(query, localCaller, limit, { lanes, explain })
+    const view = app.view(caller)
+    const { hits } = await app.search(query, caller, limit, { lanes, explain })
     const rows = hits.flatMap((hit) => {
       const entry = view.byId.get(hit.id)
       if (!entry) return []

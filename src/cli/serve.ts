@@ -4,9 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Config } from '../config/load.ts'
 import { systemClock } from '../core/clock.ts'
+import { type Caller, localCaller } from '../core/context.ts'
 import type { Args } from './commands.ts'
 import { type Io, UsageError } from './io.ts'
-import { openApp, openConfig, openLog, text, whole } from './open.ts'
+import { openApp, openConfig, openLog, profileFor, text, whole } from './open.ts'
+import type { Reach } from './snippets.ts'
 
 /** Requests that run when the process is told to stop get this long. */
 const GRACE_MS = 2_000
@@ -14,21 +16,28 @@ const GRACE_MS = 2_000
 const PATIENCE_MS = 1_500
 /** A client that has not listed this long after its first request may never do it. */
 const UNLISTED_MS = 2_000
+/** Servers never seen are looked at when the first list is out, and without one after this long. */
+const UNSEEN_MS = 1_000
 
 /** `pegboard serve`: runs until the client leaves or the process is told to stop. */
 export async function run(args: Args, io: Io): Promise<number> {
   const overHttp = wantsHttp(args, io)
   const loaded = await openConfig(args, io)
   const config = withFlags(loaded.config, args)
+  const caller = { ...localCaller, profile: profileFor(args, config) }
   // A person reads sentences; the log is for whoever keeps it.
   const log = openLog(args, io, overHttp && io.input.isTTY ? 'warn' : 'info')
-  const app = await openApp(config, log, io, args.values['frozen'] === true ? { frozen: true } : {})
+  const app = await openApp(config, log, io, {
+    ...(args.values['frozen'] === true ? { frozen: true } : {}),
+    connectDelayMs: { cold: UNSEEN_MS },
+  })
   const endings: Array<() => void> = []
   let over = false
   // What nobody waits for: indexing, and following the files.
   const follow = async (): Promise<void> => {
     if (over) return
     app.warm()
+    await app.work()
     if (config.file === undefined) return
     endings.push(app.loader.watch())
     const { followConfig, watchConfig } = await import('../config/reload.ts')
@@ -43,11 +52,13 @@ export async function run(args: Args, io: Io): Promise<number> {
     )
   }
   try {
+    await app.open()
     // Drop-ins that take longer appear when they are there.
     const started = app.start()
     started.catch((error: unknown) => log.error('modules could not be loaded', { error }))
     await Promise.race([started, sleep(PATIENCE_MS, undefined, { ref: false })])
-    await (overHttp ? serveHttp(app, config, args, io, follow) : serveStdio(app, config, args, io, follow))
+    const serving = { app, config, args, io, follow, caller }
+    await (overHttp ? serveHttp(serving) : serveStdio(serving))
     return 0
   } finally {
     over = true
@@ -71,16 +82,24 @@ function withFlags(config: Config, args: Args): Config {
   return { ...config, server: { ...config.server, http: { ...http, port, host } } }
 }
 
-type Follow = () => Promise<void>
+interface Serving {
+  readonly app: App
+  readonly config: Config
+  readonly args: Args
+  readonly io: Io
+  /** A client that chooses no profile. */
+  readonly caller: Caller
+  follow(): Promise<void>
+}
 
-async function serveStdio(app: App, config: Config, args: Args, io: Io, follow: Follow): Promise<void> {
+async function serveStdio({ app, config, args, io, follow, caller }: Serving): Promise<void> {
   const { serveOnStdio } = await import('../server/stdio.ts')
   let told = false
   const tell = async (): Promise<void> => {
     if (told) return
     told = true
     const { bannerText, factsOf } = await import('./banner.ts')
-    io.stderr(bannerText(factsOf(app), io.input.isTTY ? { ...io.self, config: config.file } : undefined))
+    io.stderr(bannerText(factsOf(app, caller), io.input.isTTY ? reach({ args, config, io }) : undefined))
     await follow()
   }
   // Clients wait for the first list, so everything that can wait comes after it; a client that calls without a list,
@@ -92,6 +111,7 @@ async function serveStdio(app: App, config: Config, args: Args, io: Io, follow: 
     clock: systemClock,
     input: io.input,
     output: io.claimOutput(),
+    profile: caller.profile,
     onListed: tellSoon,
   })
   let spoke = false
@@ -110,25 +130,34 @@ async function serveStdio(app: App, config: Config, args: Args, io: Io, follow: 
     )
 }
 
-async function serveHttp(app: App, config: Config, args: Args, io: Io, follow: Follow): Promise<void> {
+async function serveHttp({ app, config, args, io, follow, caller }: Serving): Promise<void> {
   const token = await tokenFor(config)
   const { listenHttp } = await import('../server/listen.ts')
   const server = await listenHttp({
     host: app.server,
     settings: config.server.http,
     token,
+    profile: caller.profile,
     clock: systemClock,
     forget: app.forget,
   })
   const { bannerText, factsOf } = await import('./banner.ts')
+  const { tokens } = config.server.http
   const http = { url: `${server.url}/mcp`, token }
-  const facts = factsOf(app, http)
+  // Beyond this machine there may be none but those of others.
+  const shown = { ...http, token: token ?? (tokens.length > 0 ? 'TOKEN' : undefined) }
+  const facts = factsOf(app, caller, { ...http, profiles: Object.keys(config.profiles) })
   if (args.values['json'] === true) io.stdout(`${JSON.stringify(facts)}\n`)
-  else io.stdout(bannerText(facts, { ...io.self, config: config.file, http }))
+  else io.stdout(bannerText(facts, { ...reach({ args, config, io }), http: shown }))
   await follow()
   await stopped(io)
   await app.drain(GRACE_MS)
   await server.close(GRACE_MS)
+}
+
+function reach({ args, config, io }: Pick<Serving, 'args' | 'config' | 'io'>): Reach {
+  const profile = text(args, 'profile')
+  return { ...io.self, config: config.file, ...(profile === undefined ? {} : { profile }) }
 }
 
 async function tokenFor(config: Config): Promise<string | undefined> {

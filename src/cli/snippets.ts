@@ -3,6 +3,8 @@ export interface Reach {
   readonly node: string
   readonly script: string
   readonly config: string | undefined
+  /** What `--profile` named. */
+  readonly profile?: string
   /** Present when it listens on HTTP. */
   readonly http?: { readonly url: string; readonly token: string | undefined }
 }
@@ -19,11 +21,12 @@ export interface Snippet {
  * others use HTTP when there is any.
  */
 export function snippetsFor(reach: Reach): Snippet[] {
-  const { http } = reach
-  const start = {
-    command: reach.node,
-    args: [reach.script, 'serve', '--stdio', ...(reach.config === undefined ? [] : ['--config', reach.config])],
-  }
+  const { http, config, profile } = reach
+  const options = [
+    ...(config === undefined ? [] : ['--config', config]),
+    ...(profile === undefined ? [] : ['--profile', profile]),
+  ]
+  const start = { command: reach.node, args: [reach.script, 'serve', '--stdio', ...options] }
   const bearer = http?.token === undefined ? {} : { headers: { Authorization: `Bearer ${http.token}` } }
   const remote = http && { url: http.url, ...bearer }
   return [

@@ -2,18 +2,24 @@ import { readFile } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import type { z } from 'zod'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/record.ts'
 import type { ExecutionSettings } from '../exec/options.ts'
+import type { AuditSettings } from '../observe/options.ts'
 import { type ApiSettings, readApi } from '../openapi/options.ts'
-import type { PolicySettings } from '../policy/policy.ts'
 import type { SearchSettings } from '../search/options.ts'
 import type { ServerSettings } from '../server/options.ts'
+import type { ServicesSettings } from '../services/options.ts'
+import type { StateSettings } from '../state/options.ts'
 import type { ServerSettings as UpstreamSettings } from '../upstream/settings.ts'
-import type { ExposureSettings } from '../view/exposure.ts'
+import type { ClientSettings } from '../view/client-options.ts'
+import type { ExposureSettings } from '../view/options.ts'
 import { JsoncError, parseJsonc } from './jsonc.ts'
 import { type Dirs, defaultDirs, type Machine, pathFrom } from './places.ts'
 import { createProblems } from './problems.ts'
+import { type ProfileSettings, placeServers, tokenProblems } from './profiles.ts'
+import { published } from './published.ts'
 import { type FileSettings, fileSchema, type LoaderSettings, type ModuleSettings, type ToolSettings } from './schema.ts'
-import { readServers, type SkippedServer } from './servers.ts'
+import { asBlock, readServers, type SkippedServer } from './servers.ts'
 import { fillVariables, type Sources } from './variables.ts'
 
 /** Everything the operator decided: defaults and variables filled in, paths absolute. */
@@ -33,11 +39,24 @@ export interface Config {
   readonly openapi: Readonly<Record<string, ApiSettings>>
   readonly search: SearchSettings
   readonly exposure: ExposureSettings
+  readonly textTools: FileSettings['textTools']
   readonly policy: FileSettings['policy']
   readonly execution: ExecutionSettings
+  /** The file is absolute, where one is named. */
+  readonly audit: AuditSettings
+  /** Values that variables filled in where credentials are. */
+  readonly secrets: readonly string[]
   readonly tools: Readonly<Record<string, ToolSettings>>
+  /** By name; callers without one have `default`, which need not be here. */
+  readonly profiles: Readonly<Record<string, ProfileSettings>>
+  /** By name or pattern, over what is known of clients. */
+  readonly clients: ClientSettings
   readonly dirs: Dirs
   readonly loader: LoaderSettings
+  readonly state: StateSettings
+  readonly services: ServicesSettings
+  /** All of it as tools may read it: without secrets. */
+  readonly published: Readonly<Record<string, unknown>>
 }
 
 export interface Loaded {
@@ -81,7 +100,9 @@ export function readConfig(text: string, file: string | undefined, machine: Mach
 
   const { $schema: _editors, mcpServers, servers, ...rest } = problems.ownKeys(value, warnings)
   const sources = sourcesFor(machine, base, rest['inputs'])
-  const { inputs: _answered, ...own } = rest
+  const { inputs: _answered, ...given } = rest
+  const { own, servers: theirs } = withoutServers(given)
+  const placed = placeServers({ ...asBlock(servers), ...asBlock(mcpServers) }, theirs)
   const filled = fillVariables(own, sources)
   const without = new Set<string>()
   for (const { path, variable } of filled.unset) {
@@ -94,10 +115,22 @@ export function readConfig(text: string, file: string | undefined, machine: Mach
     }
   }
   const settings = problems.check(fileSchema, filled, { mcpServers, servers })
-  const read = readServers({ mcpServers, servers }, sources, base, machine, file)
+  if (settings) for (const [path, what] of tokenProblems(settings)) problems.add(path, what)
+  const read = readServers(
+    { mcpServers: { ...asBlock(mcpServers), ...placed.servers }, servers },
+    sources,
+    base,
+    machine,
+    file,
+    placed.where,
+  )
   problems.throwIfAny()
   return {
-    config: assemble(settings as FileSettings, { file, base, machine, without, read }),
+    config: assemble(settings as FileSettings, {
+      ...{ file, base, machine, without, read, names: placed.names },
+      secrets: [...new Set([...filled.secrets, ...read.secrets])],
+      written: { ...given, mcpServers: { ...asBlock(servers), ...asBlock(mcpServers), ...placed.servers } },
+    }),
     warnings: [...warnings, ...read.warnings],
   }
 }
@@ -141,20 +174,41 @@ function isEnabled(modules: unknown, id: string): boolean {
   return (modules as Record<string, { enabled?: unknown } | null>)[id]?.enabled !== false
 }
 
+/** What profiles say, without their servers: those are read one by one, like those of the file. */
+function withoutServers(root: Readonly<Record<string, unknown>>): {
+  readonly own: Readonly<Record<string, unknown>>
+  readonly servers: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+} {
+  if (!isRecord(root['profiles'])) return { own: root, servers: {} }
+  const servers: Record<string, Readonly<Record<string, unknown>>> = {}
+  const profiles = Object.entries(root['profiles']).map(([id, profile]) => {
+    if (!isRecord(profile) || !isRecord(profile['mcpServers'])) return [id, profile]
+    const { mcpServers, ...rest } = profile
+    servers[id] = mcpServers
+    return [id, rest]
+  })
+  return { own: { ...root, profiles: Object.fromEntries(profiles) }, servers }
+}
+
 interface Parts {
   readonly file: string | undefined
   readonly base: string
   readonly machine: Machine
   readonly without: ReadonlySet<string>
   readonly read: ReturnType<typeof readServers>
+  readonly secrets: readonly string[]
+  /** Of the servers that profiles have of their own. */
+  readonly names: Readonly<Record<string, Readonly<Record<string, string>>>>
+  /** The file with its variables as they were written. */
+  readonly written: Readonly<Record<string, unknown>>
 }
 
 function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
-  const { file, base, machine, without, read } = parts
+  const { file, base, machine, without, read, names, written } = parts
   const fallback = defaultDirs(machine, base)
   const dir = (path: string | undefined, other: string): string =>
     path === undefined ? other : pathFrom(base, path, machine)
-  const { server, autoload, exposure, policy, execution, tools, loader } = settings
+  const { server, autoload, exposure, policy, execution, tools, clients, loader, services } = settings
   const { cacheDir } = settings.search.embedderOptions
   const modules = Object.entries(settings.modules).map(([id, entry]) => [
     id,
@@ -164,7 +218,7 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
     const read = readApi(id, entry, (path) => pathFrom(base, path, machine))
     return [id, without.has(`openapi.${id}`) ? { ...read, enabled: false } : read]
   })
-  return {
+  const config: Omit<Config, 'published'> = {
     file,
     server,
     modulesDir: file === undefined ? undefined : resolve(pathFrom(base, settings.modulesDir, machine)),
@@ -181,23 +235,32 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
       },
     },
     exposure,
+    textTools: settings.textTools,
     policy,
     execution,
+    audit: {
+      ...settings.audit,
+      ...(settings.audit.file === undefined ? {} : { file: pathFrom(base, settings.audit.file, machine) }),
+    },
+    secrets: parts.secrets,
     tools,
+    profiles: Object.fromEntries(
+      Object.entries(settings.profiles).map(([id, { mcpServers: _own, ...profile }]) => [
+        id,
+        { ...profile, servers: names[id] ?? {} },
+      ]),
+    ),
+    clients,
     dirs: {
       state: dir(settings.dirs.state, fallback.state),
       cache: dir(settings.dirs.cache, fallback.cache),
       workspace: dir(settings.dirs.workspace, fallback.workspace),
     },
     loader,
+    state: settings.state,
+    services,
   }
-}
-
-/** The part of the configuration that decides what clients may run. */
-export function policySettings(config: Config): PolicySettings {
-  const constraints = Object.entries(config.modules).flatMap(([id, entry]) =>
-    entry.constraints ? [[id, entry.constraints] as const] : [],
-  )
-  const disabled = Object.entries(config.tools).flatMap(([name, { enabled }]) => (enabled ? [] : [name]))
-  return { ...config.policy, constraints: Object.fromEntries(constraints), disabled }
+  const { file: _file, skipped: _skipped, servers, ...rest } = config
+  const shown = published({ ...rest, mcpServers: servers }, written) as Readonly<Record<string, unknown>>
+  return { ...config, published: shown }
 }

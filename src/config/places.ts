@@ -14,6 +14,9 @@ export interface Machine {
   readonly self?: string
 }
 
+/** The machine this process is on. */
+export const thisMachine = (): Machine => ({ env: process.env, cwd: process.cwd() })
+
 /** Folders Pegboard writes to and works in; absolute. */
 export interface Dirs {
   /** What must survive a restart. */

@@ -30,6 +30,7 @@ const QUICK = { jitless: true } as const
 
 export function createProblems(shown: string, lines: ReadonlyMap<string, number>): Problems {
   const found: Array<{ readonly line: number | undefined; readonly text: string }> = []
+  const told = new Set<string>()
   // Made only when something is wrong: starting up must not pay for it.
   let json: Record<string, unknown> | undefined
   const keysAt = (path: readonly string[]): readonly string[] => {
@@ -41,6 +42,7 @@ export function createProblems(shown: string, lines: ReadonlyMap<string, number>
     let line: number | undefined
     for (let end = path.length; end > 0 && line === undefined; end--) line = lines.get(path.slice(0, end).join('.'))
     found.push({ line, text })
+    told.add(path.join('.'))
   }
 
   return {
@@ -52,7 +54,9 @@ export function createProblems(shown: string, lines: ReadonlyMap<string, number>
         ('mcpServers' in root || 'servers' in root) && !keys.some((key) => known.includes(key) && !SHARED.has(key))
       if (!foreign) return { ...root }
       // Near misses stay in and are refused: somebody meant a key of ours.
-      const dropped = keys.filter((key) => !known.includes(key) && nearest(key, known, 2).length === 0)
+      const dropped = keys.filter(
+        (key) => !known.includes(key) && nearest(key, known, Math.min(2, Math.floor(key.length / 3))).length === 0,
+      )
       if (dropped.length > 0) warnings.push(`Ignored keys that mean nothing to Pegboard: ${dropped.join(', ')}.`)
       return Object.fromEntries(Object.entries(root).filter(([key]) => !dropped.includes(key)))
     },
@@ -64,6 +68,8 @@ export function createProblems(shown: string, lines: ReadonlyMap<string, number>
       if (result.success) return result.data
       for (const issue of result.error.issues) {
         const path = issue.path.map(String)
+        // What a variable would have filled is not what anybody wrote.
+        if (told.has(path.join('.'))) continue
         if (issue.code !== 'unrecognized_keys') add(path, `${path.join('.')}: ${issue.message}`)
         else for (const key of issue.keys) add([...path, key], unknownKey(path, key, keysAt(path)))
       }

@@ -5,7 +5,7 @@ import { type Clock, systemClock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { isRecord } from '../core/record.ts'
-import { type Config, loadConfig } from './load.ts'
+import type { Config } from './load.ts'
 import type { Machine } from './places.ts'
 
 /** Changed keys, dotted: `modules.filesystem`, `mcpServers.github`, `exposure.share`, `server.http`. */
@@ -16,8 +16,20 @@ export interface ReloadPlan {
   readonly restart: readonly string[]
 }
 
-const LIVE = ['modules', 'mcpServers', 'openapi', 'policy', 'exposure', 'tools'] as const
-const RESTART = ['server', 'modulesDir', 'autoload', 'search', 'execution', 'dirs', 'loader'] as const
+const LIVE = ['modules', 'mcpServers', 'openapi', 'policy', 'exposure', 'tools', 'profiles', 'clients'] as const
+const RESTART = [
+  'server',
+  'modulesDir',
+  'autoload',
+  'search',
+  'textTools',
+  'execution',
+  'audit',
+  'dirs',
+  'loader',
+  'state',
+  'services',
+] as const
 
 /** What changed between two configurations and when each change takes effect. */
 export function planReload(before: Config, after: Config): ReloadPlan {
@@ -107,6 +119,7 @@ export function followConfig(options: Follow): () => void {
   const apply = async (): Promise<void> => {
     if (stopped) return
     try {
+      const { loadConfig } = await import('./load.ts')
       const { config: read, warnings } = await loadConfig(machine, file)
       const config = options.refine?.(read) ?? read
       for (const warning of warnings) log.warn(warning)

@@ -1,12 +1,18 @@
 import { z } from 'zod'
+import { textToolsOption } from '../agent/options.ts'
 import { isRecord } from '../core/record.ts'
 import { executionOptions } from '../exec/options.ts'
+import { auditOptions } from '../observe/options.ts'
 import { apiOptions } from '../openapi/options.ts'
-import { constraintsOptions, policyOptions } from '../policy/policy.ts'
+import { constraintsOptions, policyOptions, rateLimitOptions, tripwireOptions } from '../policy/options.ts'
 import { searchOptions } from '../search/options.ts'
 import { serverOptions } from '../server/options.ts'
+import { servicesOptions } from '../services/options.ts'
+import { stateOptions } from '../state/options.ts'
 import { serverSchema } from '../upstream/settings.ts'
-import { exposureOptions } from '../view/exposure.ts'
+import { clientOptions } from '../view/client-options.ts'
+import { exposureOptions } from '../view/options.ts'
+import { profileOptions } from './profiles.ts'
 
 const setupStep = z.strictObject({
   action: z.string().min(1).describe('Tool of this module, such as "connect".'),
@@ -20,6 +26,11 @@ export const moduleOptions = z.strictObject({
   enabled: z.boolean().default(true).describe('false leaves the module out.'),
   config: z.record(z.string(), z.unknown()).default({}).describe("The module's own options; it says which."),
   constraints: constraintsOptions.optional().describe('Which tools of the module exist for clients.'),
+  tripwire: tripwireOptions
+    .optional()
+    .describe(
+      'What is done about fields of results that look like credentials; default redact, and throw for single files and read-only modules.',
+    ),
   setup: z
     .array(setupStep)
     .default([])
@@ -29,6 +40,7 @@ export const moduleOptions = z.strictObject({
 
 export const toolOptions = z.strictObject({
   enabled: z.boolean().default(true).describe('false switches the tool off and says so to whoever calls it.'),
+  rate_limit: rateLimitOptions.optional().describe('How often it may be called.'),
 })
 
 const dirsOptions = z.strictObject({
@@ -65,15 +77,27 @@ const sections = {
   modules: z.record(z.string(), moduleOptions).default({}).describe('Settings by module name.'),
   search: searchOptions.prefault({}).describe('How tools are found.'),
   exposure: exposureOptions.prefault({}).describe('How much of the tools a client is shown.'),
+  textTools: textToolsOption,
   policy: policyOptions.prefault({}).describe('What clients may run.'),
+  audit: auditOptions.prefault({}).describe('A record of who called what.'),
   execution: executionOptions.prefault({}).describe('Limits on calls.'),
   tools: z.record(z.string(), toolOptions).default({}).describe('Settings by tool name.'),
   dirs: dirsOptions.prefault({}).describe('Folders, relative to this file.'),
+  state: stateOptions.prefault({}).describe('Where what must survive a restart is kept.'),
   loader: loaderOptions.prefault({}).describe('How modules are loaded.'),
+  services: servicesOptions.prefault({}).describe('What tools may use beyond their arguments.'),
   openapi: z
     .record(z.string().regex(/^[a-z0-9][a-z0-9_-]{0,59}$/), apiOptions)
     .default({})
     .describe('HTTP APIs whose operations become tools, by a name of lower-case letters, digits, _ and -.'),
+  profiles: z
+    .record(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/), profileOptions)
+    .default({})
+    .describe('Named sets of modules, servers, flags and limits, each for some of the clients.'),
+  clients: z
+    .record(z.string().min(1).max(100), clientOptions)
+    .default({})
+    .describe('What clients can take, by the name they give themselves, such as "cursor-vscode" or "claude*".'),
   inputs: z.array(inputOptions).optional().describe('As VS Code writes them.'),
 }
 
@@ -99,6 +123,10 @@ export function configJsonSchema(): Json {
     ...sections,
     mcpServers: z.record(z.string(), serverSchema).optional().describe(SERVERS),
     servers: z.record(z.string(), serverSchema).optional().describe("The same, under VS Code's name."),
+    profiles: z.record(
+      z.string(),
+      profileOptions.extend({ mcpServers: z.record(z.string(), serverSchema).default({}) }),
+    ),
   })
   const { $schema, ...rest } = z.toJSONSchema(spelled, { io: 'input', unrepresentable: 'any' }) as Json
   return { $schema, title: 'Pegboard configuration', ...rest }

@@ -17,6 +17,8 @@ export interface ReadServers {
   readonly servers: Readonly<Record<string, ServerSettings>>
   readonly skipped: readonly SkippedServer[]
   readonly warnings: readonly string[]
+  /** What variables gave where credentials are. */
+  readonly secrets: readonly string[]
 }
 
 type Block = Readonly<Record<string, unknown>>
@@ -28,10 +30,13 @@ export function readServers(
   base: string,
   machine: Machine,
   file?: string,
+  /** Where servers of profiles stand in the file. Their addresses may come from others, so they must be public. */
+  own: ReadonlyMap<string, string> = new Map(),
 ): ReadServers {
   const servers: Record<string, ServerSettings> = {}
   const skipped: SkippedServer[] = []
   const warnings: string[] = []
+  const secrets: string[] = []
   const skip = (id: string, reason: string, self?: true): void => {
     skipped.push({ id, reason, ...(self && { self }) })
     warnings.push(`${reason}; the server is left out.`)
@@ -45,17 +50,19 @@ export function readServers(
   }
 
   for (const [key, id, raw] of entries) {
-    const filled = fillVariables(raw, sources, [key, id])
+    const where = own.get(id) ?? `${key}.${id}`
+    const filled = fillVariables(raw, sources, own.has(id) ? where.split('.') : [key, id])
+    secrets.push(...filled.secrets)
     const [unset] = filled.unset
     if (unset && !isOff(raw)) {
       skip(id, `${unset.path.join('.')} needs the environment variable ${unset.variable}, which is not set`)
       continue
     }
     try {
-      const parsed = parseServer(id, filled.value)
+      const parsed = parseServer(id, filled.value, own.has(id) ? { where, allowPrivate: false } : {})
       const settings = located(parsed.settings, base, machine)
       if (file !== undefined && settings.enabled && isSelf(settings.target, file, machine)) {
-        skip(id, `${key}.${id} starts Pegboard with this very file, which would never end`, true)
+        skip(id, `${where} starts Pegboard with this very file, which would never end`, true)
         continue
       }
       servers[id] = settings
@@ -65,10 +72,10 @@ export function readServers(
       skip(id, error.message.replace(/\.$/, ''))
     }
   }
-  return { servers, skipped, warnings }
+  return { servers, skipped, warnings, secrets }
 }
 
-const asBlock = (value: unknown): Block =>
+export const asBlock = (value: unknown): Block =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Block) : {}
 
 const isOff = (raw: unknown): boolean => asBlock(raw)['enabled'] === false || asBlock(raw)['disabled'] === true

@@ -1,3 +1,4 @@
+import { looksSecret } from '../core/credentials.ts'
 import type { Environment } from './places.ts'
 
 /** A `${…}` that nothing fills, and where it stands. Its value is never known here, so it cannot leak. */
@@ -9,6 +10,8 @@ export interface Unset {
 
 export interface Filled {
   readonly value: unknown
+  /** What variables gave where credentials are, or by names of such: nobody else is to read it. */
+  readonly secrets: readonly string[]
   readonly unset: readonly Unset[]
   /** Dotted paths of strings that were one reference as a whole: they may have to become numbers or booleans. */
   readonly whole: ReadonlySet<string>
@@ -31,6 +34,7 @@ const REFERENCE = /(\$?)\$\{(?:(env|input):)?([A-Za-z_][\w.-]*)(?::-([^{}]*))?\}
  */
 export function fillVariables(value: unknown, sources: Sources, path: readonly string[] = []): Filled {
   const unset: Unset[] = []
+  const secrets = new Set<string>()
   const whole = new Set<string>()
 
   const text = (raw: string, at: readonly string[]): string =>
@@ -39,7 +43,11 @@ export function fillVariables(value: unknown, sources: Sources, path: readonly s
       if (all === raw) whole.add(at.join('.'))
       const [found, variable] = lookUp(kind, name, sources)
       const usable = found === '' && fallback !== undefined ? undefined : found
-      if (usable !== undefined) return usable
+      if (usable !== undefined) {
+        if (kind !== undefined || !Object.hasOwn(sources.folders, name))
+          if (looksSecret(variable) || at.some(isSecretPlace)) secrets.add(usable)
+        return usable
+      }
       if (fallback !== undefined) return fallback
       unset.push({ path: at, variable })
       return all
@@ -52,8 +60,10 @@ export function fillVariables(value: unknown, sources: Sources, path: readonly s
     return Object.fromEntries(Object.entries(item).map(([key, one]) => [key, fill(one, [...at, key])]))
   }
 
-  return { value: fill(value, path), unset, whole }
+  return { value: fill(value, path), unset, whole, secrets: [...secrets] }
 }
+
+const isSecretPlace = (step: string): boolean => step === 'headers' || looksSecret(step)
 
 /** The value and the name of the environment variable that would set it. */
 function lookUp(kind: string | undefined, name: string, sources: Sources): [string | undefined, string] {

@@ -1,5 +1,11 @@
+import type { Ending } from './ending.ts'
+import type { Fetch } from './fetch.ts'
 import type { Log } from './log.ts'
+import type { ToolLoop } from './loop.ts'
+import type { Profile } from './profile.ts'
 import type { ToolResult } from './result.ts'
+import type { Adapters, Conversations, Kv, Llm, Messages, Processes, Registry, Tasks } from './services.ts'
+import type { Relay } from './tool.ts'
 
 /** Who is asking. Built once per request by the server; tools never choose it. */
 export interface Caller {
@@ -8,6 +14,12 @@ export interface Caller {
   /** Named set of modules, upstreams, flags and limits; `default`. */
   readonly profile: string
   readonly roles: readonly string[]
+  /** Of the model behind this request, where the client says so and is believed; absent: as the profile says. */
+  readonly provider?: string
+  /** Where the request comes from, where the client says so and is believed; absent: nobody said. No platform: that of the profile. */
+  readonly origin?: Origin
+  /** The message that the request serves, where the client says so and is believed. */
+  readonly turn?: Turn
   /** What the client calls itself. Absent for some 2025-era HTTP requests: nothing essential may depend on it. */
   readonly client?: { readonly name: string; readonly version: string }
   readonly era: 'legacy' | 'modern'
@@ -24,6 +36,16 @@ export interface Origin {
   readonly userId: string
   readonly userName: string
   readonly guildId: string
+}
+
+/** One round of a conversation, as the client tells it. */
+export interface Turn {
+  /** What the person wrote. */
+  readonly message?: string
+  /** What this person wants of tools that are offered on purpose only: as the profile says, always so, never so. */
+  readonly deliberate?: 'follow' | 'on' | 'off'
+  /** The same for all requests that make one answer. */
+  readonly generation?: string
 }
 
 /** A file a tool sends along with its result. Becomes an image, audio, text or blob block. */
@@ -59,30 +81,89 @@ export interface ServerStatus {
   readonly nextAttemptMs?: number
 }
 
-/** What the host offers to modules; a service that is not there is `null`. */
+/** What the host offers to modules; a service that is off is `null`. All are made when first looked at. */
 export interface Services {
   /** The configured MCP servers. */
   readonly servers: { list(): readonly ServerStatus[] } | null
+  readonly kv: Kv | null
+  readonly messages: Messages | null
+  readonly conversations: Conversations | null
+  readonly tasks: Tasks | null
+  readonly registry: Registry | null
+  readonly adapters: Adapters | null
+  readonly llm: Llm | null
+  /** Programs, started so that they end with Pegboard. */
+  readonly processes: Processes | null
+  /** Long-term memory. */
+  readonly memory: null
+  /** The same as the `loop` of the call. */
+  readonly loop: ToolLoop | null
+  /** What the operator set, read-only and without secrets. */
+  readonly config: Readonly<Record<string, unknown>>
 }
 
-export const noServices: Services = { servers: null }
+export const noServices: Services = {
+  servers: null,
+  kv: null,
+  messages: null,
+  conversations: null,
+  tasks: null,
+  registry: null,
+  adapters: null,
+  llm: null,
+  processes: null,
+  memory: null,
+  loop: null,
+  config: Object.freeze({}),
+}
+
+/** Whom services are for, and the way back to whoever asked, where a call is under way. */
+export interface ServiceUser {
+  readonly module: string
+  readonly caller: Caller
+  readonly profile: Profile
+  readonly relay?: Relay
+  readonly ending?: Ending
+  readonly loop?: ToolLoop | null
+}
+
+export type ServicesFor = (user: ServiceUser) => Services
+
+/** A file that a call or one it made has sent. */
+export interface SharedFile extends SentFile {
+  /** Which call sent it: 0 for the one a client made, or the place among those that run together. */
+  readonly callIndex: number
+}
 
 /** What `run` receives when it declares a second parameter. The model never sees or fills it; no field is ever missing. */
 export interface CallContext<Config = unknown> {
   readonly config: Config
   readonly caller: Caller
+  readonly profile: Profile
   /** Random, also in the log and in error results. */
   readonly callId: string
   readonly origin: Origin
   readonly services: Services
+  /** The rounds of tool calls of this conversation; `null` where the client runs it, which every MCP client does. */
+  readonly loop: ToolLoop | null
   /** Fires on client cancel, timeout and shutdown. */
   readonly signal: AbortSignal
   readonly log: Log
   /** Values that `_` helper files exported, by file stem without the underscore. */
   readonly shared: Readonly<Record<string, unknown>>
+  /** Reaches public addresses only, unless `services.fetch` says otherwise; a read-only tool can only GET, HEAD and OPTIONS. */
+  readonly fetch: Fetch
   progress(done: number, total?: number, message?: string): void
-  /** Adds a file to the result of this call. */
+  /** Adds a file to the result of this call. What is sent is shared with the calls it makes, and never taken back. */
   sendFile(file: SentFile): void
+  /** From here on its client need not wait: the call becomes a task, where the client takes tasks. */
+  background(): void
+  /** What has been sent so far. */
+  readonly sentFiles: readonly SharedFile[]
+  /** Wants a tool to be at hand from the end of this call on. */
+  injectTool(name: string): void
+  /** What was wanted so far. */
+  readonly injectedTools: readonly string[]
   /** Adds a sentence shown beside the result. */
   warn(message: string): void
   /** Rejects with E_CANNOT_ASK where the client has no elicitation. */
@@ -92,6 +173,10 @@ export interface CallContext<Config = unknown> {
 }
 
 export const noOrigin: Origin = { platform: 'mcp', channelId: '', messageId: '', userId: '', userName: '', guildId: '' }
+
+/** Where a request comes from, as far as anybody knows. */
+export const originOf = ({ origin = noOrigin }: Caller, { platform }: Profile): Origin =>
+  origin !== noOrigin && origin.platform !== '' ? origin : { ...origin, platform: platform || noOrigin.platform }
 
 /** The caller of a local process: command line, stdio, tests. */
 export const localCaller: Caller = {

@@ -7,7 +7,7 @@ export const errorCatalogue = {
     audience: 'model',
     retryable: false,
     meaning: 'The arguments do not fit the tool.',
-    next: 'Correct the named argument; get_tool shows the schema.',
+    next: 'Correct the named argument as the schema of the tool says.',
   },
   E_INT_PRECISION: {
     audience: 'model',
@@ -19,7 +19,7 @@ export const errorCatalogue = {
     audience: 'model',
     retryable: false,
     meaning: 'No such tool, category, resource or prompt.',
-    next: 'Use one of the suggested names, or search_tools.',
+    next: 'Use one of the suggested names, or search for another tool.',
   },
   E_TOOL_HIDDEN: {
     audience: 'model',
@@ -57,11 +57,47 @@ export const errorCatalogue = {
     meaning: 'A call would call itself, or calls are nested too deep.',
     next: 'Name the real tool.',
   },
+  E_LOOP_LIMIT: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'A model went on calling tools when it had no round left and was asked to answer.',
+    next: 'Allow more rounds, or ask for less at once.',
+  },
   E_CANNOT_ASK: {
     audience: 'model',
     retryable: false,
     meaning: 'The tool has a question and this client cannot show it.',
     next: 'Give the answer as an argument, or use a client with elicitation.',
+  },
+  E_CONFIRMATION_REQUIRED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The call needs a yes of a person, and nobody could be asked or nobody answered.',
+    next: 'Use a client that can ask its user; the named setting decides.',
+  },
+  E_CONFIRMATION_DECLINED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'A person was asked about the call and did not say yes.',
+    next: 'Do not make the call again unless the person wants it.',
+  },
+  E_RATE_LIMITED: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'The tool was called as often as its limit allows.',
+    next: 'Try again after retryAfterMs; the named setting decides.',
+  },
+  E_SECRET_BLOCKED: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The result has a field that looks like a credential, so it was kept back.',
+    next: 'Ask for something else; `tripwire` of the module or server decides.',
+  },
+  E_READ_ONLY_CONTRACT: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'A tool that says it changes nothing tried to.',
+    next: 'Its author removes `readOnly`, or names in `writes` what it writes to.',
   },
   E_OVERLOADED: {
     audience: 'model',
@@ -123,6 +159,12 @@ export const errorCatalogue = {
     meaning: 'The service behind this tool cannot be reached.',
     next: 'Try again shortly; pegboard list servers shows its state.',
   },
+  E_STATE_UNAVAILABLE: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'Where tasks, schedules and sessions are kept cannot be reached.',
+    next: 'Try again shortly; what needs none of them goes on.',
+  },
   E_AUTH_REQUIRED: {
     audience: 'model',
     retryable: false,
@@ -134,6 +176,18 @@ export const errorCatalogue = {
     retryable: false,
     meaning: 'An address is not one that may be reached from here.',
     next: 'Use a public https address; the named setting decides.',
+  },
+  E_DNS: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'The name in an address is not known to the name service, or that did not answer.',
+    next: 'Check the spelling of the address, or try again later.',
+  },
+  E_TLS: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The certificate of an address is expired, not trusted, or for another name.',
+    next: 'Use another address; checking certificates cannot be switched off.',
   },
   E_REDIRECT_BLOCKED: {
     audience: 'model',
@@ -164,6 +218,18 @@ export const errorCatalogue = {
     retryable: false,
     meaning: 'Writing is switched off.',
     next: 'Set modules.filesystem.config.readonly to false.',
+  },
+  E_DENIED_BY_POLICY: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The operator does not allow this command, or an argument of it.',
+    next: 'Use one of the allowed commands; modules.shell.config.allowed_commands decides.',
+  },
+  E_SANDBOX_UNAVAILABLE: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'Scripts run only in a sandbox, and none works on this machine.',
+    next: 'The operator installs one, or sets modules.shell.config.sandbox to "off".',
   },
   E_MODULE_LOAD: {
     audience: 'operator',
@@ -212,6 +278,12 @@ export const errorCatalogue = {
     retryable: false,
     meaning: 'The description of an API cannot be read, or is not OpenAPI 3.x.',
     next: 'Correct the document or openapi.<id>.document; it is read again on the next reload.',
+  },
+  E_STATE: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'What must survive a restart cannot be kept or read.',
+    next: 'The message says what is wrong with the file; nothing was deleted.',
   },
   E_AUTH_FAILED: {
     audience: 'operator',

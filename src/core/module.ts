@@ -1,7 +1,8 @@
 import type { CallContext, Caller, Services } from './context.ts'
 import type { Log } from './log.ts'
+import type { Profile } from './profile.ts'
 import type { JsonSchema, StandardSchema } from './schema.ts'
-import type { Effect, Example, NameOf } from './tool.ts'
+import type { Effect, Example, NameOf, Needs } from './tool.ts'
 
 /** What `run` gets: what the schema gives out. A raw JSON Schema tells the compiler nothing but that it is an object. */
 type Infer<S> = S extends { readonly '~standard': { readonly types?: infer Types } }
@@ -13,11 +14,36 @@ type AnySchema = StandardSchema<unknown, unknown> | JsonSchema
 
 /** What `available` and `assemble` may look at. */
 export interface ToolView<Config> {
+  /** The module's options, with what the caller's profile changes of them. */
   readonly config: Config
   readonly caller: Caller
+  readonly profile: Profile
   readonly services: Services
   /** The wire name of another tool for this caller, or undefined. */
   readonly nameOf: NameOf
+}
+
+/** What a module says to the model beside its tools. */
+export interface PromptSection {
+  /**
+   * Lower comes earlier, and is left out later where there is too little room; below 0 comes before everything else, the
+   * rest between the tools and the user's prompt.
+   */
+  readonly priority: number
+  readonly text: string
+}
+
+/** A set-up step that was made, for `promptSection`: `{ action: 'connect', value: { name: 'default' } }`. */
+export interface SetupStep {
+  /** Without the module. */
+  readonly action: string
+  /** What it returned. */
+  readonly value: unknown
+}
+
+/** What `promptSection` may look at. */
+export interface SectionView<Config> extends ToolView<Config> {
+  readonly setup: readonly SetupStep[]
 }
 
 export interface ToolDraft {
@@ -49,8 +75,36 @@ export interface ToolDef<Config = unknown, Input = AnySchema> {
   readonly hidden?: readonly string[]
   /** Not listed or searched, and no client can call it; only set-up steps may. */
   readonly internal?: boolean
+  /**
+   * Changes nothing: what it is given cannot be changed through, services only read, and what the person wrote is left out.
+   * Default is the module's. Its `effect` is then `read`, unless it says in `writes` what it writes to.
+   */
+  readonly readOnly?: boolean
+  /** Services that it writes to although it is read-only: `['kv']`. Default is the module's. */
+  readonly writes?: readonly string[]
+  /** Gets to see what the person wrote although it is read-only. */
+  readonly needsUserInput?: boolean
+  /**
+   * Parts of its result that are somebody else's data, as dotted paths (`body`, `rows`, `pages.*.text`): fields in them may
+   * be called what they like. Everywhere else a field that looks like a credential fails the call or has its value replaced.
+   */
+  readonly opaque?: readonly string[]
+  /** It takes long: clients that know tasks get one. `required`: other clients of the newest protocol cannot call it. */
+  readonly task?: 'optional' | 'required'
+  /** It becomes a task only when it calls `ctx.background()`, having asked what it needs to know. */
+  readonly asksFirst?: boolean
+  /** Never put in the background by itself (`execution.autoBackgroundAfterMs`), because what it does to its context would be lost. */
+  readonly noBackground?: boolean
+  /** To be called again and again with the same arguments, as when something is waited for: no warning (`execution.repeatWarning`). */
+  readonly allowRepeat?: boolean
   /** Give `run` its context even when it declares one parameter. */
   readonly context?: boolean
+  /** What must be so for it to be there. */
+  readonly needs?: Needs
+  /** What it does for prompts and profiles, whoever does it: `url_fetcher`, `web_search`. A profile's own server may stand in. */
+  readonly provides?: string
+  /** Offered only when a message asks for it, where the profile wants that: the name of the intent. */
+  readonly intent?: string
   /** `true`, or the reason it cannot be used now, naming the setting. Pure and synchronous. */
   available?(view: ToolView<Config>): true | string
   /** A narrower description and input for this caller, or null to hide. Hoist variants to constants: they are cached by identity. */
@@ -62,6 +116,8 @@ export interface StartContext<Config> {
   readonly config: Config
   readonly log: Log
   readonly signal: AbortSignal
+  /** As for a local caller of the default profile. */
+  readonly services: Services
   /** Say that `available` or `assemble` would answer differently now. */
   changed(): void
 }
@@ -73,12 +129,20 @@ export interface ToolModule<Config = unknown> {
   readonly config?: StandardSchema<unknown, Config> | JsonSchema
   // biome-ignore lint/suspicious/noExplicitAny: each tool has its own input type; it is checked where the tool is written
   readonly tools: Readonly<Record<string, ToolDef<Config, any>>>
+  /** All its tools change nothing, unless they say otherwise. */
+  readonly readOnly?: boolean
+  readonly writes?: readonly string[]
   /** Groups of words that mean the same here, in any language, for search: `[['ticket', 'issue', 'bug']]`. */
   readonly synonyms?: readonly (readonly string[])[]
   /** Old tool name to new: calls with the old one keep working. */
   readonly renamed?: Readonly<Record<string, string>>
   /** Replaces a bundled module of the same name. */
   readonly override?: boolean
+  /**
+   * Something for the instructions and system prompts of callers who see at least one of its tools, such as what its
+   * set-up steps opened; nothing to say nothing. Other tools are named by `nameOf`. Pure and synchronous.
+   */
+  promptSection?(view: SectionView<Config>): PromptSection | undefined
   /** Slow work goes here, not at import. Bounded by `loader.startTimeoutMs`. */
   start?(ctx: StartContext<Config>): void | Promise<void>
   stop?(): void | Promise<void>

@@ -11,4 +11,8 @@ const UNSEEN = /(?![\n\t])\p{Cc}|[\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]|
  * What a server wrote for people and models, without what neither can see: terminal escapes, control characters,
  * bidirectional controls and Unicode tags.
  */
-export const plain = (text: string): string => text.replaceAll(ANSI, '').replaceAll(UNSEEN, '')
+export const plain = (text: string): string =>
+  PLAIN.test(text) ? text : text.replaceAll(ANSI, '').replaceAll(UNSEEN, '')
+
+/** Nearly every text, which is told at a tenth of the cost. */
+const PLAIN = /^[\x20-\x7e\n\t]*$/

@@ -1,9 +1,13 @@
 import type { CallContext, Caller } from './context.ts'
+import type { Profile } from './profile.ts'
 import type { ToolResult } from './result.ts'
 import type { JsonSchema, Schema } from './schema.ts'
 
 /** The worst a tool does. MCP hints are derived from it at the edge. */
 export type Effect = 'read' | 'write' | 'destructive'
+
+/** What is done about a field that looks like a credential: nothing, its value is replaced, or the call fails. */
+export type Tripwire = 'off' | 'redact' | 'throw'
 
 export interface Example {
   readonly input: Readonly<Record<string, unknown>>
@@ -17,6 +21,19 @@ export type NameOf = (id: string) => string | undefined
 export interface Draft {
   readonly description: string
   readonly input: Schema
+}
+
+/** What must be so for a tool to be there. Each is one stage of availability. */
+export interface Needs {
+  /** Only for these providers of models, or for none of those. In lower case. */
+  readonly providers?: readonly string[]
+  readonly notProviders?: readonly string[]
+  /** What the model must be able to do, such as `vision`. */
+  readonly capabilities?: readonly string[]
+  /** Flags of the profile that must be on. */
+  readonly flags?: readonly string[]
+  /** Roles or permissions of which the caller must have all. */
+  readonly permissions?: readonly string[]
 }
 
 export interface Capacity {
@@ -42,6 +59,8 @@ export interface Tool {
   readonly input: Schema
   readonly output?: JsonSchema | undefined
   readonly effect: Effect
+  /** That it only reads is what its server says, and nobody has vouched for that. */
+  readonly hearsay?: boolean
   readonly idempotent: boolean
   readonly openWorld: boolean
   readonly sideEffects: readonly string[]
@@ -56,6 +75,11 @@ export interface Tool {
   readonly extra: Readonly<Record<string, unknown>>
   /** Id of a tool that callers do not see while they have this one. Only the operator's configuration sets it. */
   readonly replaces?: string
+  readonly needs?: Needs
+  /** What it does for prompts and profiles, whoever does it: `url_fetcher`, `web_search`. */
+  readonly provides?: string
+  /** Offered only when a message asks for what it does, where the profile wants that: the name of the intent. */
+  readonly intent?: string
   /** Characters that listing it takes beside its name, as `charactersOf` counts: known without reading its definition. */
   readonly listed?: number | undefined
   /** A number that changes with its definition: known without reading that. */
@@ -66,12 +90,32 @@ export interface Tool {
   readonly timeoutSetting?: string
   /** How many calls run at once; tools that share this object share the places and the line. */
   readonly capacity?: Capacity
+  /** What is done about fields of its results that look like credentials; default nothing. */
+  readonly tripwire?: Tripwire
+  /** Parts of its results that are somebody else's data, as dotted paths: those are not looked at. */
+  readonly opaque?: readonly string[]
+  /** Changes nothing: it is given nothing that could. */
+  readonly readOnly?: boolean
+  /** Services it may write to all the same. */
+  readonly writes?: readonly string[]
+  /** Gets to see what the person wrote, which read-only tools do not. */
+  readonly needsUserInput?: boolean
   /** Calls of it can be tasks, for clients that want that. */
   readonly asTask?: boolean
+  /** Of a module's tool that takes long: calls are tasks for clients that take them, or for them only. */
+  readonly task?: 'optional' | 'required'
+  /** It says itself when its call becomes a task. */
+  readonly asksFirst?: boolean
+  /** Its calls are waited for however long they take. */
+  readonly noBackground?: boolean
+  /** Calling it again with the same arguments is how it is used. */
+  readonly allowRepeat?: boolean
   /** A string is the reason the tool is hidden. Pure and synchronous. */
-  available(caller: Caller): true | string
+  available(caller: Caller, profile: Profile): true | string
   /** `null` hides the tool from this caller. May narrow what is shown, never widen it. */
-  assemble(caller: Caller, nameOf: NameOf): Draft | null
+  assemble(caller: Caller, nameOf: NameOf, profile: Profile): Draft | null
+  /** Whether its function wants a context; asked at every call, since the function may be replaced. Absent: it may. */
+  takesContext?(): boolean
   /** Checks arguments with everything the tool knows, hidden parameters included. */
   parse(input: unknown): ReturnType<Schema['parse']>
   run(input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
@@ -88,6 +132,8 @@ export interface Relay {
   readonly wantsProgress?: boolean
   readonly meta: Readonly<Record<string, unknown>>
   readonly inputResponses?: unknown
+  /** The client comes back with what this very call was answered with before. */
+  readonly resumed?: true
   readonly requestState?: unknown
   /** Capabilities the client declared, as it sent them. */
   readonly clientCapabilities: Readonly<Record<string, unknown>>

@@ -1,23 +1,28 @@
-import { randomUUID } from 'node:crypto'
-import type { Answer, CallContext, Caller, Question, SentFile, Services } from '../core/context.ts'
-import { noOrigin, noServices } from '../core/context.ts'
+import { type Caller, noServices, type ServicesFor } from '../core/context.ts'
 import { createCountdown } from '../core/countdown.ts'
 import { createCrowd } from '../core/crowd.ts'
-import { createEnding, type EndedContext, type Ending } from '../core/ending.ts'
+import { createEnding, type Ending, offEnd, onEnd } from '../core/ending.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import type { Fetch } from '../core/fetch.ts'
 import { checkArguments } from '../core/guard.ts'
 import type { Log } from '../core/log.ts'
-import { sizeOf } from '../core/raw.ts'
+import type { ToolLoop } from '../core/loop.ts'
 import type { ToolResult } from '../core/result.ts'
-import type { Issue } from '../core/schema.ts'
-import { scrub } from '../core/scrub.ts'
-import { signatureOf } from '../core/signature.ts'
 import { type Capacity, noRelay, type Relay, type Tool } from '../core/tool.ts'
-import type { Views, ViewTool } from '../view/view.ts'
-import { refusalOf } from '../view/visible.ts'
+import type { Audit } from '../observe/audit.ts'
+import type { View, Views, ViewTool } from '../view/view.ts'
+import { absentBy, refusalOf } from '../view/visible.ts'
+import { createContexts, idOf, type Run } from './context.ts'
+import type { Gate, OnGate } from './gate.ts'
+import { type Confirmed, guard, type Ready } from './guard.ts'
+import { createHistory, type History } from './history.ts'
+import { createInspections, type Inspection, type Inspections, inspect, inspectFailure } from './inspect.ts'
 import { createSlots, type Slots } from './limits.ts'
 import type { ExecutionSettings } from './options.ts'
+import type { Part } from './output.ts'
+import { recorded } from './record.ts'
+import { cancelled, checkSize, invalid, MAX_CALL_MS, notFound, notOffered, refusal, timedOut } from './refusals.ts'
 
 /** One wish to run a tool, whoever has it. */
 export interface CallRequest {
@@ -27,14 +32,26 @@ export interface CallRequest {
   readonly caller: Caller
   /** Fires when the client no longer wants the answer. */
   readonly signal?: AbortSignal
+  /** What ends the call that makes this one. */
+  readonly within?: Ending
   /** What ends the run, where whoever calls has one already: aborted on time limit and shutdown too. */
   readonly abort?: Ending
   readonly relay?: Relay
+  /** The tool says that its client need not wait. */
+  readonly onBackground?: () => void
   readonly onProgress?: (done: number, total?: number, message?: string) => void
+  /** The rounds of the conversation the call belongs to, where we run that. */
+  readonly loop?: ToolLoop
+  /** Its place in the output of the call that it is a part of; default one of its own. */
+  readonly part?: Part
   /** Calls made by tools inside calls; at most three deep. */
   readonly depth?: number
+  /** Made for a tool that changes nothing: only tools that read may run. */
+  readonly readOnly?: boolean
   /** `setup` steps of the operator's own configuration pass policy and availability. */
   readonly origin?: 'client' | 'setup'
+  /** Whoever calls has waited for servers already: none is started for a name nobody knows. */
+  readonly waited?: boolean
   /** Names a model can call for help, in "not found" answers. Empty when no meta-tool is listed. */
   readonly finders?: readonly string[]
 }
@@ -42,8 +59,10 @@ export interface CallRequest {
 export interface Calls {
   /** Runs a tool. @throws PegboardError for every refusal and failure; nothing else ever leaves */
   call(request: CallRequest): Promise<ToolResult>
-  /** How often each tool ran successfully; ranking uses it. */
-  usage(id: string): number
+  /** Checks everything that is checked before a run. Gives the tool. @throws PegboardError as `call` */
+  check(request: CallRequest): ViewTool
+  /** What ran lately, and how often. */
+  readonly history: Pick<History, 'usage' | 'latest' | 'counts'>
   /** Refuses new calls and waits for those that run, `graceMs` at most. */
   drain(graceMs: number): Promise<void>
   /** Refuses new calls, aborts what runs. */
@@ -58,48 +77,56 @@ export interface CallsOptions {
   readonly log: Log
   readonly shared?: () => Readonly<Record<string, unknown>>
   /** Told of a name that is no tool; `true` when it may be one by now. */
-  readonly missing?: (name: string) => Promise<boolean>
-  /** What modules may use of the host; default nothing. */
-  readonly services?: Services
+  readonly missing?: (name: string, request: CallRequest) => Promise<boolean>
+  /** What modules may use of the host for a caller; default nothing. */
+  readonly servicesFor?: ServicesFor
+  /** How modules reach addresses; default not at all. */
+  readonly fetch?: Fetch
+  readonly onInjected?: (caller: Caller, names: readonly string[]) => readonly string[]
+  /** What calls pass that a policy guards; needed where one does. */
+  readonly gate?: Gate
+  /** Where calls are written down; default nowhere. */
+  readonly audit?: Audit | undefined
+  /** What is done about results and errors; default knows no secrets. */
+  readonly inspections?: Inspections
 }
 
 const MAX_DEPTH = 3
-/** Nothing runs longer, whatever a tool says of itself. */
-const MAX_CALL_MS = 600_000
 const MISSED: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_UPSTREAM_UNAVAILABLE'])
 
-/** A run by its name in the log, which few need. */
-interface Run {
-  id: string | undefined
-}
-const idOf = (run: Run): string => {
-  run.id ??= randomUUID()
-  return run.id
-}
-
-/** A context as relayed calls have it. */
-interface Relayed extends EndedContext {
-  caller: Caller
-  tool: Tool
-  request: CallRequest
-  relay: Relay
-  run: Run
-  ending: Ending
-  depth: number
+const noFetch: Fetch = async () => {
+  throw new PegboardError('E_SSRF_BLOCKED', 'No address can be reached from here.')
 }
 
 /** The one way to run a tool: resolve, decide, check, run, normalise, record. */
 export function createCalls(options: CallsOptions): Calls {
-  const { views, settings, log } = options
+  const { views, settings, log, gate, audit } = options
   const { maxConcurrent, maxQueued } = settings
   const everywhere = createSlots({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
+  const inspections = options.inspections ?? createInspections()
   const places = new WeakMap<Capacity, Slots>()
-  const counts = new Map<string, number>()
+  const history = createHistory()
   const running = createCrowd<Ending>()
+  const enter: (request: CallRequest) => Promise<ToolResult> = audit
+    ? (request) => recorded(audit, request, ({ caller }) => views.viewFor(caller), call)
+    : call
+  const contexts = createContexts({
+    servicesFor: options.servicesFor ?? (() => noServices),
+    fetch: options.fetch ?? noFetch,
+    onInjected: options.onInjected,
+    log,
+    shared: () => options.shared?.() ?? {},
+    profileOf: (caller) => views.viewFor(caller).profile,
+    call: enter,
+  })
   let stopped = false
   let drained: (() => void) | undefined
 
-  async function call(request: CallRequest): Promise<ToolResult> {
+  async function call(
+    request: CallRequest,
+    run: Run = { id: undefined, tool: undefined },
+    told?: OnGate,
+  ): Promise<ToolResult> {
     if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
     const depth = request.depth ?? 0
     if (depth > MAX_DEPTH)
@@ -107,12 +134,13 @@ export function createCalls(options: CallsOptions): Calls {
     const first = found(request)
     // Without a wait, so that calls take their places in the order they came.
     let wanted = first instanceof Promise ? await first : first
-    const run: Run = { id: undefined }
+    run.tool = wanted.entry.tool
     const startedAt = performance.now()
     const abort = request.abort ?? createEnding()
     const cancel = (): void => abort.abort(cancelled())
-    if (request.signal?.aborted) cancel()
-    else request.signal?.addEventListener('abort', cancel, { once: true })
+    const outer = request.signal ?? request.within
+    if (outer?.aborted) cancel()
+    else if (outer) onEnd(outer, cancel)
     const timeoutMs = Math.min(wanted.entry.tool.timeoutMs ?? settings.timeoutMs, MAX_CALL_MS)
     const limit = createCountdown(timeoutMs, () => abort.abort(timedOut(wanted.entry.tool, timeoutMs)))
     const place = running.enter(abort)
@@ -128,7 +156,18 @@ export function createCalls(options: CallsOptions): Calls {
         if (--away === 0 && !over) for (const slots of held) slots.retake()
       }
     }
+    const relay = request.relay ? asking(request.relay, aside) : noRelay
+    let confirmed: Confirmed | undefined
+    let inspection: Inspection | undefined
     try {
+      if (wanted.policy?.guarded) {
+        const answer = guarded(wanted, request, relay, abort, told, false)
+        if (answer) {
+          confirmed = await answer
+          // The operator may have changed their mind meanwhile.
+          wanted = confirmed.again(ready(request))
+        }
+      }
       let waited = false
       for (const slots of slotsFor(wanted.entry.tool, depth)) {
         const wait = slots.take(abort)
@@ -137,39 +176,48 @@ export function createCalls(options: CallsOptions): Calls {
         waited ||= wait !== undefined
       }
       if (waited) {
-        // The operator may have changed their mind meanwhile.
+        // The same.
         if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
-        wanted = ready(request)
+        wanted = confirmed ? confirmed.again(ready(request)) : ready(request)
+        const answer = confirmed ? undefined : guarded(wanted, request, relay, abort, told, true)
+        if (answer) {
+          confirmed = await answer
+          wanted = confirmed.again(ready(request))
+        }
       }
       if (abort.aborted) throw abort.reason
-      const { entry, input } = wanted
-      const result = await runTool(
-        entry.tool,
-        input,
-        request,
-        asking(request.relay ?? noRelay, aside),
-        run,
-        abort,
-        depth,
-      )
-      if (result.kind === 'mcp') checkSize(entry.tool, result.result, settings.maxResultBytes)
-      counts.set(entry.tool.id, (counts.get(entry.tool.id) ?? 0) + 1)
+      const { entry, input, policy } = wanted
+      inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
+      const ended = await runTool(entry.tool, input, request, relay, run, abort, depth, inspection)
+      if (ended.kind === 'mcp') checkSize(entry.tool, ended.result, settings.maxResultBytes)
+      if (confirmed && ended.kind === 'input_required') gate?.goesOn(confirmed.passing)
+      const result = inspection ? inspect(ended, inspection) : ended
+      const ms = performance.now() - startedAt
+      // One that asks something first comes again.
+      if (result.kind !== 'input_required') {
+        const isFailure = result.kind === 'mcp' && result.result.isError === true
+        history.add(entry.tool.id, request.caller, input, run, startedAt, ms, isFailure ? 'E_TOOL_FAILED' : undefined)
+      }
+      if (entry.tool.intent !== undefined) views.used(request.caller, entry.tool.intent)
       if (!log.terse)
         log.debug('call', {
           callId: idOf(run),
           tool: entry.tool.id,
           principal: request.caller.principal,
-          ms: Math.round(performance.now() - startedAt),
+          ms: Math.round(ms),
           outcome: 'ok',
         })
       return result
     } catch (error) {
-      const failure = refusal(error, idOf(run), wanted.entry.tool.id)
+      if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.passing)
+      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection)
+      const ms = performance.now() - startedAt
+      history.add(wanted.entry.tool.id, request.caller, wanted.input, run, startedAt, ms, failure.code)
       log[failure.code === 'E_INTERNAL' ? 'error' : 'debug']('call', {
         callId: run.id,
         tool: wanted.entry.tool.id,
         principal: request.caller.principal,
-        ms: Math.round(performance.now() - startedAt),
+        ms: Math.round(ms),
         outcome: failure.code,
         ...(failure.code === 'E_INTERNAL' ? { error } : {}),
       })
@@ -178,7 +226,7 @@ export function createCalls(options: CallsOptions): Calls {
       limit.stop()
       running.leave(place)
       if (running.places.length === 0) drained?.()
-      request.signal?.removeEventListener('abort', cancel)
+      if (outer) offEnd(outer, cancel)
       over = true
       if (away === 0) for (const slots of held) slots.release()
     }
@@ -203,9 +251,15 @@ export function createCalls(options: CallsOptions): Calls {
     try {
       return ready(request)
     } catch (error) {
-      if (!options.missing || !isPegboardError(error) || !MISSED.has(error.code) || request.origin === 'setup')
+      if (
+        !options.missing ||
+        !isPegboardError(error) ||
+        !MISSED.has(error.code) ||
+        request.origin === 'setup' ||
+        request.waited
+      )
         throw error
-      return options.missing(request.name).then((again) => {
+      return options.missing(request.name, request).then((again) => {
         if (!again) throw error
         return ready(request)
       })
@@ -213,15 +267,17 @@ export function createCalls(options: CallsOptions): Calls {
   }
 
   /** Which tool is meant, and its arguments checked. */
-  function ready(request: CallRequest): { readonly entry: ViewTool; readonly input: unknown } {
-    const entry = request.origin === 'setup' ? setupTool(request.name) : visibleTool(request)
+  function ready(request: CallRequest): Ready {
+    const view = request.origin === 'setup' ? undefined : views.viewFor(request.caller)
+    const entry = view ? visibleTool(request, view) : setupTool(request.name)
     const input = request.input ?? {}
     checkArguments(input)
-    return { entry, input: parse(entry, input) }
+    if (request.readOnly && entry.tool.effect !== 'read')
+      throw new PegboardError('E_READ_ONLY_CONTRACT', `A read-only tool may not call ${entry.tool.id}.`)
+    return { entry, input: parse(entry, input), policy: view?.policy }
   }
 
-  function visibleTool(request: CallRequest): ViewTool {
-    const view = views.viewFor(request.caller)
+  function visibleTool(request: CallRequest, view: View): ViewTool {
     const found = view.resolve(request.name)
     if (found.kind === 'found') return found.tool
     if (found.kind === 'ambiguous')
@@ -229,16 +285,7 @@ export function createCalls(options: CallsOptions): Calls {
         hint: 'Use one of these full names.',
       })
     if (found.kind === 'hidden') throw refusalOf(found)
-    if (found.down) {
-      const { id, state, reason } = found.down
-      // Never seen, because only a person can open it: waiting would not help.
-      if (reason !== undefined && /^it wants (?:a login|authorization|a token)/.test(reason))
-        throw new PegboardError('E_AUTH_REQUIRED', `${id}: ${reason}.`)
-      throw new PegboardError(
-        'E_UPSTREAM_UNAVAILABLE',
-        `${id} is ${state}${reason ? ` (${reason})` : ''}, so '${request.name.slice(0, 80)}' is not there.`,
-      )
-    }
+    if (found.down) throw absentBy(found.down, request.name)
     throw notFound(
       request.name,
       found.suggestions,
@@ -254,6 +301,18 @@ export function createCalls(options: CallsOptions): Calls {
     return { tool, description: tool.description, input: tool.input }
   }
 
+  function guarded(
+    wanted: Ready,
+    request: CallRequest,
+    relay: Relay,
+    ending: Ending,
+    told: OnGate | undefined,
+    counted: boolean,
+  ): Promise<Confirmed> | undefined {
+    const { policy } = wanted
+    return gate && policy?.guarded ? guard(gate, wanted, policy, request, relay, ending, told, counted) : undefined
+  }
+
   function runTool(
     tool: Tool,
     input: unknown,
@@ -262,103 +321,19 @@ export function createCalls(options: CallsOptions): Calls {
     run: Run,
     ending: Ending,
     depth: number,
+    inspection: Inspection | undefined,
   ): Promise<ToolResult> {
     if (relay.task && tool.asTask !== true)
       throw new ProtocolFailure(-32601, `${tool.id} does not run as a task: call it without \`task\``)
     if (tool.origin === 'upstream')
-      return tool.run(input, relayedContext(tool, request, relay, run, ending, depth), relay)
-    const { ctx, files, warnings } = contextFor(tool, request, relay, idOf(run), ending, depth)
-    // Upstream calls listen to the signal themselves; a module may be deaf to it.
-    return withExtras(raceAbort(tool.run(input, ctx, relay), ctx.signal), files, warnings)
-  }
-
-  function contextFor(tool: Tool, request: CallRequest, relay: Relay, callId: string, ending: Ending, depth: number) {
-    const files: SentFile[] = []
-    const warnings: string[] = []
-    const ctx: CallContext = {
-      config: undefined,
-      caller: request.caller,
-      callId,
-      origin: noOrigin,
-      services: options.services ?? noServices,
-      signal: ending.signal,
-      // A module's own log is made once by the loader; this one only serves tools that have none.
-      log,
-      shared: options.shared?.() ?? {},
-      progress: (done, total, message) => request.onProgress?.(done, total, message),
-      sendFile: (file) => files.push(file),
-      warn: (message) => warnings.push(message),
-      ask: (question) => ask(tool, request.caller, relay, ending, question),
-      call: (id, input) => callInner(id, input, request.caller, relay, ending, depth),
-    }
-    return { ctx, files, warnings }
-  }
-
-  async function ask(tool: Tool, caller: Caller, relay: Relay, ending: Ending, question: Question): Promise<Answer> {
-    const send = relay.request
-    if (!send || !caller.supports.elicitation)
-      throw new PegboardError('E_CANNOT_ASK', `${tool.id} has a question: ${question.message}`)
-    return (await send(
-      'elicitation/create',
-      { mode: 'form', message: question.message, requestedSchema: question.schema },
-      ending.signal,
-    )) as Answer
-  }
-
-  function callInner(id: string, input: unknown, caller: Caller, relay: Relay, ending: Ending, depth: number) {
-    return call({ name: id, input, caller, signal: ending.signal, depth: depth + 1, relay })
-  }
-
-  // Relayed calls have no use for most of a context: they share what is the same for all, and the rest is made when asked for.
-  const relayed: Omit<CallContext, 'caller'> & ThisType<Relayed> = {
-    config: undefined,
-    origin: noOrigin,
-    services: options.services ?? noServices,
-    log,
-    get callId() {
-      return idOf(this.run)
-    },
-    get signal() {
-      return this.ending.signal
-    },
-    get shared() {
-      return options.shared?.() ?? {}
-    },
-    progress(done, total, message) {
-      this.request.onProgress?.(done, total, message)
-    },
-    sendFile() {},
-    warn() {},
-    ask(question) {
-      return ask(this.tool, this.caller, this.relay, this.ending, question)
-    },
-    call(id, input) {
-      return callInner(id, input, this.caller, this.relay, this.ending, this.depth)
-    },
-  }
-
-  function relayedContext(
-    tool: Tool,
-    request: CallRequest,
-    relay: Relay,
-    run: Run,
-    ending: Ending,
-    depth: number,
-  ): CallContext {
-    const ctx = Object.create(relayed) as Relayed
-    ctx.caller = request.caller
-    ctx.tool = tool
-    ctx.request = request
-    ctx.relay = relay
-    ctx.run = run
-    ctx.ending = ending
-    ctx.depth = depth
-    return ctx
+      return tool.run(input, contexts.relayed(tool, request, relay, run, ending, depth), relay)
+    return contexts.runModule(tool, input, request, relay, run, ending, depth, inspection)
   }
 
   return {
-    call,
-    usage: (id) => counts.get(id) ?? 0,
+    check: (request) => ready(request).entry,
+    call: enter,
+    history,
     async drain(graceMs) {
       stopped = true
       if (running.places.length === 0) return
@@ -379,6 +354,19 @@ export function createCalls(options: CallsOptions): Calls {
   }
 }
 
+/** Its server wants the client to open a page, and the call again after that. */
+const wantsPage = (error: unknown): boolean => isProtocolFailure(error) && error.code === -32042
+
+function refusalOfRun(error: unknown, run: Run, tool: Tool, inspection: Inspection | undefined): PegboardError {
+  const failure = refusal(error, idOf(run), tool.id)
+  if (!inspection) return failure
+  try {
+    return inspectFailure(failure, inspection)
+  } catch (blocked) {
+    return refusal(blocked, idOf(run), tool.id)
+  }
+}
+
 /** The relay, with questions to the client put `aside` of what bounds the call. */
 function asking(relay: Relay, aside: () => () => void): Relay {
   const send = relay.request
@@ -389,6 +377,7 @@ function asking(relay: Relay, aside: () => () => void): Relay {
     wantsProgress: relay.wantsProgress,
     meta: relay.meta,
     inputResponses: relay.inputResponses,
+    resumed: relay.resumed,
     requestState: relay.requestState,
     clientCapabilities: relay.clientCapabilities,
     task: relay.task,
@@ -399,113 +388,14 @@ function asking(relay: Relay, aside: () => () => void): Relay {
   return whole as Relay
 }
 
-/** Why a call ends that its client no longer wants. */
-export const cancelled = (): PegboardError => new PegboardError('E_CANCELLED', 'The call was cancelled by the client.')
-
-function timedOut({ id, timeoutMs, timeoutSetting }: Tool, after: number): PegboardError {
-  const setting = timeoutSetting ?? (timeoutMs === undefined ? 'execution.timeoutMs' : undefined)
-  return new PegboardError('E_TIMEOUT', `${id} took longer than ${after} ms.`, {
-    hint: setting === undefined || after === MAX_CALL_MS ? 'Ask for less.' : `Ask for less, or raise ${setting}.`,
-  })
-}
-
-/** A result with what the tool sent beside it. */
-async function withExtras(
-  work: Promise<ToolResult>,
-  files: readonly SentFile[],
-  warnings: readonly string[],
-): Promise<ToolResult> {
-  const result = await work
-  if (result.kind !== 'value' || (files.length === 0 && warnings.length === 0)) return result
-  return { ...result, files: [...result.files, ...files], warnings: [...result.warnings, ...warnings] }
-}
-
-/** @throws PegboardError E_TOO_LARGE */
-function checkSize({ id }: Tool, result: object, maxBytes: number): void {
-  const bytes = sizeOf(result)
-  if (bytes > maxBytes)
-    throw new PegboardError('E_TOO_LARGE', `${id} answered with ${bytes} bytes; up to ${maxBytes} are handed on.`, {
-      hint: 'Ask for a part, or raise execution.maxResultBytes.',
-    })
-}
-
 /** Arguments pass what the caller was shown, then what the tool really accepts: a stale client is refused, `run`'s types stay true. */
 function parse(entry: ViewTool, input: unknown): unknown {
   const { tool } = entry
   if (entry.input !== tool.input) {
     const shown = entry.input.parse(input)
-    if (!shown.ok) throw invalid(entry, shown.issues)
+    if (!shown.ok) throw tool.parse(input).ok ? notOffered(entry, input, shown.issues) : invalid(entry, shown.issues)
   }
   const parsed = tool.parse(input)
   if (!parsed.ok) throw invalid(entry, parsed.issues)
   return parsed.value
-}
-
-function invalid(entry: ViewTool, issues: readonly Issue[]): PegboardError {
-  const lines = issues.slice(0, 5).map(({ path, message }) => (path ? `${path}: ${message}` : message))
-  return new PegboardError('E_VALIDATION', `Invalid params for ${entry.tool.id}: ${lines.join('; ')}`, {
-    hint: `Call ${entry.tool.id}(${signatureOf(entry.input.json)}).`,
-  })
-}
-
-function notFound(
-  name: string,
-  suggestions: readonly string[],
-  sameModule: readonly string[],
-  finders: readonly string[],
-  all: readonly string[],
-): PegboardError {
-  const shown = name.length > 80 ? `${name.slice(0, 80)}…` : name
-  const message = `Tool '${shown}' not found.`
-  const [first, ...others] = suggestions
-  if (first) {
-    const also = others.length > 0 ? ` Or ${others.map((id) => `'${id}'`).join(', ')}.` : ''
-    return new PegboardError('E_NOT_FOUND', `${message} Did you mean '${first}'?${also}`, {
-      hint: `Call it again as '${first}'.`,
-    })
-  }
-  if (sameModule.length > 0)
-    return new PegboardError('E_NOT_FOUND', `${message} Near it: ${sameModule.join(', ')}.`, {
-      hint: 'Use one of these names.',
-    })
-  if (finders.length > 0)
-    return new PegboardError('E_NOT_FOUND', message, { hint: `Find the right name with ${finders.join(' or ')}.` })
-  return new PegboardError('E_NOT_FOUND', `${message} There is: ${all.slice(0, 15).join(', ')}.`, {
-    hint: 'Use one of these names.',
-  })
-}
-
-/** Whatever was thrown, as what a client may read. */
-function refusal(error: unknown, callId: string, tool: string): PegboardError {
-  const failure = isPegboardError(error) ? error : translated(error, callId, tool)
-  failure.correlationId ??= callId
-  return failure
-}
-
-/** What the author said with a plain Error is told; a bug is not; an upstream's own error stays the cause for whoever relays it. */
-function translated(error: unknown, callId: string, tool: string): PegboardError {
-  if (isProtocolFailure(error)) {
-    const code = error.code === -32602 ? 'E_VALIDATION' : 'E_TOOL_FAILED'
-    return new PegboardError(code, `Tool '${tool}' failed: ${scrub(error.message)}`, { cause: error })
-  }
-  if (isPlain(error))
-    return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message)}`, { cause: error })
-  const hint = `The operator finds the details in the log under ${callId}.`
-  return new PegboardError('E_INTERNAL', `Tool '${tool}' failed: internal error.`, { cause: error, hint })
-}
-
-// System errors (ENOENT and the like) carry paths and addresses; subclasses are mostly bugs.
-const isPlain = (error: unknown): error is Error =>
-  error instanceof Error && error.name === 'Error' && !('code' in error)
-
-function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  if (signal.aborted) {
-    work.catch(() => undefined)
-    return Promise.reject(signal.reason)
-  }
-  return new Promise((resolve, reject) => {
-    const give = (): void => reject(signal.reason)
-    signal.addEventListener('abort', give, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', give))
-  })
 }

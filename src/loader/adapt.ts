@@ -1,12 +1,14 @@
-import { type CallContext, noServices, type Services } from '../core/context.ts'
+import { type CallContext, noServices, type ServicesFor } from '../core/context.ts'
 import { PegboardError, ToolError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolDef } from '../core/module.ts'
 import { nearest, wireName } from '../core/names.ts'
+import type { Profile } from '../core/profile.ts'
+import { closed, readOnly } from '../core/read-only.ts'
 import { isRecord } from '../core/record.ts'
 import { valueResult } from '../core/result.ts'
 import { emptyObject, type Issue, isStandardSchema, type JsonSchema, type Schema, toSchema } from '../core/schema.ts'
-import type { Draft, Tool } from '../core/tool.ts'
+import type { Draft, Tool, Tripwire } from '../core/tool.ts'
 import { checkSchema } from './check.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a loaded file's input types are not known here
@@ -17,17 +19,26 @@ export interface ToolSource {
   readonly action: string
   readonly def: Omit<AnyToolDef, 'run'>
   invoke(input: unknown, ctx: CallContext): unknown
+  /** Whether that makes use of `ctx`. */
+  takesContext(): boolean
 }
 
 /** What a tool is bound to when it becomes callable. */
 export interface Binding {
   readonly module: string
   readonly config: unknown
+  /** The options of the module for a profile that changes them; default `config` for all. */
+  readonly configFor?: (profile: Profile) => unknown
   readonly log: Log
   /** What `available` and `assemble` may look at of the host; default nothing. */
-  readonly services?: Services
+  readonly servicesFor?: ServicesFor
   /** More names it answers to. */
   readonly aliases?: readonly string[]
+  /** Its module says of all its tools that they change nothing, and to which services they write all the same. */
+  readonly readOnly?: boolean | undefined
+  readonly writes?: readonly string[] | undefined
+  /** What is done about fields of results that look like credentials; default they are redacted, and a read-only tool fails. */
+  readonly tripwire?: Tripwire
   /** Wraps every run, so that the owner knows what is under way. */
   readonly track?: <T>(work: () => Promise<T>) => Promise<T>
 }
@@ -38,11 +49,15 @@ export interface Binding {
  */
 export function adaptTool(source: ToolSource, binding: Binding): Tool {
   const { action, def } = source
-  const { module, config, services = noServices } = binding
+  const { module } = binding
+  const servicesFor = binding.servicesFor ?? (() => noServices)
+  const configFor = binding.configFor ?? (() => binding.config)
   const id = `${module}.${action}`
   const log = binding.log.scoped(module)
   const hidden = def.hidden ?? []
-  const input = closedSchema(def.input, hidden, id)
+  // One that narrowed a definition in place would narrow it for everybody.
+  if (def.assemble) freeze(def.input)
+  const input = closedSchema(copied(def.input), hidden, id)
   const output = def.output === undefined ? undefined : convert(def.output, `the output of ${id}`)
   const track = binding.track ?? ((work) => work())
   // By identity, so that variants which are constants are converted once.
@@ -50,11 +65,22 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
   const variant = (given: object): Schema => {
     const known = given === def.input ? input : variants.get(given)
     if (known) return known
-    const made = closedSchema(given, hidden, id)
+    const made = closedSchema(copied(freeze(given)), hidden, id)
     variants.set(given, made)
     return made
   }
+  const isReadOnly = def.readOnly ?? binding.readOnly ?? false
+  const writes = def.writes ?? binding.writes ?? []
+  if (isReadOnly && def.effect !== 'read' && writes.length === 0)
+    throw shape(`${id} is read-only, so its effect must be "read", or it names in writes what it writes to`)
   const base: Draft = { description: def.description, input }
+
+  /** The context as the module's author knows it. */
+  const own = (ctx: CallContext): CallContext => {
+    const config = configFor(ctx.profile)
+    const given = { ...ctx, config: isReadOnly ? readOnly(config, 'all', 'ctx.config') : config, log }
+    return isReadOnly ? closed(given) : given
+  }
 
   return {
     id,
@@ -72,26 +98,45 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     aliases: [...new Set([...(def.aliases ?? []), ...(binding.aliases ?? [])])],
     tags: def.tags ?? [],
     examples: def.examples ?? [],
+    tripwire: binding.tripwire ?? (isReadOnly ? 'throw' : 'redact'),
+    ...(def.opaque === undefined ? {} : { opaque: def.opaque }),
+    ...(isReadOnly ? { readOnly: true, writes } : {}),
+    ...(def.needsUserInput ? { needsUserInput: true } : {}),
     ...(def.internal ? { internal: true } : {}),
+    ...(def.needs === undefined ? {} : { needs: def.needs }),
+    ...(def.provides === undefined ? {} : { provides: def.provides }),
+    ...(def.task === undefined ? {} : { task: def.task, asTask: true }),
+    ...(def.asksFirst ? { asksFirst: true } : {}),
+    ...(def.noBackground ? { noBackground: true } : {}),
+    ...(def.allowRepeat ? { allowRepeat: true } : {}),
+    ...(def.intent === undefined ? {} : { intent: def.intent }),
     ...(hidden.length > 0 ? { hiddenParameters: input.hidden } : {}),
     extra: {},
-    available(caller) {
-      const answer: unknown = def.available?.({ config, caller, services, nameOf: () => undefined }) ?? true
+    available(caller, profile) {
+      const answer: unknown =
+        def.available?.({
+          config: configFor(profile),
+          caller,
+          profile,
+          services: servicesFor({ module, caller, profile }),
+          nameOf: () => undefined,
+        }) ?? true
       return answer === true || typeof answer === 'string' ? answer : 'it is not available now'
     },
-    assemble(caller, nameOf) {
+    assemble(caller, nameOf, profile) {
       if (!def.assemble) return base
       const draft = def.assemble(
-        { config, caller, services, nameOf },
+        { config: configFor(profile), caller, profile, services: servicesFor({ module, caller, profile }), nameOf },
         { description: def.description, input: def.input ?? emptyInput },
       )
       if (!draft) return null
       return { description: draft.description, input: draft.input === emptyInput ? input : variant(draft.input) }
     },
+    takesContext: source.takesContext,
     parse: input.parse,
     run: (value, ctx) =>
       track(async () => {
-        const result = await source.invoke(value, { ...ctx, config, log })
+        const result = await source.invoke(value, source.takesContext() ? own(ctx) : ctx)
         if (isRecord(result) && typeof result['error'] === 'string' && result['error'] !== '') {
           const { error, ...data } = result
           throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})
@@ -102,7 +147,17 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
   }
 }
 
-const emptyInput: JsonSchema = { type: 'object', properties: {} }
+const emptyInput: JsonSchema = freeze({ type: 'object', properties: {} })
+
+/** A JSON Schema, never to be changed again; what libraries make has its own ways. */
+function freeze<T>(given: T): T {
+  if (typeof given !== 'object' || given === null || Object.isFrozen(given) || isStandardSchema(given)) return given
+  for (const value of Object.values(given)) freeze(value)
+  return Object.freeze(given)
+}
+
+/** The checker writes into schemas, which it cannot do to frozen ones. */
+const copied = <T>(given: T): T => (Object.isFrozen(given) && !isStandardSchema(given) ? structuredClone(given) : given)
 
 /** Names that frameworks use for the context: a client cannot smuggle one in. */
 const CONTEXT_NAMES = ['ctx', 'env', '_ctx']

@@ -1,6 +1,6 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Services } from '../core/context.ts'
+import type { ServicesFor } from '../core/context.ts'
 import type { Log } from '../core/log.ts'
 import type { Problem } from './files.ts'
 import type { TemplateVars } from './templates.ts'
@@ -29,8 +29,8 @@ export interface LoaderOptions {
   readonly settings: ModuleSettings
   readonly vars: TemplateVars
   /** What `available` may look at of the host; default nothing. */
-  readonly services?: Services
-  /** Runs one set-up step through exec, past constraints. Rejects when the tool fails. */
+  readonly servicesFor?: ServicesFor
+  /** Runs one set-up step through exec, past constraints; resolves to a `ToolResult`. Rejects when the tool fails. */
   readonly runStep: (toolId: string, params: unknown) => Promise<unknown>
   /** Specifier to file URL for imports of drop-ins; tests only. */
   readonly hostModules?: Readonly<Record<string, string>>

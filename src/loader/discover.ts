@@ -1,4 +1,4 @@
-import { type Dirent, promises as fs } from 'node:fs'
+import { type Dirent, promises as fs, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** One file of a modules folder, or one folder in it with an index file. */
@@ -29,13 +29,13 @@ export const isCode = (name: string): boolean => CODE.test(name) && !NOT_CODE.te
  */
 export async function discover(dir: string, bundled: boolean): Promise<Entry[]> {
   const entries: Entry[] = []
-  for (const found of await list(dir)) {
+  for (const found of list(dir)) {
     if (found.name.startsWith('.') || found.name === 'node_modules') continue
     const path = join(dir, found.name)
     const helper = found.name.startsWith('_')
     const isFolder = found.isSymbolicLink() ? await isDirectory(path) : found.isDirectory()
     if (isFolder) {
-      const inside = new Set((await list(path)).map((child) => child.name))
+      const inside = new Set(list(path).map((child) => child.name))
       const index = INDEX.find((name) => inside.has(name))
       if (index)
         entries.push({
@@ -59,9 +59,9 @@ export async function discover(dir: string, bundled: boolean): Promise<Entry[]> 
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
-async function list(dir: string): Promise<Dirent[]> {
+function list(dir: string): Dirent[] {
   try {
-    return await fs.readdir(dir, { withFileTypes: true })
+    return readdirSync(dir, { withFileTypes: true })
   } catch (error) {
     if (isMissing(error)) return []
     throw error

@@ -23,7 +23,6 @@ const NATIVE = 'data:text/javascript,export default (url) => import(url)'
  */
 export function createImporter(root: string, hosts: Readonly<Record<string, string>> = {}): Importer {
   const tag = randomBytes(6).toString('hex')
-  const cjs = createRequire(import.meta.url).cache
   let generation = 1
   let hooked = false
 
@@ -47,9 +46,10 @@ export function createImporter(root: string, hosts: Readonly<Record<string, stri
     renew() {
       generation++
       // CommonJS is remembered by path, whatever the URL says.
-      if (hooked)
-        for (const path of Object.keys(cjs))
-          if (path.startsWith(root + sep) && !path.includes(`${sep}node_modules${sep}`)) delete cjs[path]
+      if (!hooked) return
+      const { cache: cjs } = createRequire(import.meta.url)
+      for (const path of Object.keys(cjs))
+        if (path.startsWith(root + sep) && !path.includes(`${sep}node_modules${sep}`)) delete cjs[path]
     },
   }
 }

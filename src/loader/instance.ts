@@ -1,9 +1,11 @@
 import type { OwnerInfo } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Services } from '../core/context.ts'
+import { localCaller, noServices, type ServicesFor } from '../core/context.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import type { SetupStep } from '../core/module.ts'
 import { nearest } from '../core/names.ts'
+import { defaultProfile, type Profile } from '../core/profile.ts'
 import { isRecord } from '../core/record.ts'
 import { toSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
@@ -17,7 +19,9 @@ import { within } from './within.ts'
 export interface Instance {
   readonly id: string
   /** What the catalogue is told of it. */
-  readonly info: Pick<OwnerInfo, 'summary' | 'about' | 'synonyms'>
+  readonly info: Pick<OwnerInfo, 'summary' | 'about' | 'synonyms' | 'promptSection'>
+  /** Its set-up steps that were made. Grows. */
+  readonly setup: SetupStep[]
   readonly tools: readonly Tool[]
   /** Lets calls under way end, at most `drainMs`, then stops the module. Never rejects. */
   stop(drainMs: number): Promise<void>
@@ -28,7 +32,7 @@ export interface InstanceOptions {
   readonly vars: TemplateVars
   readonly log: Log
   readonly clock: Clock
-  readonly services?: Services
+  readonly servicesFor?: ServicesFor
   readonly startTimeoutMs: number
   readonly changed: () => void
 }
@@ -40,26 +44,45 @@ export interface InstanceOptions {
 export async function startInstance(owner: Owner, options: InstanceOptions): Promise<Instance> {
   const { id, module } = owner
   const { clock, log, startTimeoutMs } = options
-  const config = parseConfig(owner, options)
+  const config = parseConfig(owner, options.config, options)
+  const forProfile = new WeakMap<Profile, unknown>()
+  const configFor = (profile: Profile): unknown => {
+    const changes = profile.config[id]
+    if (changes === undefined || Object.keys(changes).length === 0) return config
+    if (!forProfile.has(profile))
+      forProfile.set(
+        profile,
+        parseConfig(owner, { ...(options.config as object), ...changes }, options, `profiles.${profile.id}.`),
+      )
+    return forProfile.get(profile)
+  }
   const running = createRunning(clock)
-  const { services } = options
-  const binding = { module: id, config, log, track: running.track, ...(services && { services }) }
-  const renamed = Object.entries(module?.renamed ?? {})
+  const { servicesFor } = options
+  const binding = { module: id, config, configFor, log, track: running.track, ...(servicesFor && { servicesFor }) }
+  const renamed = lastNames(module?.renamed ?? {})
   const tools = module
     ? moduleTools(module).map((source) =>
         adaptTool(source, {
           ...binding,
+          readOnly: module.readOnly,
+          writes: module.writes,
           aliases: renamed.filter(([, now]) => now === source.action).map(([old]) => old),
         }),
       )
-    : owner.slots.map(({ source, aliases }) => adaptTool(source, { ...binding, aliases }))
+    : owner.slots.map(({ source, aliases }) => adaptTool(source, { ...binding, aliases, tripwire: 'throw' }))
 
   const abort = new AbortController()
   if (module?.start) {
     const late = (): Error => new Error(`it took longer than ${startTimeoutMs} ms`)
     try {
       const started = Promise.resolve(
-        module.start({ config, log: log.scoped(id), signal: abort.signal, changed: options.changed }),
+        module.start({
+          config,
+          log: log.scoped(id),
+          signal: abort.signal,
+          services: servicesFor?.({ module: id, caller: localCaller, profile: defaultProfile }) ?? noServices,
+          changed: options.changed,
+        }),
       )
       await within(started, startTimeoutMs, clock, late)
     } catch (error) {
@@ -67,13 +90,26 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
       throw new PegboardError('E_MODULE_LOAD', `${id} did not start: ${messageOf(error)}.`, { cause: error })
     }
   }
+  const setup: SetupStep[] = []
   return {
     id,
+    setup,
     info: module
       ? {
           summary: module.description,
           about: module.description,
           ...(module.synonyms === undefined ? {} : { synonyms: module.synonyms }),
+          ...(module.promptSection && {
+            promptSection: (caller, nameOf, profile) =>
+              module.promptSection?.({
+                config: configFor(profile),
+                caller,
+                profile,
+                services: servicesFor?.({ module: id, caller, profile }) ?? noServices,
+                nameOf,
+                setup,
+              }),
+          }),
         }
       : { summary: summaryOf(tools) },
     tools,
@@ -90,11 +126,21 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
   }
 }
 
+/** Each old name with what it is called in the end; what was renamed in a circle is called nothing. */
+function lastNames(renamed: Readonly<Record<string, string>>): ReadonlyArray<readonly [string, string]> {
+  return Object.keys(renamed).map((old) => {
+    let now = old
+    for (let steps = 0; Object.hasOwn(renamed, now) && steps <= Object.keys(renamed).length; steps++)
+      now = renamed[now] as string
+    return [old, now]
+  })
+}
+
 const summaryOf = (tools: readonly Tool[]): string =>
   tools.length === 1 ? (tools[0]?.description ?? '') : `${tools.map((tool) => tool.title).join(', ')}.`
 
-function parseConfig({ id, module }: Owner, { config, vars, log }: InstanceOptions): unknown {
-  const place = `modules.${id}.config`
+function parseConfig({ id, module }: Owner, config: unknown, { vars, log }: InstanceOptions, where = ''): unknown {
+  const place = `${where}modules.${id}.config`
   const bad = (path: string, message: string): PegboardError =>
     new PegboardError('E_MODULE_CONFIG', `${place}${path && `.${path}`}: ${message}`)
   const fill = (value: unknown): unknown => {

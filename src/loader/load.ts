@@ -3,6 +3,7 @@ import { dirname, join, sep } from 'node:path'
 import { systemClock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
+import { isRecord } from '../core/record.ts'
 import type { Loader, LoaderOptions, Report } from './contract.ts'
 import type { Entry } from './discover.ts'
 import { createFiles, type FileRecord, fileName, type Problem } from './files.ts'
@@ -97,7 +98,7 @@ export function createLoader(options: LoaderOptions): Loader {
           vars,
           log,
           clock,
-          ...(options.services && { services: options.services }),
+          ...(options.servicesFor && { servicesFor: options.servicesFor }),
           startTimeoutMs: options.startTimeoutMs ?? 30_000,
           changed: () => catalog.touch(),
         })
@@ -141,7 +142,11 @@ export function createLoader(options: LoaderOptions): Loader {
     for (const { action, params } of settings[id]?.setup ?? []) {
       const tool = action.startsWith(`${id}.`) ? action : `${id}.${action}`
       try {
-        await options.runStep(tool, fillTemplates(params ?? {}, vars))
+        const result = await options.runStep(tool, fillTemplates(params ?? {}, vars))
+        owner?.instance.setup.push({
+          action: tool.slice(id.length + 1),
+          value: isRecord(result) && result['kind'] === 'value' ? result['value'] : undefined,
+        })
       } catch (error) {
         const reason = `the set-up step ${tool} failed: ${messageOf(error)}`
         log.warn('a set-up step failed', { module: id, step: tool, error: messageOf(error) })

@@ -5,7 +5,7 @@ import { isModuleId, isToolName, nearest } from '../core/names.ts'
 import { isRecord } from '../core/record.ts'
 import type { ToolSource } from './adapt.ts'
 import type { Namespace } from './fresh.ts'
-import { flatContext, flush, scriptEnv } from './tool-context.ts'
+import { flatContext, scriptEnv } from './tool-context.ts'
 
 /** What a file turned out to be. */
 export type Loaded =
@@ -91,6 +91,7 @@ export const moduleTools = (module: ToolModule): ToolSource[] =>
     action,
     def,
     // Asked at every call: the function may have been replaced since.
+    takesContext: () => wantsContext(def),
     invoke: (input, ctx) =>
       wantsContext(def) ? def.run(input as never, ctx) : (def.run as (input: unknown) => unknown)(input),
   }))
@@ -109,11 +110,14 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
   if (typeof description !== 'string' || description === '') throw shape(`${name} has no description`)
   if (module['synonyms'] !== undefined && !isSynonyms(module['synonyms']))
     throw shape(`the synonyms of ${name} are not groups of words, such as [["ticket", "issue"]]`)
+  if (module['promptSection'] !== undefined && typeof module['promptSection'] !== 'function')
+    throw shape(`the promptSection of ${name} is not a function`)
   for (const [action, tool] of Object.entries(tools as Record<string, unknown>)) {
     const id = `${name}.${action}`
     if (!isToolName(action)) throw new PegboardError('E_NAME_INVALID', `"${action}" is not a legal tool name.`)
     if (!isRecord(tool)) throw shape(`${id} is not an object`)
     noSlips(tool, TOOL_KEYS, id)
+    checkNeeds(tool, id)
     if (typeof tool['description'] !== 'string' || tool['description'] === '') throw shape(`${id} has no description`)
     if (typeof tool['run'] !== 'function') throw shape(`${id} has no run function`)
     if (!isEffect(tool['effect'])) throw shape(`${id} needs effect: "read", "write" or "destructive"`)
@@ -121,11 +125,44 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
   return { id: name, module: module as unknown as ToolModule }
 }
 
-const MODULE_KEYS = ['name', 'description', 'config', 'tools', 'synonyms', 'renamed', 'override', 'start', 'stop']
+const MODULE_KEYS = [
+  ...['name', 'description', 'config', 'tools', 'synonyms', 'renamed', 'override', 'promptSection', 'start', 'stop'],
+  ...['readOnly', 'writes'],
+]
 const TOOL_KEYS = [
   ...['title', 'description', 'input', 'output', 'effect', 'idempotent', 'openWorld', 'sideEffects', 'aliases', 'tags'],
-  ...['examples', 'hidden', 'internal', 'context', 'available', 'assemble', 'run'],
+  ...[
+    'examples',
+    'hidden',
+    'internal',
+    'context',
+    'needs',
+    'provides',
+    'intent',
+    'task',
+    'asksFirst',
+    'noBackground',
+    'allowRepeat',
+  ],
+  ...['available', 'assemble', 'run'],
+  ...['readOnly', 'writes', 'needsUserInput', 'opaque'],
 ]
+const NEEDS = ['providers', 'notProviders', 'capabilities', 'flags', 'permissions']
+
+/** A need that is not understood would leave a tool open to everybody. */
+function checkNeeds(tool: Record<string, unknown>, id: string): void {
+  for (const key of ['provides', 'intent'])
+    if (tool[key] !== undefined && (typeof tool[key] !== 'string' || tool[key] === ''))
+      throw shape(`the ${key} of ${id} is not a word`)
+  const { needs } = tool
+  if (needs === undefined) return
+  if (!isRecord(needs)) throw shape(`${id} needs is not an object`)
+  for (const [key, words] of Object.entries(needs)) {
+    if (!NEEDS.includes(key)) throw shape(`${id} needs has "${key}"; it takes ${NEEDS.join(', ')}`)
+    if (words !== undefined && !(Array.isArray(words) && words.every((word) => typeof word === 'string')))
+      throw shape(`${id} needs.${key} is not a list of words`)
+  }
+}
 
 /** A key that is nearly a known one would be left out without a word: `inputs`, `alias`, `desciption`. */
 function noSlips(given: Record<string, unknown>, known: readonly string[], place: string): void {
@@ -151,15 +188,8 @@ function fileTool(given: unknown): ToolSource {
   return {
     action: toolName(name),
     def: looseDef(given, name),
-    async invoke(input, ctx) {
-      if (!wantsContext(tool)) return tool.run(input)
-      const flat = flatContext(ctx)
-      try {
-        return await tool.run(input, flat)
-      } finally {
-        flush(flat, ctx)
-      }
-    },
+    takesContext: () => wantsContext(tool),
+    invoke: (input, ctx) => (wantsContext(tool) ? tool.run(input, flatContext(ctx)) : tool.run(input)),
   }
 }
 
@@ -168,6 +198,7 @@ function scriptTool({ name, execute, def }: Registration): ToolSource {
   return {
     action: toolName(name),
     def: looseDef(spec, name),
+    takesContext: () => execute.length >= 2,
     async invoke(input: unknown, ctx: CallContext) {
       try {
         return await execute(input, scriptEnv(ctx))
@@ -185,11 +216,16 @@ function looseDef(given: Record<string, unknown>, name: unknown): Omit<ToolDef, 
   if (typeof description !== 'string' || description === '') throw shape(`${String(name)} has no description`)
   if (parameters !== undefined && !isRecord(parameters))
     throw shape(`the parameters of ${String(name)} are not a JSON Schema`)
-  const optional = ['title', 'aliases', 'tags', 'examples', 'sideEffects', 'hidden', 'idempotent', 'available'] as const
+  checkNeeds(given, String(name))
+  const optional = [
+    ...['title', 'aliases', 'tags', 'examples', 'sideEffects', 'hidden', 'idempotent', 'available'],
+    ...['needs', 'provides', 'intent'],
+    ...['readOnly', 'writes', 'needsUserInput', 'opaque'],
+  ]
   return {
     ...Object.fromEntries(optional.filter((key) => given[key] !== undefined).map((key) => [key, given[key]])),
     description,
-    effect: isEffect(effect) ? effect : 'write',
+    effect: isEffect(effect) ? effect : given['readOnly'] === true ? 'read' : 'write',
     openWorld: typeof given['openWorld'] === 'boolean' ? given['openWorld'] : !isEffect(effect),
     ...(parameters === undefined
       ? {}

@@ -1,4 +1,17 @@
-import type { CallContext, SentFile } from '../core/context.ts'
+import type { CallContext, SentFile, SharedFile } from '../core/context.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { ToolLoop } from '../core/loop.ts'
+import type {
+  Adapters,
+  Completed,
+  Conversations,
+  Kv,
+  Llm,
+  Messages,
+  PlatformAdapter,
+  Registry,
+  Tasks,
+} from '../core/services.ts'
 
 /** A file as tools of the simpler shapes send it. */
 export interface SentEntry {
@@ -6,6 +19,25 @@ export interface SentEntry {
   readonly filename: string
   readonly mimetype: string
   readonly file_url?: string
+  /** Which call sent it, of those that share a context. */
+  readonly call_index?: number
+}
+
+/** What such tools may ask of a language model. */
+export interface FlatLlm {
+  readonly source: Llm['source']
+  complete(wanted: {
+    readonly system?: string
+    readonly user: string
+    readonly json?: boolean
+    readonly temperature?: number
+    readonly max_tokens?: number
+    readonly model?: string
+  }): Promise<Completed>
+}
+
+export interface FlatConversations extends Conversations {
+  mark_deleted(channel: string, messageId: string): Promise<boolean>
 }
 
 /**
@@ -19,42 +51,157 @@ export class ToolContext {
   user_id = ''
   user_name = ''
   guild_id = ''
-  adapter: unknown = null
+  adapter: PlatformAdapter | null = null
   config: unknown = null
-  redis: unknown = null
-  message_cache: unknown = null
-  kg_manager: unknown = null
-  task_manager: unknown = null
-  threadweave: unknown = null
-  tool_registry: unknown = null
-  conversation_manager: unknown = null
-  openrouter: unknown = null
-  all_adapters: unknown[] = []
-  adapters_by_name: Map<string, unknown> = new Map()
+  redis: Kv | null = null
+  message_cache: Messages | null = null
+  kg_manager: null = null
+  task_manager: Tasks | null = null
+  threadweave: null = null
+  tool_registry: Registry | null = null
+  conversation_manager: FlatConversations | null = null
+  openrouter: FlatLlm | null = null
+  all_adapters: PlatformAdapter[] = []
+  adapters_by_name: Map<string, PlatformAdapter> = new Map()
   injected_tools: Set<string> | null = null
   sent_files: SentEntry[] = []
 }
 
-/** The flat view of a call. */
-export function flatContext(ctx: CallContext): ToolContext {
-  const { origin, caller } = ctx
-  return Object.assign(new ToolContext(), {
+/** What the twenty fields have no name for, as a call's own context has it. */
+export interface CallToolContext extends ToolContext {
+  /** The same store as `redis` where that is one, else in a file. */
+  readonly kv: Kv | null
+  readonly llm: FlatLlm | null
+  readonly loop: ToolLoop | null
+  /** The module's own options. */
+  readonly module_config: unknown
+  sendFile(file: SentEntry): void
+  injectTool(name: string): void
+}
+
+/** The flat view of a call, over the same objects. A field is made when it is looked at. */
+export function flatContext(ctx: CallContext): CallToolContext {
+  const { origin, caller, services } = ctx
+  const flat = Object.assign(new ToolContext(), {
     platform: origin.platform,
     channel_id: origin.channelId,
     message_id: origin.messageId,
     user_id: origin.userId || caller.principal,
     user_name: origin.userName || caller.principal,
     guild_id: origin.guildId,
-    config: ctx.config ?? null,
+  })
+  const adapters = (): Adapters | null => services.adapters
+  const llm = (): FlatLlm | null => flatLlm(services.llm)
+  lazily(flat, 'adapter', () => adapters()?.current ?? null)
+  lazily(flat, 'config', () => services.config)
+  lazily(flat, 'redis', () => (services.kv?.backend === 'redis' ? services.kv : null))
+  lazily(flat, 'message_cache', () => services.messages)
+  lazily(flat, 'task_manager', () => services.tasks)
+  lazily(flat, 'tool_registry', () => services.registry)
+  lazily(flat, 'conversation_manager', () => flatConversations(services.conversations))
+  lazily(flat, 'openrouter', llm)
+  lazily(flat, 'all_adapters', () => adapters()?.list() ?? [])
+  lazily(
+    flat,
+    'adapters_by_name',
+    () =>
+      new Map(
+        adapters()
+          ?.list()
+          .map((adapter) => [adapter.name, adapter]),
+      ),
+  )
+  lazily(flat, 'injected_tools', () => injectedBy(ctx))
+  lazily(flat, 'sent_files', () => sentBy(ctx))
+  lazily(flat, 'kv', () => services.kv, false)
+  lazily(flat, 'llm', llm, false)
+  lazily(flat, 'loop', () => ctx.loop, false)
+  lazily(flat, 'module_config', () => ctx.config ?? null, false)
+  lazily(flat, 'sendFile', () => (file: SentEntry) => ctx.sendFile(fromEntry(file)), false)
+  lazily(flat, 'injectTool', () => ctx.injectTool, false)
+  return flat as CallToolContext
+}
+
+/** @param shown false for what is none of the twenty */
+function lazily(target: object, name: string, make: () => unknown, shown = true): void {
+  let made: { readonly value: unknown } | undefined
+  Object.defineProperty(target, name, {
+    enumerable: shown,
+    configurable: true,
+    get() {
+      made ??= { value: make() }
+      return made.value
+    },
   })
 }
 
-/** Hands what a tool appended to its flat context to the call. */
-export function flush(flat: ToolContext, ctx: CallContext): void {
-  for (const { file_url, ...file } of flat.sent_files) {
-    const sent: SentFile = file_url === undefined ? file : { ...file, fileUrl: file_url }
-    ctx.sendFile(sent)
+const flatLlm = (llm: Llm | null): FlatLlm | null =>
+  llm && {
+    source: llm.source,
+    complete: ({ max_tokens, ...rest }) =>
+      llm.complete(max_tokens === undefined ? rest : { ...rest, maxTokens: max_tokens }),
   }
+
+const flatConversations = (own: Conversations | null): FlatConversations | null =>
+  own && { ...own, mark_deleted: (channel, id) => own.delete(channel, id) }
+
+function fromEntry({ data, filename, mimetype, file_url }: SentEntry): SentFile {
+  return { data, filename, mimetype, ...(file_url === undefined ? {} : { fileUrl: file_url }) }
+}
+
+function toEntry({ data, filename, mimetype, fileUrl, callIndex }: SharedFile): SentEntry {
+  return { data, filename, mimetype, ...(fileUrl === undefined ? {} : { file_url: fileUrl }), call_index: callIndex }
+}
+
+/** A set that only grows: what is added is wanted by the call. */
+function injectedBy(ctx: CallContext): Set<string> {
+  const own = new Set(ctx.injectedTools)
+  const add = own.add.bind(own)
+  return Object.defineProperties(own, {
+    add: {
+      value(name: string) {
+        ctx.injectTool(name)
+        return add(name)
+      },
+    },
+    delete: { value: onlyAppend },
+    clear: { value: onlyAppend },
+  })
+}
+
+/** The list of all that was sent by calls that share it; a `push` sends, and nothing else changes it. */
+function sentBy(ctx: CallContext): SentEntry[] {
+  const entries: SentEntry[] = []
+  const catchUp = (): void => {
+    for (const file of ctx.sentFiles.slice(entries.length)) entries.push(toEntry(file))
+  }
+  return new Proxy(entries, {
+    get(target, key) {
+      catchUp()
+      return Reflect.get(target, key)
+    },
+    has(target, key) {
+      catchUp()
+      return Reflect.has(target, key)
+    },
+    ownKeys(target) {
+      catchUp()
+      return Reflect.ownKeys(target)
+    },
+    set(target, key, value) {
+      catchUp()
+      if (key === 'length' && value >= target.length) return true
+      if (key !== String(target.length)) return onlyAppend()
+      ctx.sendFile(fromEntry(value))
+      catchUp()
+      return true
+    },
+    deleteProperty: onlyAppend,
+  })
+}
+
+function onlyAppend(): never {
+  throw new PegboardError('E_VALIDATION', 'sent_files and injected_tools are only ever appended to.')
 }
 
 /** The second argument of `execute(args, env)` in script-style files. */
@@ -66,7 +213,13 @@ export interface ScriptEnv {
   readonly mode: string
 }
 
-export function scriptEnv(ctx: CallContext): ScriptEnv {
-  const { user_name, channel_id } = flatContext(ctx)
-  return { speaker: { alias: user_name }, channel: channel_id, channel_members: [], seen_members: [], mode: '' }
+export function scriptEnv({ origin, caller }: CallContext): ScriptEnv {
+  const { userName, channelId } = origin
+  return {
+    speaker: { alias: userName || caller.principal },
+    channel: channelId,
+    channel_members: [],
+    seen_members: [],
+    mode: '',
+  }
 }

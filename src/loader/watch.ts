@@ -1,4 +1,4 @@
-import { type FSWatcher, promises as fs, watch } from 'node:fs'
+import { existsSync, type FSWatcher, promises as fs, watch } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
@@ -10,7 +10,7 @@ export type Fingerprint = ReadonlyMap<string, string>
 
 export async function fingerprint(dir: string): Promise<Fingerprint> {
   const found = new Map<string, string>()
-  await walk(dir, undefined, found)
+  if (existsSync(dir)) await walk(dir, undefined, found)
   return found
 }
 

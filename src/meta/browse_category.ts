@@ -10,6 +10,7 @@ import { standing } from './standing.ts'
 export const browseCategory = (host: Host): MetaTool => ({
   name: 'browse_category',
   title: 'Browse category',
+  step: 'discover',
   description: () => 'The tools of one category, in pages.',
   inputSchema: {
     type: 'object',

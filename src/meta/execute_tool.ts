@@ -1,18 +1,30 @@
 import { PegboardError } from '../core/errors.ts'
 import { type ToolResult, valueResult } from '../core/result.ts'
 import { signatureOf } from '../core/signature.ts'
+import type { CallRequest } from '../exec/call.ts'
 import type { ViewTool } from '../view/view.ts'
 import type { Host, MetaTool } from './host.ts'
 import { invalid } from './input.ts'
+import { startUnseen } from './unseen.ts'
 
 const FINDERS = ['search_tools', 'list_categories']
 const NAME_KEYS = ['name', 'tool_name', 'tool'] as const
 const PARAM_KEYS = ['params', 'arguments', 'args', 'tool_params', 'parameters'] as const
 
-export const executeTool = (host: Host, isMeta: (name: string) => boolean): MetaTool => ({
+/** The name of a tool about tools, which may be called as one of the module `context_builder`. */
+export const bareName = (name: string): string =>
+  name.startsWith('context_builder') ? name.replace(/^context_builder(?:__|[.:])/, '') : name
+
+/** @param start runs any tool by its name */
+export const executeTool = (
+  host: Host,
+  isMeta: (name: string) => boolean,
+  start: (request: CallRequest) => Promise<ToolResult>,
+): MetaTool => ({
   name: 'execute_tool',
   title: 'Execute tool',
-  description: () => 'Run a tool found by search_tools, e.g. name "filesystem.read", params {"path": "a.txt"}.',
+  step: 'execute',
+  description: () => 'Run a tool found by search_tools, e.g. name "category.tool", params {"path": "a.txt"}.',
   inputSchema: {
     type: 'object',
     properties: { name: { type: 'string' }, params: { type: 'object' } },
@@ -22,14 +34,19 @@ export const executeTool = (host: Host, isMeta: (name: string) => boolean): Meta
   hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
   async run(raw, request) {
     const { name, params } = readCall(raw)
-    if (isMeta(name))
+    const own = bareName(name)
+    if (isMeta(own))
       throw new PegboardError(
         'E_LOOP_DETECTED',
-        `${name === 'execute_tool' ? 'execute_tool cannot execute itself' : `execute_tool cannot run ${name}; call it directly`}.`,
+        `${own === 'execute_tool' ? 'execute_tool cannot execute itself' : `execute_tool cannot run ${own}; call it directly`}.`,
       )
-    const found = host.view(request.caller).resolve(name)
+    let found = host.view(request.caller).resolve(name)
+    if (found.kind === 'unknown' && found.down) {
+      await startUnseen(host, name, request)
+      found = host.view(request.caller).resolve(name)
+    }
     const entry = found.kind === 'found' ? found.tool : undefined
-    const result = await host.call({
+    const result = await start({
       ...request,
       name,
       input: entry ? unwrapped(params, entry) : params,
@@ -60,7 +77,10 @@ function looksLikeWrongArguments(result: Extract<ToolResult, { kind: 'mcp' }>): 
  * whole call one level too deep. All of them mean the same.
  * @throws PegboardError E_VALIDATION
  */
-export function readCall(raw: Readonly<Record<string, unknown>>): {
+export function readCall(
+  raw: Readonly<Record<string, unknown>>,
+  tool = 'execute_tool',
+): {
   readonly name: string
   readonly params: Readonly<Record<string, unknown>>
 } {
@@ -68,8 +88,8 @@ export function readCall(raw: Readonly<Record<string, unknown>>): {
   const paramsKey = PARAM_KEYS.find((key) => raw[key] !== undefined && raw[key] !== null)
   if (nameKey === undefined) {
     const inner = paramsKey && asObject(raw[paramsKey])
-    if (inner && NAME_KEYS.some((key) => typeof inner[key] === 'string')) return readCall(inner)
-    throw invalid('execute_tool', 'name: the name of a tool is required, such as "filesystem.read"')
+    if (inner && NAME_KEYS.some((key) => typeof inner[key] === 'string')) return readCall(inner, tool)
+    throw invalid(tool, 'name: the name of a tool is required, such as "category.tool"')
   }
   const name = raw[nameKey] as string
   if (paramsKey === undefined) {
@@ -79,7 +99,7 @@ export function readCall(raw: Readonly<Record<string, unknown>>): {
     return { name, params: Object.fromEntries(rest) }
   }
   const params = asObject(raw[paramsKey])
-  if (!params) throw invalid('execute_tool', `${paramsKey}: an object of arguments is required`)
+  if (!params) throw invalid(tool, `${paramsKey}: an object of arguments is required`)
   return { name, params }
 }
 

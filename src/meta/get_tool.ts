@@ -3,18 +3,20 @@ import { valueResult } from '../core/result.ts'
 import { riskOf } from '../core/tool.ts'
 import { portableSchema } from '../view/portable.ts'
 import type { View, ViewTool } from '../view/view.ts'
-import { refusalOf } from '../view/visible.ts'
+import { absentBy, refusalOf } from '../view/visible.ts'
 import type { Host, MetaTool } from './host.ts'
 import { onlyKeys, text } from './input.ts'
 import { waitFor } from './standing.ts'
+import { startUnseen } from './unseen.ts'
 
 export const getTool = (host: Host): MetaTool => ({
   name: 'get_tool',
   title: 'Get tool',
+  step: 'schema',
   description: () => 'Full schema, examples and side effects of one tool.',
   inputSchema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
   hints: { readOnlyHint: true, openWorldHint: false },
-  run(input, request) {
+  async run(input, request) {
     onlyKeys(input, ['name', 'tool_name'], 'get_tool')
     const name = text(
       input,
@@ -22,6 +24,7 @@ export const getTool = (host: Host): MetaTool => ({
       'get_tool',
       200,
     )
+    await startUnseen(host, name, request)
     const view = host.view(request.caller)
     const entry = lookUp(view, name)
     const { tool } = entry
@@ -58,6 +61,7 @@ function lookUp(view: View, name: string): ViewTool {
     throw new PegboardError('E_NOT_FOUND', `'${name}' could be ${found.candidates.join(' or ')}.`, {
       hint: 'Use one of these full names.',
     })
+  if (found.down && found.suggestions.length + found.sameModule.length === 0) throw absentBy(found.down, name)
   const near = found.suggestions[0] ?? found.sameModule[0]
   throw new PegboardError(
     'E_NOT_FOUND',

@@ -6,6 +6,7 @@ import { standing } from './standing.ts'
 export const listCategories = (host: Host): MetaTool => ({
   name: 'list_categories',
   title: 'List categories',
+  step: 'discover',
   description: () => 'All categories of tools with counts.',
   inputSchema: { type: 'object', properties: {} },
   hints: { readOnlyHint: true, openWorldHint: false },

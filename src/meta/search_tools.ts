@@ -21,6 +21,7 @@ const QUERIES = 8
 export const searchTools = (host: Host): MetaTool => ({
   name: 'search_tools',
   title: 'Search tools',
+  step: 'discover',
   description: (view) =>
     `Find tools by what they do, in any words; several needs one a line. ${behind(view)} Then execute_tool.`,
   inputSchema: {

@@ -3,27 +3,56 @@ import { PegboardError } from '../core/errors.ts'
 import { checkArguments } from '../core/guard.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { CallRequest } from '../exec/call.ts'
+import type { Facts } from '../exec/facts.ts'
+import type { Schedule } from '../exec/schedule.ts'
+import type { Watchers } from '../exec/watchers.ts'
 import type { Mode } from '../view/exposure.ts'
-import { type ListedTool, listCompact, listTool } from '../view/listing.ts'
-import type { ViewTool } from '../view/view.ts'
+import { firstSentence, type ListedTool, listCompact, listTool } from '../view/listing.ts'
+import type { View, ViewTool } from '../view/view.ts'
+import { backgroundTools } from './background.ts'
 import { browseCategory } from './browse_category.ts'
-import { executeTool } from './execute_tool.ts'
+import { checkTask } from './check_task.ts'
+import { clearInjectedTools } from './clear_injected_tools.ts'
+import { bareName, executeTool } from './execute_tool.ts'
+import { extendToolLoop } from './extend_tool_loop.ts'
 import { getTool } from './get_tool.ts'
-import type { Host, MetaTool } from './host.ts'
+import type { Host, MetaTool, Step } from './host.ts'
+import { listActiveServers } from './list_active_servers.ts'
+import { listAllTools } from './list_all_tools.ts'
 import { listCategories } from './list_categories.ts'
+import { redirectTask } from './redirect_task.ts'
+import { reloadTools } from './reload_tools.ts'
+import { factTools } from './remember.ts'
+import { requestToolInjection } from './request_tool_injection.ts'
+import { retrieveToolCallLog } from './retrieve_tool_call_log.ts'
+import { runParallelTool } from './run_parallel.ts'
+import { scheduleTools } from './schedule.ts'
 import { searchTools } from './search_tools.ts'
+import { setFlag } from './set_flag.ts'
+import { setTurn } from './set_turn.ts'
+import { watchTools } from './watch.ts'
 
 /** What clients get: the listed tools, and one door through which every name is called. */
 export interface Surface {
-  /** In the order clients should see; equal for equal views. */
+  /** In the order clients should see; equal for equal views, and the same object where it holds all tools. */
   list(caller: Caller, mode: Mode): readonly ListedTool[]
+  /** How many tools are listed in every mode where there is room, beside those of owners and the doors to them. */
+  beside(caller: Caller): number
   /** Runs a meta-tool or any tool the caller sees. @throws PegboardError */
   call(request: CallRequest): Promise<ToolResult>
   readonly metaNames: readonly string[]
+  /** The meta-tools as this caller is told of them, in a line each. Does not look at a tool. */
+  guide(caller: Caller): readonly Guide[]
 }
 
-/** The names no module or upstream tool may take. */
-export const META_NAMES: readonly string[] = [
+export interface Guide {
+  readonly name: string
+  readonly about: string
+  readonly step?: Step
+}
+
+/** The tools about tools. */
+const DISCOVERY_NAMES: readonly string[] = [
   'search_tools',
   'get_tool',
   'execute_tool',
@@ -31,61 +60,218 @@ export const META_NAMES: readonly string[] = [
   'browse_category',
 ]
 
-// Some clients put every tool behind a search of their own; a search behind a search is never found.
-const NEVER_DEFER = { 'anthropic/alwaysLoad': true, deferTools: 'never' }
+/** Those of all these that run another tool and wait for it. */
+export const RUNNERS: ReadonlySet<string> = new Set(['execute_tool', 'run_parallel'])
+
+/** Tools that run other tools in another way than now and here. */
+export const PRIMITIVE_NAMES: readonly string[] = [
+  'run_parallel',
+  'background_run',
+  'background_status',
+  'background_result',
+  'background_wait',
+  'background_cancel',
+  'background_list',
+]
+
+/** Tools for what comes later, where the operator wants them. */
+const LATER_NAMES: readonly string[] = [
+  'watch_start',
+  'watch_stop',
+  'watch_pause',
+  'watch_resume',
+  'watch_status',
+  'watch_list',
+  'watch_history',
+  'schedule_once',
+  'schedule_cron',
+  'schedule_cancel',
+  'schedule_list',
+  'schedule_status',
+  'remind',
+  'remember',
+  'forget',
+]
+
+/** Tools about the context of calls: listed nowhere but for the first, and callable everywhere. */
+const CONTEXT_NAMES: readonly string[] = [
+  'request_tool_injection',
+  'clear_injected_tools',
+  'list_all_tools',
+  'reload_tools',
+  'check_task',
+  'await_result',
+  'redirect_task',
+  'list_active_servers',
+  'extend_tool_loop',
+  'retrieve_tool_call_log',
+  'set_turn',
+  'set_flag',
+]
+
+/** The names no module or upstream tool may take. */
+export const META_NAMES: readonly string[] = [...DISCOVERY_NAMES, ...PRIMITIVE_NAMES, ...LATER_NAMES, ...CONTEXT_NAMES]
+
+/** Some clients put every tool behind a search of their own; a search behind a search is never found. */
+const neverDeferred = (keys: readonly string[]): object =>
+  keys.length === 0 ? {} : { _meta: Object.fromEntries(keys.map((key) => [key, true])) }
 
 /** Clients of 2025-11-25 are told which calls can be tasks; never that they must be, as any can be made without. */
 const withTask = (entry: ViewTool): ListedTool =>
-  entry.tool.asTask === true ? { ...listTool(entry), execution: { taskSupport: 'optional' } } : listTool(entry)
+  entry.tool.asTask === true
+    ? { ...listTool(entry), execution: { taskSupport: entry.tool.task ?? 'optional' } }
+    : listTool(entry)
 
-export function createSurface(host: Host, options: { readonly pinned: () => readonly string[] }): Surface {
-  const isMeta = (name: string): boolean => META_NAMES.includes(name)
+export function createSurface(
+  host: Host,
+  options: {
+    readonly pinned: (caller: Caller) => readonly string[]
+    /** Whether the caller has the tools that run others in parallel and in the background. */
+    readonly primitives: (caller: Caller) => boolean
+    /** Where the operator wants them. */
+    readonly watchers?: () => Watchers
+    readonly schedule?: () => Schedule
+    readonly facts?: () => Facts
+  },
+): Surface {
+  const { injected, turns } = host.context
+  const isMeta = (given: string): boolean => {
+    const name = bareName(given)
+    return META_NAMES.includes(name) && !CONTEXT_NAMES.includes(name)
+  }
   const tools: readonly MetaTool[] = [
     searchTools(host),
     getTool(host),
-    executeTool(host, isMeta),
+    executeTool(host, isMeta, run),
     listCategories(host),
     browseCategory(host),
   ]
-  const byName = new Map(tools.map((tool) => [tool.name, tool]))
+  const { watchers, schedule, facts } = options
+  const primitives = [
+    runParallelTool(host, isMeta),
+    ...backgroundTools(host, isMeta),
+    ...(watchers ? watchTools(host, watchers) : []),
+    ...(schedule ? scheduleTools(host, schedule) : []),
+    ...(facts ? factTools(facts) : []),
+  ]
+  const discovery = new Map(tools.map((tool) => [tool.name, tool]))
+  const running = new Map(primitives.map((tool) => [tool.name, tool]))
+  const injection = requestToolInjection(host)
+  const about = new Map(
+    [
+      injection,
+      clearInjectedTools(host),
+      listAllTools(host),
+      reloadTools(host),
+      checkTask(host),
+      ...primitives.flatMap((tool) => (tool.name === 'background_wait' ? [{ ...tool, name: 'await_result' }] : [])),
+      redirectTask(host),
+      listActiveServers(host),
+      extendToolLoop(host),
+      retrieveToolCallLog(host),
+      setTurn(host),
+      setFlag(host),
+    ].map((tool) => [tool.name, tool]),
+  )
 
-  const listMeta = (caller: Caller): ListedTool[] => {
+  /** The meta-tool of a name, where this caller has it. */
+  function metaNamed({ name: given, caller }: CallRequest): MetaTool | undefined {
+    const name = bareName(given)
+    const meta = discovery.get(name) ?? contextTool(name, caller)
+    return meta ?? (running.has(name) && options.primitives(caller) ? running.get(name) : undefined)
+  }
+
+  function contextTool(name: string, caller: Caller): MetaTool | undefined {
+    const meta = about.get(name)
+    return meta?.admin && !host.context.isAdmin(caller) ? undefined : meta
+  }
+
+  function start(meta: MetaTool, request: CallRequest): ToolResult | Promise<ToolResult> {
+    const input = request.input ?? {}
+    if (typeof input !== 'object' || Array.isArray(input))
+      throw new PegboardError('E_VALIDATION', `Invalid params for ${meta.name}: an object is required.`)
+    checkArguments(input)
+    return meta.run(input as Record<string, unknown>, request)
+  }
+
+  // Lists of newer clients are the same for all of a principal's connections, whatever one of them asked for.
+  const hasOwnList = ({ era }: Caller): boolean => era === 'legacy'
+  const canInject = (caller: Caller): boolean => hasOwnList(caller) && options.primitives(caller)
+
+  /** Runs what `execute_tool` was given: any tool, or one about the context. */
+  async function run(request: CallRequest): Promise<ToolResult> {
+    const meta = contextTool(bareName(request.name), request.caller)
+    return meta ? await start(meta, request) : await host.call(request)
+  }
+
+  const listMeta = (some: readonly MetaTool[], caller: Caller): ListedTool[] => {
     const view = host.view(caller)
-    return tools.map((tool) => ({
+    const meta = neverDeferred(view.limits.deferralKeys)
+    return some.map((tool) => ({
       name: tool.name,
       title: tool.title,
       description: tool.description(view),
       inputSchema: tool.inputSchema,
       annotations: tool.hints,
-      _meta: NEVER_DEFER,
+      ...meta,
     }))
   }
 
+  const toldTo = (caller: Caller): ((entry: ViewTool) => ListedTool) => (caller.era === 'legacy' ? withTask : listTool)
+  const also = (caller: Caller): ListedTool[] => (options.primitives(caller) ? listMeta(primitives, caller) : [])
+
+  /** All tools of a view, which may be ten thousand: made once. */
+  const whole = (view: View, caller: Caller, mode: 'direct' | 'compact'): readonly ListedTool[] => {
+    const made = lists.get(view) ?? {}
+    lists.set(view, made)
+    made[mode] ??=
+      mode === 'direct'
+        ? [...view.tools.map(toldTo(caller)), ...also(caller)]
+        : [...listMeta(tools, caller), ...also(caller), ...view.tools.map(listCompact)]
+    return made[mode]
+  }
+  const lists = new WeakMap<View, { [M in Mode]?: readonly ListedTool[] }>()
+
   return {
     metaNames: META_NAMES,
-    list(caller, mode) {
+    guide(caller) {
       const view = host.view(caller)
-      const told = caller.era === 'legacy' ? withTask : listTool
-      if (mode === 'direct') return view.tools.map(told)
-      if (mode === 'compact') return [...listMeta(caller), ...view.tools.map(listCompact)]
-      const pinned = options.pinned().flatMap((name) => {
-        const found = view.resolve(name)
-        return found.kind === 'found' ? [told(found.tool)] : []
-      })
-      return [...listMeta(caller), ...pinned]
+      const all = options.primitives(caller) ? [...tools, ...primitives] : [...tools]
+      if (canInject(caller) && host.exposure(caller).mode === 'discovery') all.push(injection)
+      return all.map(({ name, description, step }) => ({
+        name,
+        about: firstSentence(description(view), 100),
+        ...(step === undefined ? {} : { step }),
+      }))
     },
-    async call(request) {
-      const meta = byName.get(request.name)
+    beside: (caller) => (options.primitives(caller) ? primitives.length : 0),
+    list(asking, mode) {
+      const caller = turns.as(asking)
+      const view = host.view(caller)
+      if (mode !== 'discovery') return whole(view, caller, mode)
+      const wanted = hasOwnList(caller) ? injected.of(caller) : []
+      const chosen = new Set<ViewTool>()
+      for (const name of new Set([...options.pinned(caller), ...wanted])) {
+        const found = view.resolve(name)
+        if (found.kind === 'found') chosen.add(found.tool)
+      }
+      const doors = listMeta(tools, caller)
+      const more = [...also(caller), ...(canInject(caller) ? listMeta([injection], caller) : [])]
+      const room = view.limits.maxTools - doors.length
+      const kept = [...chosen].slice(0, room).map(toldTo(caller))
+      return [...doors, ...(more.length + kept.length > room ? [] : more), ...kept]
+    },
+    async call(given) {
+      const caller = turns.as(given.caller)
+      const request = caller === given.caller ? given : { ...given, caller }
+      injected.note(caller)
+      const meta = metaNamed(request)
       if (!meta)
         return host.call({
           ...request,
           finders: host.exposure(request.caller).mode === 'direct' ? [] : ['search_tools', 'list_categories'],
         })
-      const input = request.input ?? {}
-      if (typeof input !== 'object' || Array.isArray(input))
-        throw new PegboardError('E_VALIDATION', `Invalid params for ${meta.name}: an object is required.`)
-      checkArguments(input)
-      return meta.run(input as Record<string, unknown>, request)
+      return await start(meta, request)
     },
   }
 }

@@ -90,7 +90,7 @@ function hintFor(status: number, wait: number | undefined): string {
   if (status === 429 || status >= 500) return 'Try again later.'
   if (status === 401 || status === 403) return 'The operator decides with which rights the API is called.'
   if (status === 404) return 'Check the ids and names in the arguments.'
-  return status >= 400 ? 'Correct the arguments; get_tool shows the schema.' : ''
+  return status >= 400 ? 'Correct the arguments as the schema of the tool says.' : ''
 }
 
 /** Seconds or a date; at most a day. */

@@ -27,6 +27,8 @@ const SAYINGS: Readonly<Record<string, readonly [ErrorCode, string, string]>> = 
   ],
   EMFILE: ['E_OVERLOADED', 'could not be opened: too many files are open', 'Try again later.'],
   ENFILE: ['E_OVERLOADED', 'could not be opened: too many files are open', 'Try again later.'],
+  ENOTEMPTY: ['E_TOOL_FAILED', 'is a folder with something in it', 'Name what is in it, or use recursive: true.'],
+  EXDEV: ['E_TOOL_FAILED', 'lies on another file system', 'Copy it, then remove it.'],
   ENAMETOOLONG: ['E_VALIDATION', 'is too long', 'Use a shorter name.'],
 }
 

@@ -169,7 +169,13 @@ export async function createGuardedAgent(
 ): Promise<Agent> {
   // The default export, because a bundler leaves the named ones of a CommonJS package undefined.
   const undici = (await import('undici')).default
-  const connect = undici.buildConnector({ timeout: 10_000, ...options.connect, lookup: guardedLookup(rules) })
+  const connect = undici.buildConnector({
+    timeout: 10_000,
+    ...options.connect,
+    // Whatever the environment says of certificates.
+    rejectUnauthorized: true,
+    lookup: guardedLookup(rules),
+  })
   return new undici.Agent({
     ...options,
     connect(target, callback) {

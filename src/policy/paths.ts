@@ -3,10 +3,11 @@ import type { FileHandle } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { setImmediate as breathe } from 'node:timers/promises'
 import { ToolError } from '../core/errors.ts'
+import { movePlaced, type Removed, removePlaced } from './change.ts'
 import { reported } from './errno.ts'
 import { createFence, type Fence } from './fence.ts'
 import { checkText, isInside, LINUX, nearestFolder, nearestReal, realPathOf, realpathOrNone } from './real.ts'
-import { makeFolder, type Placed, type WriteOptions, type Written, writeFile } from './write.ts'
+import { type FileData, makeFolder, type Placed, type WriteOptions, type Written, writeFile } from './write.ts'
 
 export interface PathsOptions {
   /** Folders (or single files) that may be used, absolute. Relative paths start at the first. */
@@ -33,6 +34,7 @@ export interface OpenFile {
   /** As the file system says; a file may hold more or less by the time it is read. */
   readonly size: number
   readonly mtime: Date
+  readonly mode: number
 }
 
 export interface FolderEntry {
@@ -57,11 +59,36 @@ export interface Paths {
   /** Gives `use` an open regular file and closes it afterwards. Never waits for a pipe or a device. */
   readFile<T>(path: string, use: (file: OpenFile) => Promise<T>): Promise<T>
   listFolder(path: string): Promise<OpenFolder>
-  /** What is below a folder, folders before what is in them. Links are named, not followed. `skip`: folders to leave out. */
-  walk(path: string, skip?: (entry: FolderEntry) => boolean): AsyncGenerator<FolderEntry>
+  /** What is below a folder, folders before what is in them. Links are named, not followed. */
+  walk(path: string, options?: WalkOptions | WalkOptions['skip']): AsyncGenerator<FolderEntry>
+  /** What is there. Links are followed. */
+  stat(path: string): Promise<FileFacts>
   /** Replaces a file at once or not at all, or appends to it. Never writes through a link. */
-  writeFile(path: string, data: Uint8Array | string, options?: WriteOptions): Promise<Written>
+  writeFile(path: string, data: FileData, options?: WriteOptions): Promise<Written>
   makeFolder(path: string, options?: { readonly parents?: boolean }): Promise<Written>
+  /** Removes a file, a link or a folder; one that holds something protected stays as it is. */
+  remove(path: string, options?: { readonly recursive?: boolean; readonly signal?: AbortSignal }): Promise<Removed>
+  /** Renames, a folder with all in it; makes the folders on the way. `overwrite`: the file that is there. */
+  move(from: string, to: string, options?: { readonly overwrite?: boolean }): Promise<Written>
+}
+
+export interface WalkOptions {
+  /** Folders to leave out. */
+  readonly skip?: (entry: FolderEntry) => boolean
+  /** Told of each folder before its entries come. */
+  readonly entered?: (folder: OpenFolder) => Promise<void>
+}
+
+export interface FileFacts {
+  readonly path: string
+  readonly kind: 'file' | 'dir' | 'other'
+  readonly size: number
+  readonly mode: number
+  /** Names the file has; more than one are hard links. */
+  readonly names: number
+  readonly mtime: Date
+  readonly atime: Date
+  readonly birthtime: Date
 }
 
 const { O_RDONLY, O_NONBLOCK = 0, O_NOCTTY = 0, O_DIRECTORY = 0 } = constants
@@ -122,22 +149,31 @@ export function createPaths(options: PathsOptions): Paths {
     return root
   }
 
-  async function readFile<T>(path: string, use: (file: OpenFile) => Promise<T>): Promise<T> {
+  /** Opens whatever is there, never waiting for it, and checks it. */
+  async function opened<T>(
+    path: string,
+    use: (handle: FileHandle, real: string, fence: Fence) => Promise<T>,
+  ): Promise<T> {
     const { absolute, fence } = await locate(path)
     const handle = await reported(path, () => fs.open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY))
     try {
       const real = await realPathOf(handle, absolute)
       verify(real, fence, path)
+      return await use(handle, real, fence)
+    } finally {
+      await handle.close()
+    }
+  }
+
+  const readFile = <T>(path: string, use: (file: OpenFile) => Promise<T>): Promise<T> =>
+    opened(path, async (handle, real, fence) => {
       const stat = await handle.stat()
       if (!stat.isFile())
         throw new ToolError(`'${path}' is ${stat.isDirectory() ? 'a folder' : 'not a regular file'}.`, {
           code: 'E_NOT_REGULAR_FILE',
         })
-      return await use({ handle, path: fence.nameOf(real), size: stat.size, mtime: stat.mtime })
-    } finally {
-      await handle.close()
-    }
-  }
+      return await use({ handle, path: fence.nameOf(real), size: stat.size, mtime: stat.mtime, mode: stat.mode })
+    })
 
   /**
    * Opens a folder and hands on a name under which exactly this folder can be reached, whatever happens to its path:
@@ -179,15 +215,12 @@ export function createPaths(options: PathsOptions): Paths {
       return { path: fence.nameOf(real), entries: entries.sort((a, b) => (a.name < b.name ? -1 : 1)) }
     })
 
-  async function* walkFrom(
-    folder: OpenFolder,
-    fence: Fence,
-    skip: (entry: FolderEntry) => boolean,
-  ): AsyncGenerator<FolderEntry> {
+  async function* walkFrom(folder: OpenFolder, fence: Fence, options: WalkOptions): AsyncGenerator<FolderEntry> {
+    await options.entered?.(folder)
     for (const [index, entry] of folder.entries.entries()) {
       if (index % BATCH === BATCH - 1) await breathe()
       yield entry
-      if (entry.kind !== 'dir' || skip(entry)) continue
+      if (entry.kind !== 'dir' || options.skip?.(entry)) continue
       let inner: OpenFolder
       try {
         inner = await list(entry.path, resolve(roots[0] ?? '', entry.path), fence)
@@ -196,12 +229,12 @@ export function createPaths(options: PathsOptions): Paths {
         if (error instanceof ToolError) continue
         throw error
       }
-      yield* walkFrom(inner, fence, skip)
+      yield* walkFrom(inner, fence, options)
     }
   }
 
   /** The folder a new or existing entry lies in and its name there, ready for writing. */
-  async function place(path: string, use: (placed: Placed) => Promise<Written>): Promise<Written> {
+  async function place<T>(path: string, use: (placed: Placed) => Promise<T>): Promise<T> {
     const { absolute, fence } = await locate(path)
     if (options.readonly)
       throw new ToolError('Writing is switched off.', {
@@ -218,7 +251,8 @@ export function createPaths(options: PathsOptions): Paths {
         })
       if (fence.isProtected(real, root)) throw deniedError(path)
     }
-    if (fence.roots.some(({ given, real }) => absolute === given || absolute === real))
+    // A single file may be a root; it is written where it lies, if that is inside another.
+    if (fence.roots.some(({ given, real }) => absolute === given || absolute === real) && (await isFolder(absolute)))
       return await inFolder(path, absolute, fence, async (_anchor, real) => {
         throw new ToolError(`'${fence.nameOf(real)}' is one of the allowed folders itself and exists already.`, {
           code: 'E_NOT_REGULAR_FILE',
@@ -235,6 +269,10 @@ export function createPaths(options: PathsOptions): Paths {
         missing,
         name: basename(absolute),
         checkWrite,
+        isGuarded: (one) => {
+          const root = fence.rootOf(one)
+          return root === undefined || fence.isDenied(one, root) || fence.isProtected(one, root)
+        },
         nameOf: fence.nameOf,
         inner: (outer, name, then) => inFolder(path, join(outer, name), fence, then),
       }),
@@ -248,12 +286,37 @@ export function createPaths(options: PathsOptions): Paths {
       const { absolute, fence } = await locate(path)
       return await list(path, absolute, fence)
     },
-    async *walk(path, skip = () => false) {
+    async *walk(path, how = {}) {
       const { absolute, fence } = await locate(path)
-      yield* walkFrom(await list(path, absolute, fence), fence, skip)
+      yield* walkFrom(await list(path, absolute, fence), fence, typeof how === 'function' ? { skip: how } : how)
     },
+    stat: (path) =>
+      opened(path, async (handle, real, fence) => {
+        const stat = await handle.stat()
+        return {
+          path: fence.nameOf(real),
+          kind: stat.isFile() ? 'file' : stat.isDirectory() ? 'dir' : 'other',
+          size: stat.size,
+          mode: stat.mode & 0o7777,
+          names: stat.nlink,
+          mtime: stat.mtime,
+          atime: stat.atime,
+          birthtime: stat.birthtime,
+        }
+      }),
     writeFile: (path, data, how = {}) => place(path, (placed) => writeFile(placed, data, how)),
     makeFolder: (path, how = {}) => place(path, (placed) => makeFolder(placed, how.parents ?? true)),
+    remove: (path, how = {}) => place(path, (placed) => removePlaced(placed, how)),
+    move: (from, to, how = {}) =>
+      place(from, (source) => place(to, (target) => movePlaced(source, target, how.overwrite ?? false))),
+  }
+}
+
+const isFolder = async (path: string): Promise<boolean> => {
+  try {
+    return (await fs.stat(path)).isDirectory()
+  } catch {
+    return false
   }
 }
 

@@ -1,66 +1,87 @@
-import { z } from 'zod'
 import { isToolName } from '../core/names.ts'
-import type { Effect, Tool } from '../core/tool.ts'
-import { matcher } from './rules.ts'
+import type { Effect, Tool, Tripwire } from '../core/tool.ts'
+import { createRate, type Rate } from './limiter.ts'
+import type { Constraints, RateSetting, RuleSetting } from './options.ts'
+import { type Actor, actionOf, createRule, lower, matcher, ownNames, type Rule, shortOf, spellings } from './rules.ts'
 
-/** What the operator allows of one module or upstream. Blocked beats allowed. */
-export const constraintsOptions = z.strictObject({
-  allowed_actions: z
-    .array(z.string())
-    .optional()
-    .describe('Only these tools of the module exist for clients; `*` matches any characters.'),
-  blocked_actions: z
-    .array(z.string())
-    .optional()
-    .describe('These tools of the module do not exist for clients. Beats allowed_actions.'),
-})
-
-export const policyOptions = z.strictObject({
-  maxEffect: z
-    .enum(['read', 'write', 'destructive'])
-    .default('destructive')
-    .describe('Tools that do worse than this do not exist for clients.'),
-  deny: z
-    .array(z.string())
-    .default([])
-    .describe('Tools that do not exist for clients, by id or any of their names, such as "*.delete_*".'),
-})
-
-export type Constraints = z.infer<typeof constraintsOptions>
+/** A person has to say yes first. */
+export interface Asking {
+  /** What in the configuration wants it. */
+  readonly setting: string
+  /** Why, as the operator put it. */
+  readonly reason?: string
+  /** How long the person may think. */
+  readonly timeoutMs: number
+}
 
 /** Hidden means: answer exactly as if it did not exist. Disabled may be told. */
 export type Decision =
-  /** `as`: allowed under one of its aliases only, and shown under that name. */
-  | { readonly allow: true; readonly as?: string }
-  | { readonly allow: false; readonly kind: 'denied' | 'disabled'; readonly reason: string }
+  /** `as`: allowed under one of its aliases only, and shown under that name. `ask`: each call needs a yes. */
+  | { readonly allow: true; readonly as?: string; readonly ask?: Asking }
+  /** `setting`: what the operator would change. */
+  | { readonly allow: false; readonly kind: 'denied' | 'disabled'; readonly reason: string; readonly setting?: string }
 
 export interface Policy {
-  /** Asked for every listing, search and call. Pure; a policy that throws denies. */
-  decide(tool: Tool): Decision
+  /**
+   * Asked for every listing and search, and again for every call that is `guarded`. Pure; a policy that throws denies.
+   * @param by who wants to know; default somebody without roles in the default profile
+   */
+  decide(tool: Tool, by?: Actor): Decision
+  /** Whether this module or server is there at all. */
+  sees(owner: string): boolean
   /** Nothing forbids any tool of this owner, whatever it is called and does. */
   allowsAll(owner: string): boolean
+  /** Some calls need a yes, or are counted: what a view allows is not all there is to say. */
+  readonly guarded: boolean
+  /** What counts calls, of all tools. */
+  readonly rates: readonly Rate[]
+  /** What is done about fields of results of a tool that look like credentials. */
+  tripwire(tool: Pick<Tool, 'module' | 'tripwire'>): Tripwire
   /** Constraint entries that name no tool of their module: probably typos. */
   unknownActions(tools: Iterable<Tool>): Array<{ readonly owner: string; readonly action: string }>
 }
 
 export interface PolicySettings {
+  readonly default?: 'auto' | 'ask' | 'block'
   readonly maxEffect?: Effect
-  readonly deny?: readonly string[]
+  readonly deny?: readonly RuleSetting[]
+  readonly ask?: readonly RuleSetting[]
+  readonly allow?: readonly RuleSetting[]
+  readonly hidden?: readonly RuleSetting[]
+  readonly approvalTimeoutMs?: number
+  readonly rateLimits?: readonly RateSetting[]
+  readonly tripwire?: Tripwire | undefined
   /** By catalogue owner: module id, or `mcp_<server>`. */
   readonly constraints?: Readonly<Record<string, Constraints>>
+  /** What is done about results, by catalogue owner or as the operator calls it. */
+  readonly tripwires?: Readonly<Record<string, Tripwire>>
+  /** Calls a minute, by tool name or id. */
+  readonly perMinute?: Readonly<Record<string, number>>
   /** Tool names or ids with `enabled: false`. */
   readonly disabled?: readonly string[]
+  /** Modules and servers that are there at all, by catalogue owner; default every one. */
+  readonly sees?: (owner: string) => boolean
+  /** What stands before the names of settings in reasons, such as `profiles.work.`. */
+  readonly where?: string
 }
 
+const STRICTNESS: Readonly<Record<Tripwire, number>> = { off: 0, redact: 1, throw: 2 }
 const RANK: Readonly<Record<Effect, number>> = { read: 0, write: 1, destructive: 2 }
 const ALLOWED: Decision = { allow: true }
+const NOBODY: Actor = { profile: 'default', roles: [] }
+const APPROVAL_MS = 300_000
 
+/** Deny before ask before allow before the default. */
 export function createPolicy(settings: PolicySettings = {}): Policy {
-  const denied = matcher((settings.deny ?? []).map(lower))
-  const denies = (settings.deny ?? []).length > 0
+  const { sees = () => true, where = '', approvalTimeoutMs: timeoutMs = APPROVAL_MS } = settings
+  const fallback = settings.default ?? 'auto'
+  const deny = (settings.deny ?? []).map((rule) => createRule(rule))
+  const hidden = (settings.hidden ?? []).map((rule) => createRule(rule))
+  const ask = (settings.ask ?? []).map((rule) => createRule(rule))
+  const allow = (settings.allow ?? []).map((rule) => createRule(rule, false))
   const disabled = new Set(settings.disabled ?? [])
   const max = RANK[settings.maxEffect ?? 'destructive']
-  const rules = new Map(
+  const constraints = new Map(
     Object.entries(settings.constraints ?? {}).map(([owner, rule]) => [
       owner,
       {
@@ -69,47 +90,93 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       },
     ]),
   )
-  // A tool answers to all of these; what forbids it may use any of them, in any case.
-  const spellings = (tool: Tool): string[] =>
-    [actionOf(tool), tool.id, tool.name, ...tool.aliases.flatMap((alias) => [alias, `${tool.module}.${alias}`])].map(
-      lower,
-    )
+  const rates = [
+    ...(settings.rateLimits ?? []).map((rate, at) => createRate(rate, `${where}policy.rateLimits[${at}]`)),
+    ...Object.entries(settings.perMinute ?? {}).map(([tools, perMinute]) =>
+      createRate({ tools, perMinute, per: 'principal' }, `${where}tools.${tools}.rate_limit`),
+    ),
+  ]
+  const tripwires = new Map(Object.entries(settings.tripwires ?? {}))
+  const wired = tripwires.size > 0 || settings.tripwire !== undefined
+  const isThere = (owner: string): boolean => sees(owner) && !deny.some((rule) => rule.covers(owner))
+
+  const first = (rules: readonly Rule[], tool: Tool, names: () => readonly string[], by: Actor): Rule | undefined =>
+    rules.length === 0 ? undefined : rules.find((rule) => rule.fits(tool, names, by))
+
+  function decide(tool: Tool, by: Actor = NOBODY): Decision {
+    if (!sees(tool.module)) return denied(`its profile does not have ${tool.module}`)
+    let known: readonly string[] | undefined
+    const names = (): readonly string[] => {
+      known ??= spellings(tool)
+      return known
+    }
+    const rule = constraints.get(tool.module)
+    let as: string | undefined
+    if (rule) {
+      const place = `${where}modules.${tool.module}.constraints`
+      if (names().some(rule.blocked)) return denied(`blocked by ${place}.blocked_actions`)
+      if (rule.allowed && !rule.allowed(actionOf(tool))) {
+        as = tool.aliases.filter(isToolName).find(rule.allowed)
+        if (as === undefined) return denied(`not in ${place}.allowed_actions`)
+      }
+    }
+    const forbidden = first(deny, tool, names, by)
+    if (forbidden) return denied(`matched by ${where}policy.deny${because(forbidden)}`)
+    if (RANK[tool.effect] > max)
+      return denied(
+        `its effect is "${tool.effect}" and ${where}policy.maxEffect is lower${tool.origin === 'upstream' ? '; if its server is to be believed, set trustHints there' : ''}`,
+      )
+    const permits = allow.length > 0 && allow.some((one) => one.fits(tool, () => ownNames(tool), by))
+    const unseen = permits ? undefined : first(hidden, tool, names, by)
+    if (unseen) return denied(`matched by ${where}policy.hidden and not by ${where}policy.allow${because(unseen)}`)
+    const wanted = first(ask, tool, names, by)
+    if (!wanted && !permits && fallback === 'block')
+      return denied(`${where}policy.default is "block" and no list names it`)
+    const switched =
+      disabled.size === 0
+        ? undefined
+        : [tool.id, tool.name, actionOf(tool), `${shortOf(tool.module)}.${actionOf(tool)}`].find((name) =>
+            disabled.has(name),
+          )
+    if (switched !== undefined)
+      return {
+        allow: false,
+        kind: 'disabled',
+        reason: `${tool.id} tool is disabled`,
+        setting: `${where}tools.${switched}.enabled`,
+      }
+    const asking = wanted
+      ? { setting: `${where}policy.ask`, timeoutMs, ...(wanted.reason === undefined ? {} : { reason: wanted.reason }) }
+      : !permits && fallback === 'ask'
+        ? { setting: `${where}policy.default`, timeoutMs }
+        : undefined
+    if (as === undefined && !asking) return ALLOWED
+    return { allow: true, ...(as === undefined ? {} : { as }), ...(asking ? { ask: asking } : {}) }
+  }
 
   return {
-    decide(tool) {
-      const rule = rules.get(tool.module)
-      let as: string | undefined
-      if (rule) {
-        if (spellings(tool).some(rule.blocked))
-          return {
-            allow: false,
-            kind: 'denied',
-            reason: `blocked by modules.${tool.module}.constraints.blocked_actions`,
-          }
-        if (rule.allowed && !rule.allowed(actionOf(tool))) {
-          as = tool.aliases.filter(isToolName).find(rule.allowed)
-          if (as === undefined)
-            return { allow: false, kind: 'denied', reason: `not in modules.${tool.module}.constraints.allowed_actions` }
-        }
-      }
-      if (denies && spellings(tool).some(denied))
-        return { allow: false, kind: 'denied', reason: 'matched by policy.deny' }
-      if (RANK[tool.effect] > max)
-        return {
-          allow: false,
-          kind: 'denied',
-          reason: `its effect is "${tool.effect}" and policy.maxEffect is lower${tool.origin === 'upstream' ? '; if its server is to be believed, set trustHints there' : ''}`,
-        }
-      if (disabled.has(tool.id) || disabled.has(tool.name) || disabled.has(actionOf(tool)))
-        return { allow: false, kind: 'disabled', reason: `${tool.id} tool is disabled` }
-      return as === undefined ? ALLOWED : { allow: true, as }
+    decide,
+    sees: isThere,
+    guarded: ask.length > 0 || fallback === 'ask' || rates.length > 0,
+    rates,
+    tripwire(tool) {
+      if (!wired) return tool.tripwire ?? 'off'
+      const own = tripwires.size === 0 ? undefined : (tripwires.get(tool.module) ?? tripwires.get(shortOf(tool.module)))
+      return stricter(own ?? tool.tripwire ?? 'off', settings.tripwire)
     },
-    allowsAll: (owner) => !denies && disabled.size === 0 && max === RANK.destructive && !rules.has(owner),
+    allowsAll: (owner) =>
+      fallback !== 'block' &&
+      disabled.size === 0 &&
+      max === RANK.destructive &&
+      !constraints.has(owner) &&
+      !deny.some((rule) => rule.concerns(owner)) &&
+      !hidden.some((rule) => rule.concerns(owner)) &&
+      sees(owner),
     unknownActions(tools) {
-      if (rules.size === 0) return []
+      if (constraints.size === 0) return []
       const known = new Map<string, string[]>()
       for (const tool of tools) {
-        if (!rules.has(tool.module)) continue
+        if (!constraints.has(tool.module)) continue
         const names = known.get(tool.module)
         if (names) names.push(...spellings(tool))
         else known.set(tool.module, spellings(tool))
@@ -125,5 +192,33 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   }
 }
 
-const lower = (name: string): string => name.toLowerCase()
-const actionOf = (tool: Tool): string => tool.id.slice(tool.module.length + 1)
+/** A tool has to be allowed by both, and is asked about where one of them wants that. */
+export function both(wide: Policy, own: Policy): Policy {
+  return {
+    sees: (owner) => wide.sees(owner) && own.sees(owner),
+    decide(tool, by) {
+      const first = wide.decide(tool, by)
+      if (!first.allow && first.kind === 'denied') return first
+      const second = own.decide(tool, by)
+      // What one denies is not told of because the other only switched it off.
+      if (!first.allow) return second.allow || second.kind === 'disabled' ? first : second
+      if (!second.allow) return second
+      if (first === ALLOWED) return second
+      return { ...second, ...first }
+    },
+    allowsAll: (owner) => wide.allowsAll(owner) && own.allowsAll(owner),
+    guarded: wide.guarded || own.guarded,
+    rates: [...wide.rates, ...own.rates],
+    tripwire: (tool) => stricter(wide.tripwire(tool), own.tripwire({ module: tool.module })),
+    unknownActions: (tools) => {
+      const all = [...tools]
+      return [...wide.unknownActions(all), ...own.unknownActions(all)]
+    },
+  }
+}
+
+const denied = (reason: string): Decision => ({ allow: false, kind: 'denied', reason })
+const because = ({ reason }: Rule): string => (reason === undefined ? '' : `: ${reason}`)
+
+const stricter = (one: Tripwire, other: Tripwire | undefined): Tripwire =>
+  other !== undefined && STRICTNESS[other] > STRICTNESS[one] ? other : one

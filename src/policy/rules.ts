@@ -1,3 +1,64 @@
+import type { Caller } from '../core/context.ts'
+import type { Tool } from '../core/tool.ts'
+import type { RuleSetting } from './options.ts'
+
+/** Whom a rule may be about. */
+export type Actor = Pick<Caller, 'profile' | 'roles'>
+
+/** One entry of a list of the policy. */
+export interface Rule {
+  readonly reason: string | undefined
+  /** It may be about tools of this module or server. */
+  concerns(owner: string): boolean
+  /** It is about all of this module or server, whatever a tool is called and does and whoever asks. */
+  covers(owner: string): boolean
+  /** @param names what the tool may be called here, in lower case */
+  fits(tool: Tool, names: () => readonly string[], by: Actor): boolean
+}
+
+/** @param believing takes a server's word that a tool only reads; what permits something does not */
+export function createRule(given: RuleSetting, believing = true): Rule {
+  const { tools, module, actions, effects, roles, profiles, reason } =
+    typeof given === 'string' ? ({ tools: given } as Exclude<RuleSetting, string>) : given
+  const named = tools === undefined ? undefined : matcher(listOf(tools).map(lower))
+  const acts = actions === undefined ? undefined : matcher(listOf(actions).map(lower))
+  const owned = module === undefined ? undefined : matcher([lower(module)])
+  const inProfile = profiles && matcher(profiles)
+  const concerns = (owner: string): boolean => !owned || owned(lower(owner)) || owned(lower(shortOf(owner)))
+  return {
+    reason,
+    concerns,
+    covers: (owner) => owned !== undefined && !named && !acts && !effects && !roles && !inProfile && concerns(owner),
+    fits(tool, names, { profile, roles: held }) {
+      if (!concerns(tool.module)) return false
+      if (roles && !roles.some((role) => held.includes(role))) return false
+      if (inProfile && !inProfile(profile)) return false
+      if (effects && !effects.includes(!believing && tool.hearsay ? 'write' : tool.effect)) return false
+      if (named && !names().some(named)) return false
+      return !acts || (believing ? names().some(acts) : acts(lower(actionOf(tool))))
+    },
+  }
+}
+
+/** Names of a tool, in lower case: all that it answers to, for what forbids. */
+export function spellings(tool: Tool): string[] {
+  const actions = [actionOf(tool), ...tool.aliases]
+  const owners = new Set([tool.module, shortOf(tool.module)])
+  const whole = [...owners].flatMap((owner) => actions.flatMap((one) => [`${owner}.${one}`, `${owner}__${one}`]))
+  return [tool.id, tool.name, ...actions, ...whole].map(lower)
+}
+
+/** What it is called by nobody else, for what permits: an alias is a word anybody may take. */
+export const ownNames = (tool: Tool): string[] =>
+  [tool.id, tool.name, `${shortOf(tool.module)}.${actionOf(tool)}`].map(lower)
+
+export const lower = (name: string): string => name.toLowerCase()
+export const actionOf = (tool: Tool): string => tool.id.slice(tool.module.length + 1)
+export const listOf = (patterns: string | readonly string[]): readonly string[] =>
+  typeof patterns === 'string' ? [patterns] : patterns
+/** `github` of `mcp_github`: what the operator calls it. */
+export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api)_/, '')
+
 /**
  * Compiles `filesystem.*`, `*.delete_*`, `read` patterns: `*` matches any run of characters, everything else itself.
  * Linear time whatever the pattern.

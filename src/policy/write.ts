@@ -11,7 +11,16 @@ export interface WriteOptions {
   readonly append?: boolean
   /** Make the folders on the way; default true. */
   readonly createFolders?: boolean
+  /** Refuse if something is there already. */
+  readonly exclusive?: boolean
+  /** Refuse unless what is there still has this size and time. */
+  readonly expect?: { readonly size: number; readonly mtime: Date }
+  /** The mode of a new file; default as the system makes them. */
+  readonly mode?: number
 }
+
+/** What a file becomes: at once, or as it arrives; when the pieces fail nothing is changed. */
+export type FileData = Uint8Array | string | AsyncIterable<Uint8Array>
 
 /** A checked place: an existing folder, the folders that are missing below it, and a name. */
 export interface Placed {
@@ -24,10 +33,12 @@ export interface Placed {
   readonly name: string
   /** @throws ToolError unless this real path may be written */
   checkWrite(real: string): Promise<void>
+  /** Whether a real path is one that must not be touched. */
+  isGuarded(real: string): boolean
   /** How results name a real path. */
   nameOf(real: string): string
   /** Opens a folder just below an anchored one, checks it, and anchors it. */
-  inner(anchor: string, name: string, then: (anchor: string, real: string) => Promise<Written>): Promise<Written>
+  inner<T>(anchor: string, name: string, then: (anchor: string, real: string) => Promise<T>): Promise<T>
 }
 
 export interface Written {
@@ -37,7 +48,7 @@ export interface Written {
 }
 
 /** Writes through a temporary file in the same folder, so that readers see the old text or the new, never a part. */
-export async function writeFile(placed: Placed, data: Uint8Array | string, options: WriteOptions): Promise<Written> {
+export async function writeFile(placed: Placed, data: FileData, options: WriteOptions): Promise<Written> {
   const { shown, missing, real, name } = placed
   await placed.checkWrite(join(real, ...missing, name))
   if (missing.length > 0 && options.createFolders === false)
@@ -49,9 +60,15 @@ export async function writeFile(placed: Placed, data: Uint8Array | string, optio
     const target = join(anchor, name)
     const before = await reported(shown, () => lstatOrNone(target))
     if (before) checkTarget(before, shown)
+    if (before && options.exclusive) throw taken(shown)
+    const { expect } = options
+    if (expect && (before?.size !== expect.size || before.mtime.getTime() !== expect.mtime.getTime()))
+      throw new ToolError(`'${shown}' was changed by somebody else meanwhile.`, {
+        hint: 'Read it again, then try again.',
+      })
     if (before) await reported(shown, () => fs.access(target, constants.W_OK))
     await reported(shown, () =>
-      options.append && before ? append(target, data) : replace(anchor, target, data, before),
+      options.append && before ? append(target, data) : replace(anchor, target, data, before?.mode ?? options.mode),
     )
     return { path: placed.nameOf(join(folder, name)), created: !before }
   })
@@ -79,12 +96,12 @@ export async function makeFolder(placed: Placed, parents: boolean): Promise<Writ
   })
 }
 
-function descend(
+export function descend<T>(
   placed: Placed,
   missing: readonly string[],
-  use: (anchor: string, real: string) => Promise<Written>,
-): Promise<Written> {
-  const step = async (anchor: string, real: string, names: readonly string[]): Promise<Written> => {
+  use: (anchor: string, real: string) => Promise<T>,
+): Promise<T> {
+  const step = async (anchor: string, real: string, names: readonly string[]): Promise<T> => {
     const [next, ...rest] = names
     if (next === undefined) return await use(anchor, real)
     await reported(placed.shown, () => makeOne(join(anchor, next)))
@@ -101,7 +118,7 @@ async function makeOne(path: string): Promise<void> {
   }
 }
 
-function checkTarget(before: Stats, shown: string): void {
+export function checkTarget(before: Stats, shown: string): void {
   const refuse = (what: string, code: 'E_NOT_REGULAR_FILE' | 'E_PATH_DENIED', hint: string): ToolError =>
     new ToolError(`'${shown}' ${what}.`, { code, hint })
   if (before.isSymbolicLink())
@@ -111,18 +128,16 @@ function checkTarget(before: Stats, shown: string): void {
     throw refuse('has more than one name (hard links), some perhaps elsewhere', 'E_PATH_DENIED', 'Write to a new file.')
 }
 
-async function replace(
-  anchor: string,
-  target: string,
-  data: Uint8Array | string,
-  before: Stats | undefined,
-): Promise<void> {
+export const taken = (shown: string): ToolError =>
+  new ToolError(`'${shown}' exists already.`, { hint: 'Use another name, or overwrite: true for a file.' })
+
+async function replace(anchor: string, target: string, data: FileData, mode: number | undefined): Promise<void> {
   const temporary = join(anchor, `.pegboard-${randomBytes(6).toString('hex')}.tmp`)
   const handle = await fs.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
   try {
     try {
-      await handle.writeFile(data)
-      if (before) await handle.chmod(before.mode & 0o7777)
+      await pour(handle, data)
+      if (mode !== undefined) await handle.chmod(mode & 0o7777)
       await handle.sync()
     } finally {
       await handle.close()
@@ -134,12 +149,17 @@ async function replace(
   }
 }
 
-async function append(target: string, data: Uint8Array | string): Promise<void> {
+async function pour(handle: fs.FileHandle, data: FileData): Promise<void> {
+  if (typeof data === 'string' || data instanceof Uint8Array) await handle.writeFile(data)
+  else for await (const part of data) await handle.writeFile(part)
+}
+
+async function append(target: string, data: FileData): Promise<void> {
   const handle = await fs.open(target, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK)
   try {
     const { size } = await handle.stat()
     try {
-      await handle.appendFile(data)
+      await pour(handle, data)
     } catch (error) {
       // Half of an addition is worse than none.
       await handle.truncate(size)
@@ -150,7 +170,7 @@ async function append(target: string, data: Uint8Array | string): Promise<void> 
   }
 }
 
-async function lstatOrNone(path: string): Promise<Stats | undefined> {
+export async function lstatOrNone(path: string): Promise<Stats | undefined> {
   try {
     return await fs.lstat(path)
   } catch (error) {

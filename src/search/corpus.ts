@@ -59,8 +59,9 @@ interface KeptMeta {
 }
 
 export function createCorpus({ log = silentLog, store, table: openTable, onIndexed }: CorpusOptions): Corpus {
-  let lexical = createLexicalIndex()
-  let vectors = createVectorIndex(16)
+  // Made when something is indexed or asked: a client waits for its list until this is done.
+  let words: LexicalIndex | undefined
+  let meanings: VectorIndex | undefined
   let table: EmbeddingTable | undefined
   let opened = false
   let broken = false
@@ -87,7 +88,17 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
       broken = true
       log.warn('the search model cannot be used; keywords answer alone', { reason: messageOf(error) })
     }
-    vectors = createVectorIndex(table?.dims ?? 16)
+    meanings = createVectorIndex(table?.dims ?? 16)
+  }
+
+  function lexical(): LexicalIndex {
+    words ??= createLexicalIndex()
+    return words
+  }
+
+  function vectors(): VectorIndex {
+    meanings ??= createVectorIndex(16)
+    return meanings
   }
 
   /** Takes over what the last run kept, if it is of this version and this model. */
@@ -97,8 +108,8 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
     try {
       const kept = readKept(store?.get(NAME), table)
       if (!kept) return
-      lexical = kept.lexical
-      vectors = kept.vectors
+      words = kept.lexical
+      meanings = kept.vectors
       ids = kept.ids
       hashes = kept.hashes
       slots = kept.slots
@@ -106,7 +117,7 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
         if (!id) free.push(slot)
       })
       wordsReady = true
-      vectorsReady = table !== undefined && vectors.size === slots.size
+      vectorsReady = table !== undefined && vectors().size === slots.size
     } catch (error) {
       log.warn('the search index that was kept cannot be used and is made anew', { reason: messageOf(error) })
     }
@@ -118,8 +129,8 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
     hashes[slot] = 0
     seen[slot] = undefined
     free.push(slot)
-    lexical.clear(slot)
-    vectors.clear(slot)
+    lexical().clear(slot)
+    vectors().clear(slot)
     dirty = true
   }
 
@@ -142,15 +153,15 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
     for (const source of sources) {
       const known = slots.get(source.id)
       if (known !== undefined && (seen[known] === source || hashes[known] === source.stamp)) {
-        if (table && !vectors.has(known)) bare.push({ slot: known, source })
+        if (table && !vectors().has(known)) bare.push({ slot: known, source })
         continue
       }
       const document = read(source)
       const hash = source.stamp ?? contentHash(document)
       const slot = known ?? free.pop() ?? ids.length
       if (known === undefined || hashes[slot] !== hash) {
-        lexical.set(slot, document)
-        vectors.clear(slot)
+        lexical().set(slot, document)
+        vectors().clear(slot)
         ids[slot] = source.id
         hashes[slot] = hash
         slots.set(source.id, slot)
@@ -158,14 +169,14 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
         indexed++
       }
       if (source.stamp === undefined) seen[slot] = source
-      if (table && !vectors.has(slot)) bare.push({ slot, source, document })
+      if (table && !vectors().has(slot)) bare.push({ slot, source, document })
       yield
     }
     wordsReady = true
     onIndexed?.(sources.map(semanticDocument))
     if (table)
       for (const { slot, source, document } of bare) {
-        vectors.set(slot, table.document(document ?? read(source)))
+        vectors().set(slot, table.document(document ?? read(source)))
         dirty = true
         yield
       }
@@ -191,10 +202,10 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
 
   return {
     get lexical() {
-      return lexical
+      return lexical()
     },
     get vectors() {
-      return vectors
+      return vectors()
     },
     table: () => (vectorsReady ? table : undefined),
     get model() {
@@ -212,7 +223,7 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
         Buffer.from(JSON.stringify(meta)),
         new Uint8Array(Float64Array.from(hashes).buffer),
       ])
-      const parts = [head, lexical.save(), vectors.save()]
+      const parts = [head, lexical().save(), vectors().save()]
       const sizes = Uint32Array.from(parts, ({ length }) => length)
       store.set(NAME, Buffer.concat([new Uint8Array(sizes.buffer), ...parts]))
       return true

@@ -2,7 +2,7 @@ import type { LexicalIndex } from './lexical.ts'
 import { piecesOf } from './pieces.ts'
 import { withRoom } from './sections.ts'
 import type { EmbeddingTable } from './table.ts'
-import { STOP_WORDS, stemOf } from './tokenize.ts'
+import { isStopWord, stemOf } from './tokenize.ts'
 
 /** How well some tools' words cover a query's, and how well the query covers the words of their names; 0 to 1, by tool asked for. */
 export interface Coverage {
@@ -119,7 +119,7 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
 function stemsOf(query: string): Set<string> {
   const stems = new Set<string>()
   for (const piece of piecesOf(query.slice(0, QUERY_CHARACTERS_CAP))) {
-    if (!STOP_WORDS.has(piece)) stems.add(stemOf(piece))
+    if (!isStopWord(piece)) stems.add(stemOf(piece))
     if (stems.size >= QUERY_STEMS_CAP) break
   }
   return stems

@@ -1,6 +1,6 @@
 import type { SearchDocument } from './document.ts'
 import { synonymGroups } from './synonyms.ts'
-import { FAINT_STEMS, STOP_WORDS, stemOf, type Word, wordsOf } from './tokenize.ts'
+import { isFaint, isStopWord, stemOf, type Word, wordsOf } from './tokenize.ts'
 
 /**
  * What a match is worth by kind. A word that is its own literal match earns word, stem and synonym together; another form
@@ -65,13 +65,13 @@ export function createVocabulary() {
   /** The content words of a query (its first 2,048 characters), each once. All words when all are stop words. */
   function queryWords(query: string): QueryWord[] {
     const words = wordsOf(query.slice(0, QUERY_CHARACTERS_CAP))
-    const content = words.filter((word) => !STOP_WORDS.has(word.text))
+    const content = words.filter((word) => !isStopWord(word.text))
     const distinct = new Map<string, Word>()
     for (const word of content.length > 0 ? content : words) if (!distinct.has(word.text)) distinct.set(word.text, word)
     return [...distinct.values()].map((word) => ({
       ...termsOf(word.text),
-      faint: FAINT_STEMS.has(termsOf(word.text).stem),
-      parts: word.parts.filter((part) => !STOP_WORDS.has(part)).map(termsOf),
+      faint: isFaint(termsOf(word.text).stem),
+      parts: word.parts.filter((part) => !isStopWord(part)).map(termsOf),
     }))
   }
 
@@ -84,7 +84,7 @@ export function documentWords(document: SearchDocument): Map<string, DocumentWor
   document.fields.forEach(({ name, text, weight }, field) => {
     const isName = name === 'name'
     for (const word of wordsOf(text)) {
-      if (!isName && STOP_WORDS.has(word.text)) continue
+      if (!isName && isStopWord(word.text)) continue
       countWord(words, word.text, field, weight, isName && word.parts.length === 0)
       for (const part of word.parts) countWord(words, part, field, weight, isName)
     }
@@ -110,7 +110,7 @@ function addGroup(group: readonly string[], words: Map<string, DocumentWord>): v
   const members = new Set<string>()
   const signs = new Set<string>()
   for (const entry of group.slice(0, GROUP_CAP)) {
-    const entryWords = wordsOf(entry.slice(0, 100)).filter(({ text }) => !STOP_WORDS.has(text))
+    const entryWords = wordsOf(entry.slice(0, 100)).filter(({ text }) => !isStopWord(text))
     for (const { text } of entryWords) members.add(text)
     if (entryWords.length === 1 && entryWords[0]) signs.add(stemOf(entryWords[0].text))
   }

@@ -1,3 +1,5 @@
+import { once } from '../core/once.ts'
+
 /** A word of text as search sees it: lower case, no accents. `parts` are the pieces of a camelCase or digit-joined word. */
 export interface Word {
   readonly text: string
@@ -6,12 +8,15 @@ export interface Word {
 
 const MAX_WORD = 48
 const WHOLE: readonly string[] = []
-const WORD_ANY = /[\p{L}\p{M}\p{N}]+/gu
+// Made when first asked for, as is all that is long: reading classes of letters takes time that a client waits.
+const wordAny = once(() => /[\p{L}\p{M}\p{N}]+/gu)
 const PARTS_ASCII = /[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+/g
-const PARTS_ANY = /\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}+/gu
+const partsAny = once(() => /\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}+/gu)
 /** Scripts written without spaces, or (Hangul) with particles glued on: indexed as overlapping pairs. */
-const UNSPACED =
-  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー]+/gu
+const unspacedRuns = once(
+  () =>
+    /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー]+/gu,
+)
 const NOT_ASCII = /[^\x00-\x7f]/
 /** Latin, Greek and Cyrillic accents, Hebrew points, Arabic vowel signs, hamzas and the stretching line. */
 const MARKS = /[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u065f\u0670]/g
@@ -37,18 +42,18 @@ export function wordsOf(text: string): Word[] {
     pushAscii(text, words)
     return words
   }
-  for (const run of fold(text).match(WORD_ANY) ?? []) {
+  for (const run of fold(text).match(wordAny()) ?? []) {
     if (!NOT_ASCII.test(run)) {
       pushWord(run, PARTS_ASCII, words)
       continue
     }
     let end = 0
-    for (const unspaced of run.matchAll(UNSPACED)) {
-      if (unspaced.index > end) pushWord(run.slice(end, unspaced.index), PARTS_ANY, words)
+    for (const unspaced of run.matchAll(unspacedRuns())) {
+      if (unspaced.index > end) pushWord(run.slice(end, unspaced.index), partsAny(), words)
       pushPairs(unspaced[0], words)
       end = unspaced.index + unspaced[0].length
     }
-    if (end < run.length) pushWord(run.slice(end), PARTS_ANY, words)
+    if (end < run.length) pushWord(run.slice(end), partsAny(), words)
   }
   return words
 }
@@ -137,30 +142,38 @@ const STOP_WORDS_FRENCH = `au aux avec ce ces cet cette comment dans de des du e
   quoi sa sans sans se ses si son sont sur ta te tes toi ton tu un une veux vos votre vous voudrais`
 
 /** Words that carry no wish in English or French; a query made of nothing else is searched as it stands. */
-export const STOP_WORDS: ReadonlySet<string> = new Set(`${STOP_WORDS_ENGLISH} ${STOP_WORDS_FRENCH}`.split(/\s+/))
+export const isStopWord = (word: string): boolean => stopWords().has(word)
+const stopWords = once(() => new Set(`${STOP_WORDS_ENGLISH} ${STOP_WORDS_FRENCH}`.split(/\s+/)))
 
 /**
  * Words of a request that say little about which tool is wanted, though tools may be described with them: how one asks,
  * and what nearly every tool gives. By stem. Found by comparing, on labelled queries, how often a query's word is in the
  * wanted tool with how often it is in any (the relevance weight of Robertson and Sparck Jones, 1976).
  */
-export const FAINT_STEMS: ReadonlySet<string> = new Set(
-  `additionally also another api assist assistance call check curious data detail different easily example fetch finally find first
+export const isFaint = (stem: string): boolean => faintStems().has(stem)
+const faintStems = once(
+  () =>
+    new Set(
+      `additionally also another api assist assistance call check curious data detail different easily example fetch finally find first
   follow get give great help include information keep know lastly look make may might much name next obtain particularly
   provide recently regarding see seem show since something specific specifically stay sure tell try understand upcoming
   use various well aide aider donne donner montre montrer obtenir trouve trouver voir`
-    .split(/\s+/)
-    .map(stemOf),
+        .split(/\s+/)
+        .map(stemOf),
+    ),
 )
 
 /** Small words of other languages in Latin letters that are not English ones too. */
-const FOREIGN = new Set(
-  `der das und ist ich mir bitte nicht ein eine einen den dem zu auf mit von wie wo le les un une des du je mon ma mes est pour
+const foreignWords = once(
+  () =>
+    new Set(
+      `der das und ist ich mir bitte nicht ein eine einen den dem zu auf mit von wie wo le les un une des du je mon ma mes est pour
   avec dans sur qui que moi el los las una mi por para con del quiero en gli che per della nel sono mio os um uma meu minha da com
   het een ik mijn van op voor naar niet zijn jak czy moje na ve bir bu kac`.split(/\s+/),
+    ),
 )
 
 /** Whether a query seems to be in another language than English. */
 export function isForeign(query: string): boolean {
-  return NOT_ASCII.test(query) || wordsOf(query.slice(0, 2048)).some(({ text }) => FOREIGN.has(text))
+  return NOT_ASCII.test(query) || wordsOf(query.slice(0, 2048)).some(({ text }) => foreignWords().has(text))
 }

@@ -1,11 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import { sizeOf } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import type { McpResult } from '../core/result.ts'
 import { olderTask } from '../core/tasks.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
 import type { CallRequest } from '../exec/call.ts'
+import { OWN } from '../exec/task-requests.ts'
+import { holderOf } from './caller.ts'
+import { callOrTask, mayEscalate } from './escalate.ts'
 import type { ServerHost } from './host.ts'
 import type { LaneOptions } from './lane.ts'
 import type { Turn } from './park.ts'
@@ -21,16 +25,24 @@ const INTERNAL = -32603
  */
 export async function callTool(host: ServerHost, request: CallRequest): Promise<McpResult> {
   const { relay = noRelay } = request
-  const { principal, era } = request.caller
+  const { era } = request.caller
+  const principal = holderOf(request.caller)
   const { signal, onProgress } = request
   const params = { name: request.name, arguments: request.input ?? {} }
   try {
     const result = await host.resumes.run(
       { principal, era, method: 'tools/call', params, relay, signal, onProgress },
-      async (turn) =>
-        toMcpResult(await host.surface.call(turn.relay === request.relay ? request : { ...request, ...given(turn) })),
+      async (turn) => {
+        const asked = turn.relay === request.relay ? request : { ...request, ...given(turn) }
+        return mayEscalate(host, asked)
+          ? callOrTask(host, asked)
+          : toMcpResult(await host.surface.call(asked), host.files, request.caller)
+      },
     )
-    return named(host, request, result)
+    const { maxResultBytes } = host.view(request.caller).limits
+    if (maxResultBytes !== undefined) checkTaken(request, result, maxResultBytes)
+    const own = named(host, request, result)
+    return host.inbox.has(request.caller) ? await withNotices(host, request, own) : own
   } catch (error) {
     if (isProtocolFailure(error)) throw toFailure(error)
     if (!isPegboardError(error)) return toErrorResult(unsayable(host, request, error), promised(host, request))
@@ -40,6 +52,35 @@ export async function callTool(host: ServerHost, request: CallRequest): Promise<
       throw toFailure(error.cause)
     return toErrorResult(error, promised(host, request))
   }
+}
+
+/** More would bury the result they come with. */
+const MAX_NOTICES = 20
+
+/** With the lines its caller has not heard yet: most clients show a model nothing else that nobody asked for. */
+async function withNotices(host: ServerHost, { caller }: CallRequest, result: McpResult): Promise<McpResult> {
+  if (result.resultType !== undefined || !Array.isArray(result.content)) return result
+  const lines = await host.inbox.take(caller, MAX_NOTICES)
+  if (lines.length === 0) return result
+  return {
+    ...result,
+    content: [...result.content, ...lines.map((line) => ({ type: 'text', text: `[NOTICE] ${line}` }))],
+  }
+}
+
+/**
+ * What is too long for a client is refused, not cut: half of a JSON text or of an image is neither.
+ * @throws PegboardError E_TOO_LARGE
+ */
+function checkTaken({ name, caller }: CallRequest, result: McpResult, maxBytes: number): void {
+  const bytes = result.resultType === undefined ? sizeOf(result) : 0
+  if (bytes <= maxBytes) return
+  const client = caller.client?.name.slice(0, 40) ?? '<name>'
+  throw new PegboardError(
+    'E_TOO_LARGE',
+    `${name.slice(0, 80)} answered with ${bytes} bytes; this client takes up to ${maxBytes}.`,
+    { hint: `Ask for a part, or raise clients."${client}".maxResultBytes if it takes more.` },
+  )
 }
 
 const given = ({ relay, signal, onProgress }: Turn) => ({
@@ -56,10 +97,21 @@ function unsayable(host: ServerHost, request: CallRequest, error: unknown): Pegb
   return failure
 }
 
-/** Whether the client may know an output schema of the tool; also when the tool has gone since. */
+/** Whether the client may know an output schema of the tool; also when the tool has gone from its list since. */
 function promised(host: ServerHost, { name, caller }: CallRequest): boolean {
+  if (host.exposure(caller).mode === 'discovery') return false
   const { byName, byId } = host.catalog.snapshot()
-  return host.exposure(caller).mode !== 'discovery' && (byName.get(name) ?? byId.get(name))?.output !== undefined
+  const tool = byName.get(name) ?? byId.get(name)
+  if (tool) {
+    // One that it may not know of is answered like one that is not there.
+    return (
+      tool.output !== undefined &&
+      host.exposure(caller).mode !== 'discovery' &&
+      host.view(caller).hidden.get(tool.id)?.kind !== 'denied'
+    )
+  }
+  const found = host.view(caller).resolve(name)
+  return found.kind === 'found' && found.tool.tool.output !== undefined
 }
 
 /** A capability only the client can declare, and has not; a URL only it can open. */
@@ -79,18 +131,19 @@ function covers(declared: Readonly<Record<string, unknown>>, required: Readonly<
 
 /** A task as its principal is told of it: by a name of ours, and in the words of its revision. */
 function named(host: ServerHost, { caller, relay }: CallRequest, result: McpResult): McpResult {
-  const { principal, session } = caller
+  const { session } = caller
+  const holder = holderOf(caller)
   const wanted = relay?.task
   if (result.resultType !== 'task') {
     if (wanted === undefined || result.resultType !== undefined) return result
     // Its server was done at once, but this client waits for a task.
     const task = host.tasks.keep(result, wanted['ttl'])
-    return { task: { ...olderTask(task), taskId: host.resumes.nameTask(principal, DONE, String(task['taskId'])) } }
+    return { task: { ...olderTask(task), taskId: host.resumes.nameTask(holder, DONE, String(task['taskId'])) } }
   }
   const [owner = '', ...rest] = String(result.taskId).split(':')
   const id = rest.join(':')
-  const name = host.resumes.nameTask(principal, owner, id)
-  host.tasks.began({ principal, session, owner, id, name }, result['ttlMs'])
+  const name = owner === OWN ? id : host.resumes.nameTask(holder, owner, id)
+  host.tasks.began({ holder, session, owner, id, name }, result['ttlMs'])
   return wanted === undefined ? { ...result, taskId: name } : { task: { ...olderTask(result), taskId: name } }
 }
 

@@ -6,25 +6,33 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 
 /** A token we accept. Only its digest is kept. */
 export interface BearerToken {
-  readonly principal: string
   readonly digest: Buffer
+  readonly principal: string
+  readonly roles: readonly string[]
+  /** The only profile it is for. */
+  readonly profile?: string
 }
 
-export function bearerToken(token: string, principal = 'local'): BearerToken {
-  return { principal, digest: digestOf(token) }
-}
+export const bearerToken = (
+  token: string,
+  {
+    principal = 'local',
+    roles = [],
+    profile,
+  }: { principal?: string; roles?: readonly string[]; profile?: string | undefined } = {},
+): BearerToken => ({ digest: digestOf(token), principal, roles, ...(profile === undefined ? {} : { profile }) })
 
 /**
- * The principal an `Authorization` header names, or undefined when it names none.
+ * The token that an `Authorization` header holds, or undefined when it holds none of ours.
  * Takes the same time for a near miss as for nonsense: digests of equal length are compared, all of them.
  */
-export function checkBearer(header: string | undefined, tokens: readonly BearerToken[]): string | undefined {
+export function checkBearer(header: string | undefined, tokens: readonly BearerToken[]): BearerToken | undefined {
   const given = header === undefined ? undefined : /^bearer +(\S+) *$/i.exec(header)?.[1]
   if (given === undefined) return undefined
   const digest = digestOf(given)
-  let principal: string | undefined
-  for (const token of tokens) if (timingSafeEqual(token.digest, digest)) principal ??= token.principal
-  return principal
+  let found: BearerToken | undefined
+  for (const token of tokens) if (timingSafeEqual(token.digest, digest)) found ??= token
+  return found
 }
 
 const digestOf = (token: string): Buffer => createHash('sha256').update(token).digest()

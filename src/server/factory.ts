@@ -1,4 +1,5 @@
 import type { McpServer, Server } from '@modelcontextprotocol/server'
+import type { Entrant } from './caller.ts'
 import type { Lane, LaneOptions } from './lane.ts'
 
 /** One server instance, used by one connection (2025 era) or one request (2026 era) and never shared. */
@@ -6,14 +7,15 @@ export interface Served {
   readonly server: McpServer | Server
   /** Answers calls of a 2025-era session without the SDK; the other messages are left to `server`. */
   readonly lane?: (send: LaneOptions['send']) => Lane
+  /** The tools that belong into the empty list it answered. */
+  readonly listed?: () => readonly object[] | undefined
   /** Called once, when the connection or the request is over. */
   dispose(): void
 }
 
 export interface ServedConnection {
   readonly era: 'modern' | 'legacy'
-  /** Who the bearer token names; `local` without authentication. */
-  readonly principal: string
+  readonly entrant: Entrant
   /** The 2025-era session; absent for stateless requests. */
   readonly sessionId?: string
   /** True on the old HTTP+SSE transport. */

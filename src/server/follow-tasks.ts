@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { isOver, takesTasks } from '../core/tasks.ts'
+import { findTask } from './find-task.ts'
 import type { ServerHost } from './host.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -66,15 +67,19 @@ export function followTasks(
   const timers = new Map<string, () => void>()
 
   async function look(name: string, before: string): Promise<void> {
-    const found = host.resumes.findTask(caller.principal, name)
-    const owner = found && host.view(caller).owners.find(({ id }) => id === found.owner)
-    if (!found || !owner?.endpoints) return
+    const found = findTask(host, caller, name)
+    if (!found?.endpoints) return
     const signal = AbortSignal.any([ending.signal, AbortSignal.timeout(SHORT_MS)])
     const {
       resultType: _theirs,
       _meta,
       ...task
-    } = await owner.endpoints.request('tasks/get', { taskId: found.id }, { meta: {}, clientCapabilities }, signal)
+    } = await found.endpoints.request(
+      'tasks/get',
+      { taskId: found.id },
+      { principal: caller.principal, meta: {}, clientCapabilities },
+      signal,
+    )
     if (ending.signal.aborted) return
     const now = JSON.stringify(task)
     const params = { ...task, taskId: name, _meta: { [SUBSCRIPTION]: subscription } }

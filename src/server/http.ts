@@ -1,15 +1,16 @@
 import { createServer, type IncomingMessage, type Server as NodeServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { ServerNotifier } from '@modelcontextprotocol/server'
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { type BearerToken, bearerToken } from './auth.ts'
 import { createDoor, isLoopback, refusal, refuse, urlHost } from './door.ts'
 import { createPulse, createSlots } from './events.ts'
 import type { ServerFactory } from './factory.ts'
 import { createModern, type ModernOptions } from './modern.ts'
 import type { HttpSettings } from './options.ts'
+import type { Roaming } from './roaming.ts'
 import { createHandlers, type Gate, handle } from './router.ts'
 import { createSessions } from './session.ts'
 import { createSse } from './sse.ts'
@@ -18,10 +19,17 @@ export interface HttpOptions {
   readonly settings: HttpSettings
   /** Required unless `settings.auth` is `none`. */
   readonly token: string | undefined
+  /** Of who comes without one in the address; default `default`. */
+  readonly profile?: string
+  /** Default none but that. */
+  readonly hasProfile?: (name: string) => boolean
   readonly factory: ServerFactory
-  /** A client of the 2026 revision listens to changes of these resources; returns what ends it. */
-  readonly follow?: (principal: string, uris: readonly string[]) => () => void
+  readonly enter?: ModernOptions['enter']
+  readonly follow?: ModernOptions['follow']
   readonly followTasks?: ModernOptions['followTasks']
+  readonly listening?: ModernOptions['listening']
+  /** Where 2025-era sessions are shared with other processes. */
+  readonly roaming?: Roaming | undefined
   readonly log: Log
   readonly clock: Clock
   /** The body of `GET /health`, which anybody may read. */
@@ -45,8 +53,6 @@ export interface HttpServer {
   /** `http://127.0.0.1:PORT`, without a path. */
   readonly url: string
   readonly port: number
-  /** Tells 2026-era clients that listen; 2025-era ones are told through their own instance. */
-  readonly notify: ServerNotifier
   /** How many sessions live now. */
   sessions(): { readonly streamable: number; readonly sse: number }
   /** Refuses new requests, gives those that run `graceMs` (default 0) to finish, then ends every stream and session. */
@@ -64,14 +70,16 @@ const STREAMS_PER_PRINCIPAL = 16
  * @throws PegboardError E_CONFIG_AUTH without a token where one is needed, E_CONFIG_INVALID when the address cannot be had
  */
 export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
-  const { settings, clock, factory, log } = options
+  const { settings, clock, factory, log, profile = DEFAULT_PROFILE } = options
   const tokens = acceptedTokens(options)
   const slots = createSlots(STREAMS_PER_PRINCIPAL)
   const pulse = createPulse(clock)
   const modern = await createModern({
     factory,
+    enter: options.enter,
     follow: options.follow,
     followTasks: options.followTasks,
+    listening: options.listening,
     slots,
     log,
   })
@@ -82,11 +90,14 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     slots,
     maxSessions: settings.maxSessions,
     idleMs: settings.sessionIdleMs,
+    roaming: options.roaming,
   })
   const sse = createSse({ factory, pulse, slots, messagesPath: '/messages' })
   const gate: Gate = {
     door: createDoor(settings),
     tokens,
+    profile,
+    hasProfile: options.hasProfile ?? ((name) => name === profile),
     closing: false,
     running: new Set(),
     health: () => options.health(),
@@ -129,7 +140,6 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   return {
     url: `http://${urlHost(settings.host)}:${port}`,
     port,
-    notify: modern.notify,
     sessions: () => ({ streamable: sessions.size, sse: sse.size }),
     close(graceMs = 0) {
       closed ??= shut(graceMs)
@@ -146,7 +156,8 @@ function acceptedTokens({ settings, token }: HttpOptions): readonly BearerToken[
       `server.http.auth is "none" and server.http.host is "${settings.host}", which others can reach.`,
     )
   }
-  if (token) return [bearerToken(token)]
+  const named = settings.tokens.map(({ token: text, ...whose }) => bearerToken(text, whose))
+  if (token || named.length > 0) return [...(token ? [bearerToken(token)] : []), ...named]
   throw new PegboardError('E_CONFIG_AUTH', 'server.http.auth is "token" and there is no token.', {
     hint: 'Set server.http.token, or server.http.auth: "none" on a loopback address.',
   })

@@ -6,10 +6,12 @@ import { createNumbered } from '../core/numbered.ts'
 import { rawBytes } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import type { McpResult } from '../core/result.ts'
+import { SESSION_REVISIONS } from '../core/revisions.ts'
 import type { Relay } from '../core/tool.ts'
-import { cancelled } from '../exec/call.ts'
-import { callerOf } from './caller.ts'
+import { cancelled } from '../exec/refusals.ts'
+import { callerOf, type Entrant } from './caller.ts'
 import { withTasks } from './capabilities.ts'
+import { type Claims, withoutClaims } from './claims.ts'
 import type { ServerHost } from './host.ts'
 import { instructionsFor } from './instructions.ts'
 
@@ -21,7 +23,8 @@ export interface Lane {
   join(message: Message): void
   /** Everything a full server needs to carry on this session; undefined before `initialize`. */
   opening(): readonly Message[] | undefined
-  caller(): Caller
+  /** Who speaks on this connection, and as whom else some of its requests did. */
+  callers(): readonly Caller[]
   /** Says that the listed tools may have changed. */
   toolsChanged(): void
   /** Aborts what runs. */
@@ -30,8 +33,9 @@ export interface Lane {
 
 export interface LaneOptions {
   readonly host: ServerHost
-  /** Whose token it came with; default `local`. */
-  readonly principal?: string
+  readonly entrant: Entrant
+  /** What its requests say of themselves. */
+  readonly claims: Claims
   readonly session: string
   readonly capabilities: Readonly<Record<string, unknown>>
   /** @param related the request it belongs to, where it answers none itself. May throw for a question nobody hears */
@@ -52,13 +56,12 @@ export interface LaneOptions {
   onListed?: () => void
 }
 
-const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05', '2024-10-07']
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel'
 const MODERN_CLAIM = 'io.modelcontextprotocol/protocolVersion'
 
 export function createLane(options: LaneOptions): Lane {
-  const { host, send } = options
-  const connection = { era: 'legacy', principal: options.principal ?? 'local', session: options.session } as const
+  const { host, send, claims, entrant } = options
+  const connection = { era: 'legacy', entrant, session: options.session } as const
   // By their numbers: a map that held them would hold those that ended too, until the memory is cleaned thoroughly.
   const endings = createNumbered<Ending>()
   const running = new Map<string | number, number>()
@@ -83,13 +86,14 @@ export function createLane(options: LaneOptions): Lane {
     )
       return false
     begin(message)
-    const instructions = instructionsFor(host.view(caller), host.exposure(caller), host.instructions)
-    const protocolVersion = VERSIONS.includes(wanted) ? wanted : VERSIONS[0]
+    const asking = claims.of(caller, params._meta)
+    const instructions = instructionsFor(host, asking)
+    const protocolVersion = SESSION_REVISIONS.includes(wanted) ? wanted : SESSION_REVISIONS[0]
     answer(id, {
       protocolVersion,
       capabilities:
-        protocolVersion === VERSIONS[0]
-          ? withTasks(options.capabilities, host.view(caller).owners)
+        protocolVersion === SESSION_REVISIONS[0]
+          ? withTasks(options.capabilities, host.view(asking).owners)
           : options.capabilities,
       serverInfo: { name: host.name, version: host.version },
       instructions,
@@ -144,13 +148,14 @@ export function createLane(options: LaneOptions): Lane {
     const number = endings.add(abort)
     running.set(id, number)
     let progressed = false
-    const { progressToken, ...meta } = (isRecord(params._meta) ? params._meta : {}) as Record<string, unknown>
+    const given = isRecord(params._meta) ? params._meta : {}
+    const { progressToken, ...meta } = withoutClaims(given) as Record<string, unknown>
     const token = typeof progressToken === 'string' || typeof progressToken === 'number' ? progressToken : undefined
     options
       .call({
         name,
         input: params.arguments,
-        caller,
+        caller: params._meta === undefined ? caller : claims.of(caller, given),
         abort,
         relay: {
           meta: logLevel === undefined ? meta : { ...meta, [LOG_LEVEL]: logLevel },
@@ -246,14 +251,14 @@ export function createLane(options: LaneOptions): Lane {
       if (method === 'logging/setLevel') logLevel = message.params?.level
       if (method === 'ping') answer(id, {})
       else if (method === 'tools/list') {
-        answer(id, { tools: host.surface.list(caller, host.exposure(caller).mode) })
+        answer(id, { tools: host.lists.of(claims.of(caller, message.params?._meta)) })
         options.onListed?.()
       } else return false
       return true
     },
     join,
     opening: () => opening,
-    caller: () => caller,
+    callers: () => [caller, ...claims.others()],
     toolsChanged: () => send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }),
     close() {
       const left = endings.values()

@@ -1,17 +1,22 @@
 import type { Clock } from '../core/clock.ts'
-import { callerOf } from './caller.ts'
+import { DEFAULT_PROFILE } from '../core/profile.ts'
+import { callerOf, type Entrant } from './caller.ts'
+import { createClaims } from './claims.ts'
 import { follow } from './follow.ts'
 import { followTasks } from './follow-tasks.ts'
 import type { ServerHost } from './host.ts'
 import { type HttpServer, serveHttp } from './http.ts'
 import { createNotifier } from './notify.ts'
 import type { HttpSettings } from './options.ts'
+import { createRoaming } from './roaming.ts'
 import { createMcpInstance } from './server.ts'
 
 export interface ListenOptions {
   readonly host: ServerHost
   readonly settings: HttpSettings
   readonly token: string | undefined
+  /** Of who comes without one in the address; default `default`. */
+  readonly profile?: string
   readonly clock: Clock
   /** A 2025-era session ended. */
   forget(session: string): void
@@ -21,21 +26,47 @@ export interface ListenOptions {
  * Serves a host over HTTP and keeps its clients told of changed lists.
  * @throws PegboardError as `serveHttp` does
  */
-export async function listenHttp({ host, settings, token, clock, forget }: ListenOptions): Promise<HttpServer> {
+export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
+  const { host, settings, token, clock, forget, profile = DEFAULT_PROFILE } = options
   const notifier = createNotifier(host, clock)
+  const callerFor = (entrant: Entrant, meta?: unknown) =>
+    createClaims(host, entrant).of(callerOf({ era: 'modern', entrant }, undefined, undefined), meta)
   const http = await serveHttp({
     settings,
     token,
+    profile,
+    hasProfile: host.hasProfile,
     clock,
     log: host.log,
+    roaming:
+      host.shared && createRoaming({ shared: host.shared, clock, log: host.log, idleMs: settings.sessionIdleMs }),
     health: () => ({ status: 'ok' }),
-    follow: (principal, uris) => follow(host, callerOf({ era: 'modern', principal }, undefined, undefined), uris),
-    followTasks: (principal, tasks, send) =>
-      followTasks(host, clock, callerOf({ era: 'modern', principal }, undefined, undefined), tasks, send),
-    factory({ era, principal, sessionId }) {
+    enter: (entrant, meta) => createClaims(host, entrant).enter(meta),
+    follow: (entrant, meta, uris) => follow(host, callerFor(entrant, meta), uris),
+    followTasks: (entrant, meta, tasks, send) => followTasks(host, clock, callerFor(entrant, meta), tasks, send),
+    // Newer clients have no session: whoever listens is told what changed for all who came the same way.
+    listening(entrant, notify) {
+      const caller = callerFor(entrant)
+      const stop = notifier.add({
+        callers: () => [caller],
+        toolsChanged: () => notify.toolsChanged(),
+        promptsChanged: () => notify.promptsChanged(),
+        resourcesChanged: () => notify.resourcesChanged(),
+      })
+      const stopUpdates = host.onUpstream({
+        resourceUpdated(owner, uri) {
+          if (host.view(caller).owners.some(({ id }) => id === owner)) notify.resourceUpdated(uri)
+        },
+      })
+      return () => {
+        stop()
+        stopUpdates()
+      }
+    },
+    factory({ era, entrant, sessionId }) {
       const instance = createMcpInstance(host, {
         era,
-        principal,
+        entrant,
         perRequest: era === 'modern',
         ...(sessionId === undefined ? {} : { session: sessionId }),
       })
@@ -52,19 +83,9 @@ export async function listenHttp({ host, settings, token, clock, forget }: Liste
       }
     },
   })
-  // Newer clients have no session: whoever listens is told when the list of their principal changed.
-  const stop = notifier.add({
-    caller: () => callerOf({ era: 'modern', principal: 'local' }, undefined, undefined),
-    toolsChanged: () => http.notify.toolsChanged(),
-    promptsChanged: () => http.notify.promptsChanged(),
-    resourcesChanged: () => http.notify.resourcesChanged(),
-  })
-  const stopUpdates = host.onUpstream({ resourceUpdated: (uri) => http.notify.resourceUpdated(uri) })
   return {
     ...http,
     async close(graceMs) {
-      stop()
-      stopUpdates()
       notifier.close()
       await http.close(graceMs)
     },

@@ -1,53 +1,94 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { AuthInfo, ServerNotifier } from '@modelcontextprotocol/server'
+import type { AuthInfo, McpHttpHandler, ServerNotifier } from '@modelcontextprotocol/server'
 import type { Message } from '../core/jsonrpc.ts'
 import type { Log } from '../core/log.ts'
+import { type Entrant, partyOf } from './caller.ts'
 import { refuse } from './door.ts'
 import type { Slots } from './events.ts'
-import type { ServerFactory } from './factory.ts'
+import type { Served, ServerFactory } from './factory.ts'
 import { followedBy } from './follow.ts'
 import { acknowledging, holdOpen, tasksWanted, type WantedTasks } from './follow-tasks.ts'
 import { tooManyStreams } from './session.ts'
+import { writeAnswer } from './streamable.ts'
 
 export interface ModernOptions {
   readonly factory: ServerFactory
+  /** Who a request comes from by what it says of itself; default by the way it came. */
+  readonly enter?: ((entrant: Entrant, meta: unknown) => Entrant) | undefined
   /** A `subscriptions/listen` names these resources; returns what ends it. */
-  readonly follow?: ((principal: string, uris: readonly string[]) => () => void) | undefined
+  readonly follow?: ((entrant: Entrant, meta: unknown, uris: readonly string[]) => () => void) | undefined
   /** Tells of changes of tasks; returns what ends it. */
   readonly followTasks?:
-    | ((principal: string, tasks: WantedTasks, send: (message: object) => void) => () => void)
+    | ((entrant: Entrant, meta: unknown, tasks: WantedTasks, send: (message: object) => void) => () => void)
     | undefined
+  /** The first of a party listens; returns what ends it, called when its last is gone. */
+  readonly listening?: ((entrant: Entrant, notify: ServerNotifier) => () => void) | undefined
   readonly slots: Slots
   readonly log: Log
 }
 
 /** The 2026 revision: every request stands alone and gets an instance of its own. */
 export interface Modern {
-  post(req: IncomingMessage, res: ServerResponse, principal: string, message: Message): Promise<void>
-  /** Reaches every open `subscriptions/listen` stream that asked for the kind of change. */
-  readonly notify: ServerNotifier
+  post(req: IncomingMessage, res: ServerResponse, entrant: Entrant, message: Message): Promise<void>
   close(): Promise<void>
 }
 
-export async function createModern({ factory, follow, followTasks, slots, log }: ModernOptions): Promise<Modern> {
+/** Those who came under one name into one profile: what is told to one of them is told to none of the others. */
+interface Party {
+  readonly handler: McpHttpHandler
+  readonly entrant: Entrant
+  open: number
+  stop: () => void
+}
+
+/** More than there are tokens and profiles, or somebody counts them up. */
+const MAX_PARTIES = 1_000
+
+export async function createModern(options: ModernOptions): Promise<Modern> {
+  const { factory, follow, followTasks, slots, log } = options
   const { createMcpHandler } = await import('@modelcontextprotocol/server')
-  const disposals = new WeakMap<Request, () => void>()
-  const handler = createMcpHandler(
-    ({ authInfo, requestInfo }) => {
-      const served = factory({ era: 'modern', principal: authInfo?.clientId ?? '' })
-      if (requestInfo) disposals.set(requestInfo, served.dispose)
-      return served.server
-    },
-    { legacy: 'reject', onerror: (error) => log.debug('a request was refused', { reason: error.message }) },
-  )
+  const instances = new WeakMap<Request, Served>()
+  const parties = new Map<string, Party>()
+
+  function partyFor(entrant: Entrant): Party {
+    const key = partyOf(entrant)
+    const known = parties.get(key)
+    if (known) return known
+    const handler = createMcpHandler(
+      ({ requestInfo }) => {
+        const served = factory({ era: 'modern', entrant })
+        if (requestInfo) instances.set(requestInfo, served)
+        return served.server
+      },
+      { legacy: 'reject', onerror: (error) => log.debug('a request was refused', { reason: error.message }) },
+    )
+    const party: Party = { handler, entrant, open: 0, stop: () => undefined }
+    const idle = [...parties].find(([, { open }]) => open === 0)
+    if (parties.size >= MAX_PARTIES && idle) parties.delete(idle[0])
+    parties.set(key, party)
+    return party
+  }
+
+  function listens(party: Party, res: ServerResponse): void {
+    if (party.open++ === 0) party.stop = options.listening?.(party.entrant, party.handler.notify) ?? party.stop
+    res.once('close', () => {
+      if (--party.open === 0) party.stop()
+    })
+  }
 
   /** The first piece of a stream is the acknowledgement: from then on its tasks are followed. */
-  function begun(res: ServerResponse, principal: string, tasks: WantedTasks, chunk: Uint8Array): string | Uint8Array {
+  function begun(
+    res: ServerResponse,
+    entrant: Entrant,
+    meta: unknown,
+    tasks: WantedTasks,
+    chunk: Uint8Array,
+  ): string | Uint8Array {
     const text = Buffer.from(chunk).toString()
     const data = /^data: (.*)$/m.exec(text)?.[1]
     const acknowledgement = data === undefined ? undefined : acknowledging(JSON.parse(data), tasks)
     if (data === undefined || !acknowledgement) return chunk
-    const stop = followTasks?.(principal, tasks, (told) => {
+    const stop = followTasks?.(entrant, meta, tasks, (told) => {
       if (!res.writableEnded && !res.destroyed) res.write(`event: message\ndata: ${JSON.stringify(told)}\n\n`)
     })
     if (stop) res.once('close', stop)
@@ -55,12 +96,16 @@ export async function createModern({ factory, follow, followTasks, slots, log }:
   }
 
   return {
-    async post(req, res, principal, message) {
+    async post(req, res, came, message) {
+      const meta = message.params?.['_meta']
+      const entrant = options.enter?.(came, meta) ?? came
+      const party = partyFor(entrant)
       if (message.method === 'subscriptions/listen') {
-        const free = slots.take(principal)
+        const free = slots.take(entrant.principal)
         if (!free) return refuse(res, { ...tooManyStreams, id: message.id ?? null })
         res.once('close', free)
-        const stop = follow?.(principal, followedBy(message))
+        listens(party, res)
+        const stop = follow?.(entrant, meta, followedBy(message))
         if (stop) res.once('close', stop)
       }
       // Closing the response is how a client of this revision cancels.
@@ -68,8 +113,8 @@ export async function createModern({ factory, follow, followTasks, slots, log }:
       const request = toRequest(req, gone.signal)
       let over = false
       const dispose = (): void => {
-        disposals.get(request)?.()
-        disposals.delete(request)
+        instances.get(request)?.dispose()
+        instances.delete(request)
       }
       res.once('close', () => {
         over = true
@@ -77,17 +122,22 @@ export async function createModern({ factory, follow, followTasks, slots, log }:
         dispose()
       })
       const tasks = tasksWanted(message)
-      const authInfo: AuthInfo = { token: '', clientId: principal, scopes: [] }
-      const response = await handler.fetch(request, {
+      const authInfo: AuthInfo = { token: '', clientId: entrant.principal, scopes: [] }
+      const response = await party.handler.fetch(request, {
         authInfo,
         parsedBody: tasks && followTasks ? holdOpen(message) : message,
       })
+      const list = instances.get(request)?.listed?.()
       // The instance may have been made for somebody who had left.
       if (over) dispose()
-      await write(res, response, gone.signal, tasks && followTasks && ((chunk) => begun(res, principal, tasks, chunk)))
+      if (list && !gone.signal.aborted) return await writeList(res, response, list)
+      const first = (chunk: Uint8Array): string | Uint8Array =>
+        tasks ? begun(res, entrant, meta, tasks, chunk) : chunk
+      await write(res, response, gone.signal, tasks && followTasks && first)
     },
-    notify: handler.notify,
-    close: () => handler.close(),
+    async close() {
+      await Promise.all([...parties.values()].map(({ handler }) => handler.close()))
+    },
   }
 }
 
@@ -102,6 +152,18 @@ function toRequest(req: IncomingMessage, signal: AbortSignal): Request {
   return { method: 'POST', url: 'http://localhost/mcp', headers, signal } as unknown as Request
 }
 
+/** An answer to `tools/list` whose empty list stands for this one. */
+async function writeList(res: ServerResponse, response: Response, list: readonly object[]): Promise<void> {
+  head(res, response)
+  const message = JSON.parse(await response.text()) as { readonly result: object }
+  writeAnswer(res, { ...message, result: { ...message.result, tools: list } })
+}
+
+function head(res: ServerResponse, response: Response): void {
+  res.statusCode = response.status
+  for (const [name, value] of response.headers) if (name !== 'connection') res.setHeader(name, value)
+}
+
 async function write(
   res: ServerResponse,
   response: Response,
@@ -110,8 +172,7 @@ async function write(
 ): Promise<void> {
   let edit = first
   if (gone.aborted) return void response.body?.cancel()
-  res.statusCode = response.status
-  for (const [name, value] of response.headers) if (name !== 'connection') res.setHeader(name, value)
+  head(res, response)
   if (response.body === null) return void res.end()
   if (response.headers.get('content-type') !== 'text/event-stream') return void res.end(await response.text())
   res.flushHeaders()

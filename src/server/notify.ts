@@ -1,12 +1,17 @@
 import { createHash } from 'node:crypto'
-import type { Snapshot } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
+import type { Mode } from '../view/exposure.ts'
+import type { View } from '../view/view.ts'
 import type { ServerHost } from './host.ts'
+import { listBytes } from './lists.ts'
 
 /** Someone who can be told that a list changed. */
 export interface Listener {
-  caller(): Caller
+  /** As whom it speaks: one caller for each profile. */
+  callers(): readonly Caller[]
+  /** Absent where nobody in particular listens. */
+  notify?(method: string, params: Readonly<Record<string, unknown>>): void
   toolsChanged(): void
   promptsChanged(): void
   resourcesChanged(): void
@@ -22,51 +27,88 @@ const COALESCE_MS = 100
 
 /**
  * Tells clients of changed lists, and only of lists that really changed for them: in discovery mode an upstream may
- * come and go without a word. Changes within 100 ms are told once.
+ * come and go without a word, and nobody hears of what another profile has. Changes within 100 ms are told once.
  */
 export function createNotifier(host: ServerHost, clock: Clock): Notifier {
-  const told = new Map<Listener, string>()
-  let before = host.catalog.snapshot()
+  const told = new Map<Listener, Digests>()
   let cancel: (() => void) | undefined
+  // Views are shared by all who see the same.
+  const known = new WeakMap<View, Map<Mode, Digests>>()
 
-  const digest = (listener: Listener): string => {
-    const caller = listener.caller()
-    return createHash('sha256')
-      .update(JSON.stringify(host.surface.list(caller, host.exposure(caller).mode)))
-      .digest('base64')
+  function digestsOf(caller: Caller): Digests {
+    const view = host.view(caller)
+    const { mode } = host.exposure(caller)
+    const modes = known.get(view) ?? new Map<Mode, Digests>()
+    known.set(view, modes)
+    let made = modes.get(mode)
+    // The doors are few, and what is injected beside them is one session's own.
+    if (!made || mode === 'discovery') {
+      const list = host.lists.of(caller)
+      made = {
+        // A client that takes over no changed list would only be disturbed.
+        tools: view.limits.trustsListChanged ? digestOf(listBytes(list) ?? JSON.stringify(list)) : '',
+        prompts: made?.prompts ?? digest(entries(view, 'prompts')),
+        resources: made?.resources ?? digest([entries(view, 'resources'), entries(view, 'templates')]),
+      }
+      modes.set(mode, made)
+    }
+    return made
+  }
+
+  /** Of all whom it speaks as: what one of them sees and another does not is still told. */
+  function look(listener: Listener): Digests {
+    const all = listener.callers().map(digestsOf)
+    const [only] = all
+    if (all.length === 1 && only) return only
+    const join = (kind: keyof Digests): string => all.map((one) => one[kind]).join()
+    return { tools: join('tools'), prompts: join('prompts'), resources: join('resources') }
   }
 
   const flush = (): void => {
+    // Calls are being answered, and looking at lists would have everything looked at before them.
+    if (host.unread?.()) {
+      cancel = clock.after(COALESCE_MS, flush)
+      return
+    }
     cancel = undefined
-    const now = host.catalog.snapshot()
-    const prompts = list(now, 'prompts') !== list(before, 'prompts')
-    const resources =
-      list(now, 'resources') !== list(before, 'resources') || list(now, 'templates') !== list(before, 'templates')
-    before = now
     for (const [listener, last] of [...told]) {
-      const current = digest(listener)
-      told.set(listener, current)
-      if (current !== last) listener.toolsChanged()
-      if (prompts) listener.promptsChanged()
-      if (resources) listener.resourcesChanged()
+      const now = look(listener)
+      told.set(listener, now)
+      if (now.tools !== last.tools) listener.toolsChanged()
+      if (now.prompts !== last.prompts) listener.promptsChanged()
+      if (now.resources !== last.resources) listener.resourcesChanged()
     }
   }
-  const stop = host.catalog.onChange(() => {
+  const soon = (): void => {
     if (told.size > 0) cancel ??= clock.after(COALESCE_MS, flush)
-    else before = host.catalog.snapshot()
-  })
+  }
+  const stops = [host.catalog.onChange(soon), host.onListChange(soon)]
 
   return {
     add(listener) {
-      told.set(listener, digest(listener))
-      return () => told.delete(listener)
+      told.set(listener, look(listener))
+      const { callers, notify } = listener
+      const leave = notify && host.clients.add({ callers, notify })
+      return () => {
+        told.delete(listener)
+        leave?.()
+      }
     },
     close() {
-      stop()
+      for (const stop of stops) stop()
       cancel?.()
     },
   }
 }
 
-const list = (snapshot: Snapshot, kind: 'prompts' | 'resources' | 'templates'): string =>
-  JSON.stringify([...snapshot.owners.values()].flatMap((owner) => owner[kind].map(({ entry }) => entry)))
+interface Digests {
+  readonly tools: string
+  readonly prompts: string
+  readonly resources: string
+}
+
+const digestOf = (text: string | Buffer): string => createHash('sha256').update(text).digest('base64')
+const digest = (value: unknown): string => digestOf(JSON.stringify(value))
+
+const entries = ({ owners }: View, kind: 'prompts' | 'resources' | 'templates'): readonly unknown[] =>
+  owners.flatMap((owner) => owner[kind].map(({ entry }) => entry))

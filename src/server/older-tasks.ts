@@ -2,38 +2,43 @@ import type { Server, ServerContext } from '@modelcontextprotocol/server'
 import { ProtocolFailure } from '../core/failure.ts'
 import { isOver, olderTask, RELATED } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
+import { sessionOwner } from '../exec/owner.ts'
 import { noTask } from './answer.ts'
+import { holderOf } from './caller.ts'
+import { type FoundTask, findTask } from './find-task.ts'
 import type { ServerHost } from './host.ts'
 import { asProtocolError, type PassThrough } from './passthrough.ts'
-import { DONE, type Known } from './task-book.ts'
+import { DONE } from './task-book.ts'
 import { relayed } from './wire.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 /** How long a server may take to say how one of many tasks is. */
 const SHORT_MS = 5_000
+const LISTED = 100
 
 /** Serves the tasks of the 2025-11-25 revision: those of servers behind us, of either era, under names of ours. */
 export function relayOlderTasks(server: Server, host: ServerHost, { caller, relay }: PassThrough): void {
-  type Found = Pick<Known, 'owner' | 'id' | 'name'>
+  type Found = FoundTask & { readonly name: string }
 
   function find(params: Json, ctx: ServerContext): Found {
     const name = params['taskId']
-    const found = host.resumes.findTask(caller(ctx).principal, name)
+    const found = findTask(host, caller(ctx), name)
     if (!found) throw noTask
     return { ...found, name: String(name) }
   }
 
-  async function ask({ owner, id }: Found, method: string, ctx: ServerContext, how: Relay, signal: AbortSignal) {
-    const found = host.view(caller(ctx)).owners.find((one) => one.id === owner)
-    if (!found?.endpoints) throw noTask
-    return await found.endpoints.request(method, { taskId: id }, how, signal)
+  async function ask({ endpoints, id }: Found, method: string, how: Relay, signal: AbortSignal) {
+    if (!endpoints) throw noTask
+    return await endpoints.request(method, { taskId: id }, how, signal)
   }
 
   async function stateOf(found: Found, ctx: ServerContext, signal = ctx.mcpReq.signal): Promise<Json> {
-    const task = found.owner === DONE ? kept(found.id).task : await ask(found, 'tasks/get', ctx, relay(ctx), signal)
+    const task = isKept(found) ? kept(found.id).task : await ask(found, 'tasks/get', relay(ctx), signal)
     return { ...olderTask(task), taskId: found.name }
   }
+
+  const isKept = ({ owner, at }: Found): boolean => owner === DONE && at === undefined
 
   function kept(id: string) {
     const done = host.tasks.kept(id)
@@ -43,10 +48,14 @@ export function relayOlderTasks(server: Server, host: ServerHost, { caller, rela
 
   async function list(ctx: ServerContext): Promise<Json> {
     const short = AbortSignal.any([ctx.mcpReq.signal, AbortSignal.timeout(SHORT_MS)])
+    const who = caller(ctx)
+    const begun = host.tasks.of(holderOf(who)).map(({ name }) => name)
+    // Those that were begun by a tool are the same kind of task, named by their ids.
+    const here = (await host.tasksHere.list(sessionOwner(who))).map(({ id }) => id)
     const states = await Promise.all(
-      host.tasks.of(caller(ctx).principal).map(async (known) => {
+      [...new Set([...begun, ...here])].slice(0, LISTED).map(async (taskId) => {
         try {
-          return [await stateOf(known, ctx, short)]
+          return [await stateOf(find({ taskId }, ctx), ctx, short)]
         } catch {
           // Its server has forgotten it, or cannot be asked now.
           return []
@@ -59,7 +68,7 @@ export function relayOlderTasks(server: Server, host: ServerHost, { caller, rela
   async function cancel(found: Found, ctx: ServerContext): Promise<Json> {
     const before = await stateOf(found, ctx)
     if (isOver(before['status'])) throw new ProtocolFailure(-32602, `The task is ${before['status']} already`)
-    await ask(found, 'tasks/cancel', ctx, relay(ctx), ctx.mcpReq.signal)
+    await ask(found, 'tasks/cancel', relay(ctx), ctx.mcpReq.signal)
     return await stateOf(found, ctx)
   }
 
@@ -76,10 +85,9 @@ export function relayOlderTasks(server: Server, host: ServerHost, { caller, rela
           },
         }
       : how
-    const own =
-      found.owner === DONE
-        ? kept(found.id).result
-        : relayed(await ask(found, 'tasks/result', ctx, asking, ctx.mcpReq.signal))
+    const own = isKept(found)
+      ? kept(found.id).result
+      : relayed(await ask(found, 'tasks/result', asking, ctx.mcpReq.signal))
     return { ...own, _meta: { ...(own['_meta'] as object), ...related } }
   }
 

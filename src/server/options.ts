@@ -1,5 +1,15 @@
 import { z } from 'zod'
 
+const tokenOptions = z.strictObject({
+  token: z.string().min(16).describe('The token; write "${NAME}" and set the variable.'),
+  principal: z
+    .string()
+    .regex(/^[A-Za-z0-9@._:+-]{1,128}$/)
+    .describe('Who it is: tools, logins and tasks are told by it.'),
+  profile: z.string().optional().describe('The only profile it is for; default any, as the address says.'),
+  roles: z.array(z.string()).default([]).describe('What it may do, for tools that ask for a role.'),
+})
+
 export const httpOptions = z.strictObject({
   host: z.string().default('127.0.0.1').describe('Address to listen on. Anything but loopback needs a token.'),
   port: z.int().min(0).max(65_535).default(3333).describe('Port to listen on; 0 takes a free one.'),
@@ -12,6 +22,7 @@ export const httpOptions = z.strictObject({
     .min(16)
     .optional()
     .describe('Bearer token; generated and kept in the state folder when unset. Use "${PEGBOARD_TOKEN}".'),
+  tokens: z.array(tokenOptions).default([]).describe('More bearer tokens, each with the name of who has it.'),
   allowedHosts: z.array(z.string()).default([]).describe('Host names accepted besides loopback ones.'),
   allowedOrigins: z
     .array(z.string())
@@ -28,8 +39,16 @@ export const httpOptions = z.strictObject({
 export const serverOptions = z.strictObject({
   name: z.string().min(1).max(64).default('pegboard').describe('Name the server gives itself.'),
   instructions: z.string().max(2_000).optional().describe('Text added to the instructions clients get.'),
+  trustMeta: z
+    .enum(['none', 'origin', 'all'])
+    .default('origin')
+    .describe(
+      'What requests may say of themselves in _meta: nothing, where they come from and which message they serve, or their profile and provider too.',
+    ),
   http: httpOptions.prefault({}),
 })
 
 export type HttpSettings = z.infer<typeof httpOptions>
+export type TokenSettings = z.infer<typeof tokenOptions>
+export type TrustMeta = ServerSettings['trustMeta']
 export type ServerSettings = z.infer<typeof serverOptions>

@@ -1,8 +1,12 @@
 import type { Caller } from '../core/context.ts'
+import { isSentFile } from '../services/sent-files.ts'
 import type { ServerHost } from './host.ts'
+import { resourceOf } from './wire.ts'
 
 const STATUS = 'server://status'
 const SCHEMA = 'schema://'
+const INBOX = 'notifications://inbox'
+const STATS = 'stats://tools'
 
 /** The resources Pegboard offers of itself, beside those of upstream servers. */
 export const ownResources: readonly Readonly<Record<string, unknown>>[] = [
@@ -11,6 +15,20 @@ export const ownResources: readonly Readonly<Record<string, unknown>>[] = [
     name: 'status',
     title: 'Pegboard status',
     description: 'Mode, tools by category, and what is not working.',
+    mimeType: 'application/json',
+  },
+  {
+    uri: INBOX,
+    name: 'inbox',
+    title: 'Notices',
+    description: 'What happened in the background and was not told yet. Reading empties it.',
+    mimeType: 'application/json',
+  },
+  {
+    uri: STATS,
+    name: 'stats',
+    title: 'Tool statistics',
+    description: 'How often you ran each tool you have since the start, how often it failed, and how long it took.',
     mimeType: 'application/json',
   },
 ]
@@ -23,16 +41,34 @@ export const ownTemplates: readonly Readonly<Record<string, unknown>>[] = [
     description: 'Every tool of a category with its parameters.',
     mimeType: 'application/json',
   },
+  {
+    uriTemplate: 'sentfile://{id}',
+    name: 'sentfile',
+    title: 'Files that tools sent',
+    description: 'A file that came with a result, for a while.',
+  },
 ]
 
 /** Reads one of them as this caller; undefined when the URI is not ours or names nothing the caller sees. */
-export function readOwn(host: ServerHost, caller: Caller, uri: string): Readonly<Record<string, unknown>> | undefined {
+export async function readOwn(
+  host: ServerHost,
+  caller: Caller,
+  uri: string,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  if (isSentFile(uri)) {
+    const file = host.files.read(caller, uri)
+    return file && { contents: [resourceOf(file.bytes, file.mimetype, uri)] }
+  }
   const value =
     uri === STATUS
       ? status(host, caller)
-      : uri.startsWith(SCHEMA)
-        ? schemas(host, caller, uri.slice(SCHEMA.length))
-        : undefined
+      : uri === INBOX
+        ? { notices: await host.inbox.take(caller) }
+        : uri === STATS
+          ? stats(host, caller)
+          : uri.startsWith(SCHEMA)
+            ? schemas(host, caller, uri.slice(SCHEMA.length))
+            : undefined
   return value && { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(value) }] }
 }
 
@@ -53,7 +89,21 @@ function status(host: ServerHost, caller: Caller) {
       ...(owner.reason ? { reason: owner.reason } : {}),
     })),
     // The operator reads why in the log and in pegboard list: messages of files may hold paths and more.
-    failed: host.failed().map(({ file, code }) => ({ file, code })),
+    failed: host.failed(caller).map(({ file, code }) => ({ file, code })),
+  }
+}
+
+/** Of tools the caller sees, what this principal did with them: how busy others are is not its business. */
+function stats(host: ServerHost, caller: Caller) {
+  const seen = new Set(host.view(caller).tools.map(({ tool }) => tool.id))
+  const counts = host
+    .counts(caller.principal)
+    .flatMap(({ tool: name, calls, failures, ms }) =>
+      seen.has(name) ? [{ name, calls, failures, average_ms: ms }] : [],
+    )
+  return {
+    tools: counts.sort((a, b) => b.calls - a.calls || (a.name < b.name ? -1 : 1)),
+    total_calls: counts.reduce((sum, { calls }) => sum + calls, 0),
   }
 }
 
@@ -63,7 +113,9 @@ function searchState(host: ServerHost) {
   if (!semantic)
     return { ranking, semantic: embedded === 'ready' ? 'embedded' : embedded === 'none' ? 'off' : embedded }
   const { state, embedder, documents, indexed } = semantic
-  return { ranking, semantic: state, embedder: embedder.split(':', 1)[0], documents, indexed, embedded }
+  // A share, not the numbers: they count what other profiles have.
+  const done = documents > 0 ? Math.floor((100 * indexed) / documents) / 100 : 1
+  return { ranking, semantic: state, embedder: embedder.split(':', 1)[0], indexed: done, embedded }
 }
 
 function schemas(host: ServerHost, caller: Caller, category: string) {

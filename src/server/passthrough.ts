@@ -4,8 +4,10 @@ import type { Caller } from '../core/context.ts'
 import type { ProtocolFailure } from '../core/failure.ts'
 import type { Relay } from '../core/tool.ts'
 import { noPrompt, noResource, toFailure } from './answer.ts'
+import { holderOf } from './caller.ts'
 import type { ServerHost } from './host.ts'
 import { ownResources, ownTemplates, readOwn } from './own.ts'
+import { completeOwn, getOwnPrompt, isOwnPrompt, ownPrompts } from './prompts.ts'
 import { ownerOfPrompt, ownerOfReference, ownerOfResource } from './route.ts'
 import { relayed } from './wire.ts'
 
@@ -19,10 +21,14 @@ type Entry = Readonly<Record<string, unknown>>
 
 /**
  * Serves resources, prompts and completion: lists are those of all visible owners, requests go to the one that answers
- * for the URI or name and come back unaltered. Answers with the URIs this client is subscribed to.
+ * for the URI or name and come back unaltered. Answers with the URIs this client is subscribed to, and as whom.
  */
-export function passThrough(server: Server, host: ServerHost, { era, caller, relay }: PassThrough): Set<string> {
-  const subscribed = new Set<string>()
+export function passThrough(
+  server: Server,
+  host: ServerHost,
+  { era, caller, relay }: PassThrough,
+): ReadonlyMap<string, Caller> {
+  const subscribed = new Map<string, Caller>()
   const owners = (ctx: ServerContext): readonly Owner[] => host.view(caller(ctx)).owners
 
   const forward = async (
@@ -35,11 +41,16 @@ export function passThrough(server: Server, host: ServerHost, { era, caller, rel
     try {
       const endpoints = owner?.endpoints
       if (!endpoints) throw missing
-      const { principal } = caller(ctx)
+      const who = caller(ctx)
+      const principal = holderOf(who)
       const { _meta, inputResponses: _answers, requestState: _state, ...own } = params as Entry
       const asked = { principal, era, method, params: own, relay: relay(ctx), signal: ctx.mcpReq.signal }
       return (await host.resumes.run(asked, async (turn) =>
-        relayed(await endpoints.request(method, own, turn.relay, turn.signal ?? ctx.mcpReq.signal)),
+        host.inspect(
+          who,
+          owner.id,
+          relayed(await endpoints.request(method, own, turn.relay, turn.signal ?? ctx.mcpReq.signal)),
+        ),
       )) as never
     } catch (error) {
       throw asProtocolError(error)
@@ -69,24 +80,25 @@ export function passThrough(server: Server, host: ServerHost, { era, caller, rel
     'prompts/list',
     (_request, ctx) =>
       ({
-        prompts: unique(
-          owners(ctx).flatMap((owner) => owner.prompts.map(entryOf)),
-          'name',
-        ),
+        prompts: unique([...ownPrompts, ...owners(ctx).flatMap((owner) => owner.prompts.map(entryOf))], 'name'),
       }) as never,
   )
 
   server.setRequestHandler(
     'resources/read',
-    (request, ctx) =>
-      (readOwn(host, caller(ctx), request.params.uri) as never) ?? toResource('resources/read', request.params, ctx),
+    async (request, ctx) =>
+      ((await readOwn(host, caller(ctx), request.params.uri)) as never) ??
+      (await toResource('resources/read', request.params, ctx)),
   )
   server.setRequestHandler('prompts/get', (request, ctx) => {
     const { name } = request.params
+    if (isOwnPrompt(name)) return own(() => getOwnPrompt(host, caller(ctx), request.params.arguments))
     return forward(ownerOfPrompt(owners(ctx), name), noPrompt(name), 'prompts/get', request.params, ctx)
   })
   server.setRequestHandler('completion/complete', (request, ctx) => {
     const reference = request.params.ref as Entry
+    if (reference.type === 'ref/prompt' && isOwnPrompt(reference.name))
+      return own(() => completeOwn(request.params.argument))
     return forward(
       ownerOfReference(owners(ctx), reference),
       noPrompt(String(reference.name ?? reference.uri)),
@@ -101,7 +113,7 @@ export function passThrough(server: Server, host: ServerHost, { era, caller, rel
       // Its owner counts each once.
       if (subscribed.has(request.params.uri)) return {}
       await toResource('resources/subscribe', request.params, ctx)
-      subscribed.add(request.params.uri)
+      subscribed.set(request.params.uri, caller(ctx))
       return {}
     })
     server.setRequestHandler('resources/unsubscribe', async (request, ctx) => {
@@ -112,6 +124,14 @@ export function passThrough(server: Server, host: ServerHost, { era, caller, rel
     })
   }
   return subscribed
+}
+
+async function own(answer: () => Entry | Promise<Entry>): Promise<never> {
+  try {
+    return (await answer()) as never
+  } catch (error) {
+    throw asProtocolError(error)
+  }
 }
 
 /** The SDK answers with a code only for errors of its own class. */

@@ -2,7 +2,8 @@ import { newerAsk, takesAsk } from '../core/asks.ts'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
-import { createParking, type Turn } from './park.ts'
+import type { Elsewhere } from './elsewhere.ts'
+import { createParking, type Outcome, type Turn } from './park.ts'
 import { type Binding, createSeal, type Sealed } from './seal.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -23,15 +24,26 @@ export interface Resumes {
   /** A task of a server as its principal knows it, and nobody else. */
   nameTask(principal: string, owner: string, id: string): string
   /** The owner and its own id of a task, or `undefined` for one that is not this principal's. */
-  findTask(principal: string, name: unknown): { readonly owner: string; readonly id: string } | undefined
+  findTask(principal: string, name: unknown): NamedTask | undefined
   /** Ends calls that wait for their client. */
   close(): void
+}
+
+export interface NamedTask {
+  readonly owner: string
+  readonly id: string
+  /** The process that began it, where that is another one. */
+  readonly at?: string
 }
 
 export interface ResumesOptions {
   readonly clock: Clock
   /** Signs states; read when the first one is made. */
   readonly key: () => Buffer
+  /** How long a call waits for its client at least; five minutes anyway. */
+  readonly patienceMs?: number
+  /** Other processes, where a call may wait as well; absent where there are none. */
+  readonly elsewhere?: Elsewhere | undefined
 }
 
 /** How long a person may think; the state of a server behind us lives longer, as that server bounds it itself. */
@@ -42,9 +54,19 @@ const TASK_MS = 30 * 24 * 60 * 60_000
 const TASK = { method: 'task', params: null } as const
 const LIMITS = { perPrincipal: 32, total: 256 } as const
 
-export function createResumes({ clock, key }: ResumesOptions): Resumes {
+export function createResumes({ clock, key, patienceMs = 0, elsewhere }: ResumesOptions): Resumes {
+  const parkedMs = Math.max(PARKED_MS, patienceMs)
   const { seal, open } = createSeal(key, clock)
-  const parking = createParking({ clock, ttlMs: PARKED_MS, ...LIMITS })
+  const parking = createParking({ clock, ttlMs: parkedMs, ...LIMITS })
+  elsewhere?.answer('parked', ({ principal, id, round }, turn) =>
+    parking.resume(String(principal), String(id), Number(round), turn),
+  )
+
+  async function resumed(principal: string, [id, round]: NonNullable<Sealed['parked']>, asked: Asked) {
+    const here = parking.resume(principal, id, round, asked)
+    const there = here ?? elsewhere?.ask('parked', { principal, id, round }, asked)
+    return (await there) as Outcome<Json> | undefined
+  }
 
   const sealed = <Result extends Json>(asked: Asked, result: Result): Result => {
     if (result['resultType'] !== 'input_required' || result['requestState'] === undefined) return result
@@ -59,8 +81,9 @@ export function createResumes({ clock, key }: ResumesOptions): Resumes {
     if (!state) return asked
     const { requestState: _sealed, inputResponses, ...relay } = asked.relay
     const answered = state.again || inputResponses === undefined ? relay : { ...relay, inputResponses }
+    const resumed = { ...answered, resumed: true } as const
     return {
-      relay: state.inner === undefined ? answered : { ...answered, requestState: state.inner },
+      relay: state.inner === undefined ? resumed : { ...resumed, requestState: state.inner },
       signal: asked.signal,
       onProgress: asked.onProgress,
     }
@@ -73,12 +96,12 @@ export function createResumes({ clock, key }: ResumesOptions): Resumes {
   ): Promise<Result> {
     const { principal } = asked
     const outcome = state?.parked
-      ? await parking.resume(principal, ...state.parked, asked)
+      ? await resumed(principal, state.parked, asked)
       : await parking.start(principal, turnOf(asked, state), work)
     if (!outcome)
       throw new ProtocolFailure(-32602, 'The call this state belongs to no longer waits: make it again from the start')
     if (outcome.kind === 'done') return sealed(asked, outcome.result as Result)
-    return question(asked, outcome.requests, { parked: [outcome.id, outcome.round] }, PARKED_MS)
+    return question(asked, outcome.requests, { parked: [outcome.id, outcome.round] }, parkedMs)
   }
 
   return {
@@ -100,10 +123,13 @@ export function createResumes({ clock, key }: ResumesOptions): Resumes {
         return question(asked, urls, { again: true }, STATE_MS)
       }
     },
-    nameTask: (principal, owner, id) => seal({ principal, ...TASK }, { inner: [owner, id] }, TASK_MS),
+    nameTask: (principal, owner, id) =>
+      seal({ principal, ...TASK }, { inner: elsewhere ? [owner, id, elsewhere.mark] : [owner, id] }, TASK_MS),
     findTask(principal, name) {
-      const found = open({ principal, ...TASK }, name)?.inner as readonly [string, string] | undefined
-      return found && { owner: found[0], id: found[1] }
+      const found = open({ principal, ...TASK }, name)?.inner as readonly [string, string, string?] | undefined
+      if (!found) return undefined
+      const [owner, id, at] = found
+      return at === undefined || at === elsewhere?.mark ? { owner, id } : { owner, id, at }
     },
     close: () => parking.close(),
   }

@@ -2,12 +2,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Message } from '../core/jsonrpc.ts'
 import { type BearerToken, checkBearer } from './auth.ts'
 import { checkBody, type Messages, readBody, readMessages } from './body.ts'
-import { type Door, refusal, refuse } from './door.ts'
+import { type Entrant, localEntrant } from './caller.ts'
+import { type Door, type Refusal, refusal, refuse } from './door.ts'
 import type { Modern } from './modern.ts'
 import type { Sessions } from './session.ts'
 import type { Sse } from './sse.ts'
 
-/** Every route there is. All need a token but those marked `open`. */
+/** Every route there is. All need a token but those marked `open`; behind all others the name of a profile may stand. */
 export const routes = [
   { method: 'GET', path: '/health', name: 'health', open: true },
   { method: 'POST', path: '/mcp', name: 'mcpPost', open: false },
@@ -21,7 +22,9 @@ type RouteName = (typeof routes)[number]['name']
 export interface Request {
   readonly req: IncomingMessage
   readonly res: ServerResponse
-  readonly principal: string
+  readonly entrant: Entrant
+  /** What stands behind the path of the route: `/team`, or nothing. */
+  readonly rest: string
 }
 export type Handlers = Readonly<Record<RouteName, (request: Request) => void | Promise<void>>>
 
@@ -29,6 +32,9 @@ export type Handlers = Readonly<Record<RouteName, (request: Request) => void | P
 export interface Gate {
   readonly door: Door
   readonly tokens: readonly BearerToken[] | undefined
+  /** Of who comes without one in the address. */
+  readonly profile: string
+  hasProfile(name: string): boolean
   health(): object
   onUnauthorized(): void
   /** Calls that wait for their answer. */
@@ -42,15 +48,14 @@ export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessag
   if (stranger) return refuse(res, stranger)
   gate.door.share(req, res)
 
-  const path = (req.url ?? '').split('?', 1)[0]
-  const here = routes.filter((route) => route.path === path)
-  if (here.length === 0) return refuse(res, refusal(404, 'Not found'))
+  const { here, profile } = routesAt((req.url ?? '').split('?', 1)[0] ?? '')
+  if (here.length === 0) return refuse(res, nothingHere)
   const methods = here.map(({ method }) => method)
   if (req.method === 'OPTIONS') return gate.door.preflight(req, res, methods)
 
   const route = here.find(({ method }) => method === req.method)
-  const principal = route?.open ? '' : gate.tokens ? checkBearer(req.headers.authorization, gate.tokens) : 'local'
-  if (principal === undefined) {
+  const token = gate.tokens && !route?.open ? checkBearer(req.headers.authorization, gate.tokens) : undefined
+  if (gate.tokens && !route?.open && !token) {
     gate.onUnauthorized()
     const challenge = `Bearer realm="pegboard"${req.headers.authorization === undefined ? '' : ', error="invalid_token"'}`
     return refuse(
@@ -60,6 +65,8 @@ export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessag
       }),
     )
   }
+  const entrant = route?.open ? localEntrant() : entrantFor(gate, token, profile)
+  if ('status' in entrant) return refuse(res, entrant)
   if (!route) return refuse(res, refusal(405, 'Method not allowed', { headers: { allow: methods.join(', ') } }))
   if (gate.closing && !route.open)
     return refuse(
@@ -68,7 +75,29 @@ export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessag
         headers: { connection: 'close', 'retry-after': '5' },
       }),
     )
-  await handlers[route.name]({ req, res, principal })
+  await handlers[route.name]({ req, res, entrant, rest: profile === undefined ? '' : `/${profile}` })
+}
+
+const nothingHere = refusal(404, 'Not found')
+
+/** The routes of a path, and the profile that stands behind theirs. */
+function routesAt(path: string): { readonly here: readonly (typeof routes)[number][]; readonly profile?: string } {
+  const exact = routes.filter((route) => route.path === path)
+  if (exact.length > 0) return { here: exact }
+  const [, base, profile] = /^(\/[a-z]+)\/([\w.-]+)$/.exec(path) ?? []
+  const here = routes.filter((route) => !route.open && route.path === base)
+  return here.length === 0 || profile === undefined ? { here: [] } : { here, profile }
+}
+
+/** Who a request comes from, once its token is known to be ours. */
+function entrantFor(gate: Gate, token: BearerToken | undefined, asked: string | undefined): Entrant | Refusal {
+  if (token?.profile !== undefined && asked !== undefined && asked !== token.profile)
+    return refusal(403, 'Forbidden: this token is for another profile')
+  if (asked !== undefined && !gate.hasProfile(asked)) return nothingHere
+  const profile = token?.profile ?? asked ?? gate.profile
+  if (!token) return localEntrant(profile)
+  const { principal, roles } = token
+  return { principal, profile, roles, named: true, ...(token.profile === undefined ? {} : { bound: true }) }
 }
 
 interface Parts {
@@ -125,7 +154,7 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
       res.setHeader('content-type', 'application/json')
       res.end(JSON.stringify(gate.health()))
     },
-    async mcpPost({ req, res, principal }) {
+    async mcpPost({ req, res, entrant }) {
       const body = await receive(req, res)
       if (!body) return
       const [message] = body.messages
@@ -142,7 +171,7 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
         )
       if (inSession(req, body)) {
         run(res)
-        return await sessions.post(req, res, principal, body)
+        return await sessions.post(req, res, entrant, body)
       }
       const era = classifyInboundRequest({
         httpMethod: 'POST',
@@ -152,27 +181,27 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
         ...optional('mcpNameHeader', header(req, 'mcp-name')),
       })
       if (message.method !== 'subscriptions/listen') run(res)
-      if (era.kind !== 'legacy' && !body.batch) return modern.post(req, res, principal, message)
+      if (era.kind !== 'legacy' && !body.batch) return modern.post(req, res, entrant, message)
       if (era.kind === 'reject')
         return refuse(res, refusal(era.httpStatus, era.message, { code: era.code, data: era.data }))
       if (!accepts(req, 'application/json') || !accepts(req, 'text/event-stream'))
         return refuse(res, refusal(406, 'Not acceptable: Accept must name application/json and text/event-stream'))
-      await sessions.post(req, res, principal, body)
+      await sessions.post(req, res, entrant, body)
     },
-    mcpListen({ req, res, principal }) {
+    mcpListen({ req, res, entrant }) {
       if (isModern(req)) return refuse(res, refusal(405, 'Method not allowed', { headers: { allow: 'POST' } }))
       if (!accepts(req, 'text/event-stream'))
         return refuse(res, refusal(406, 'Not acceptable: Accept must name text/event-stream'))
-      sessions.listen(req, res, principal)
+      return sessions.listen(req, res, entrant)
     },
-    async mcpEnd({ req, res, principal }) {
+    async mcpEnd({ req, res, entrant }) {
       if (isModern(req)) return refuse(res, refusal(405, 'Method not allowed', { headers: { allow: 'POST' } }))
-      await sessions.end(req, res, principal)
+      await sessions.end(req, res, entrant)
     },
-    sseOpen: ({ res, principal }) => sse.open(res, principal),
-    async ssePost({ req, res, principal }) {
+    sseOpen: ({ res, entrant, rest }) => sse.open(res, entrant, rest),
+    async ssePost({ req, res, entrant }) {
       const body = await receive(req, res)
-      if (body) sse.post(req, res, principal, body)
+      if (body) sse.post(req, res, entrant, body)
     },
   }
 }

@@ -1,4 +1,5 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { canonical } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
 
 /** What a sealed state stands for. */
@@ -53,13 +54,4 @@ export function createSeal(key: () => Buffer, clock: Clock): Seal {
       return until > clock.now() ? state : undefined
     },
   }
-}
-
-/** JSON with the members of objects in one order: a client may write the same arguments in another. */
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_key, one: unknown) =>
-    typeof one === 'object' && one !== null && !Array.isArray(one)
-      ? Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : one,
-  )
 }

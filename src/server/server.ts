@@ -11,9 +11,11 @@ import { rawBytes } from '../core/raw.ts'
 import type { McpResult } from '../core/result.ts'
 import { olderTask } from '../core/tasks.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
+import type { ListedTool } from '../view/listing.ts'
 import { callTool, laneCall, progressTo } from './answer.ts'
-import { type Connection, callerOf } from './caller.ts'
+import { type Connection, callerOf, holderOf } from './caller.ts'
 import { modernCapabilities, serverCapabilities, withTasks } from './capabilities.ts'
+import { type Claims, createClaims, withoutClaims } from './claims.ts'
 import type { ServerHost } from './host.ts'
 import { instructionsFor } from './instructions.ts'
 import { createLane, type Lane, type LaneOptions } from './lane.ts'
@@ -28,6 +30,8 @@ export interface McpInstance extends Listener {
   readonly server: Instance
   /** The fast lane hands over a first answer it got, so that the call is not made twice. */
   answered(id: string | number, result: McpResult): void
+  /** The tools that belong into the empty list it answered a request of an era without connections. */
+  listed(): readonly ListedTool[] | undefined
   /** What stands before the server in a session: it answers calls and lists, and leaves the rest to `server`. */
   laneTo(send: LaneOptions['send']): Lane
   dispose(): void
@@ -46,7 +50,15 @@ class Instance extends McpServer {
   }
 }
 
-export function createMcpInstance(host: ServerHost, connection: Connection): McpInstance {
+/** @param claims what requests of the connection say of themselves, where it has other ways to be asked as well */
+export function createMcpInstance(
+  host: ServerHost,
+  connection: Connection,
+  claims: Claims = createClaims(host, connection.entrant),
+): McpInstance {
+  const { entrant } = connection
+  // One request may be of another profile than the next.
+  const cache = host.trustMeta === 'all' && !entrant.bound ? { ...CACHE, ttlMs: 0 } : CACHE
   const first = callerOf(connection, undefined, undefined)
   const mcp = new Instance(
     { name: host.name, version: host.version },
@@ -54,14 +66,14 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
       capabilities: (connection.era === 'modern'
         ? modernCapabilities
         : withTasks(serverCapabilities, host.view(first).owners)) as typeof serverCapabilities,
-      instructions: instructionsFor(host.view(first), host.exposure(first), host.instructions),
+      instructions: instructionsFor(host, first),
       cacheHints: {
-        'tools/list': CACHE,
-        'prompts/list': CACHE,
-        'resources/list': CACHE,
-        'resources/templates/list': CACHE,
+        'tools/list': cache,
+        'prompts/list': cache,
+        'resources/list': cache,
+        'resources/templates/list': cache,
         'resources/read': { ttlMs: 0, cacheScope: 'private' },
-        'server/discover': CACHE,
+        'server/discover': cache,
       },
     },
   )
@@ -78,15 +90,16 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
 
   const callerNow = (ctx?: ServerContext): Caller => {
     const envelope = envelopeOf(ctx)
-    return envelope
+    const base = envelope
       ? callerOf(connection, envelope[CLIENT_INFO_META_KEY], envelope[CLIENT_CAPABILITIES_META_KEY])
       : callerOf(connection, server.getClientVersion(), server.getClientCapabilities())
+    return ctx ? claims.of(base, ctx.mcpReq._meta) : base
   }
   mcp.host = host
   mcp.callerNow = () => callerNow()
 
   const relayFor = (ctx: ServerContext, task?: Readonly<Record<string, unknown>>): Relay => {
-    const { progressToken: _ours, ...meta } = (ctx.mcpReq._meta ?? {}) as Record<string, unknown>
+    const { progressToken: _ours, ...meta } = withoutClaims(ctx.mcpReq._meta ?? {}) as Record<string, unknown>
     const level = envelopeOf(ctx)?.[LOG_LEVEL_META_KEY] ?? logLevel
     const state = ctx.mcpReq.requestState()
     return {
@@ -121,9 +134,13 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     }
   }
 
+  let listed: readonly ListedTool[] | undefined
   server.setRequestHandler('tools/list', (_request, ctx) => {
-    const caller = callerNow(ctx)
-    return { tools: host.surface.list(caller, host.exposure(caller).mode) } as never
+    const tools = host.lists.of(callerNow(ctx))
+    if (!connection.perRequest) return { tools } as never
+    // Who writes the answer puts them in as bytes.
+    listed = tools
+    return { tools: [] } as never
   })
 
   server.setRequestHandler('tools/call', async (request, ctx) => {
@@ -170,20 +187,25 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     })
   }
 
+  const callers = (): readonly Caller[] => [callerNow(), ...claims.others()]
+  const isSeen = (owner: string, by: readonly Caller[] = callers()): boolean =>
+    by.some((caller) => host.view(caller).owners.some(({ id }) => id === owner))
   const stopListening = connection.perRequest
     ? undefined
     : host.onUpstream({
-        log: (params) => {
-          if (logLevel !== undefined && isWanted(params, logLevel))
+        log: (params, owner) => {
+          if (logLevel !== undefined && isWanted(params, logLevel) && (owner === undefined || isSeen(owner)))
             void server.notification({ method: 'notifications/message', params } as never).catch(() => undefined)
         },
-        resourceUpdated: (uri) => {
-          if (connection.era === 'modern' || subscribed.has(uri))
+        resourceUpdated: (owner, uri) => {
+          const by = subscribed.get(uri)
+          if (by ? isSeen(owner, [by]) : connection.era === 'modern' && isSeen(owner))
             void server.sendResourceUpdated({ uri }).catch(() => undefined)
         },
         task: (owner, task) => {
           const known = connection.era === 'legacy' ? host.tasks.find(owner, String(task['taskId'])) : undefined
-          if (known?.principal !== connection.principal || known.session !== connection.session) return
+          if (!known || known.session !== connection.session) return
+          if (!callers().some((caller) => holderOf(caller) === known.holder)) return
           const params = { ...olderTask(task), taskId: known.name }
           void server.notification({ method: 'notifications/tasks/status', params } as never).catch(gone)
         },
@@ -191,7 +213,9 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
 
   return {
     server: mcp,
-    caller: () => callerNow(),
+    callers,
+    listed: () => listed,
+    notify: (method, params) => void server.notification({ method, params } as never).catch(gone),
     toolsChanged: () => void server.sendToolListChanged().catch(gone),
     promptsChanged: () => void server.sendPromptListChanged().catch(gone),
     resourcesChanged: () => void server.sendResourceListChanged().catch(gone),
@@ -199,7 +223,8 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
     laneTo: (send) =>
       createLane({
         host,
-        principal: connection.principal,
+        entrant,
+        claims,
         session: connection.session ?? '',
         capabilities: serverCapabilities,
         send,
@@ -218,8 +243,8 @@ export function createMcpInstance(host: ServerHost, connection: Connection): Mcp
           owner.endpoints
             ?.request('logging/setLevel', {}, { ...noRelay, connection }, AbortSignal.timeout(SHORT_MS))
             .catch((error) => host.log.debug('a log level was not taken back', { owner: owner.id, error }))
-      for (const uri of subscribed) {
-        const owner = ownerOfResource(owners, uri)
+      for (const [uri, by] of subscribed) {
+        const owner = ownerOfResource(host.view(by).owners, uri)
         owner?.endpoints
           ?.request('resources/unsubscribe', { uri }, noRelay, AbortSignal.timeout(SHORT_MS))
           .catch((error) => host.log.debug('unsubscribing failed', { uri, error }))

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server'
 import type { Messages } from './body.ts'
+import { type Entrant, partyOf } from './caller.ts'
 import { refusal, refuse } from './door.ts'
 import { type Events, openEvents, type Pulse, type Slots } from './events.ts'
 import type { ServerFactory } from './factory.ts'
@@ -16,44 +17,44 @@ export interface SseOptions {
 
 /** The HTTP+SSE transport of 2024: one stream to the client, POSTs from it. A session lives as long as its stream. */
 export interface Sse {
-  /** GET: opens the stream and the session. */
-  open(res: ServerResponse, principal: string): Promise<void>
+  /** GET: opens the stream and the session. @param rest stands behind the path that is told for its POSTs */
+  open(res: ServerResponse, entrant: Entrant, rest: string): Promise<void>
   /** POST: takes one message for the session named in the query; the answer goes out on the stream. */
-  post(req: IncomingMessage, res: ServerResponse, principal: string, body: Messages): void
+  post(req: IncomingMessage, res: ServerResponse, entrant: Entrant, body: Messages): void
   readonly size: number
   close(): Promise<void>
 }
 
 interface Session {
-  readonly principal: string
+  readonly party: string
   readonly transport: Transport
 }
 
 export function createSse({ factory, pulse, slots, messagesPath }: SseOptions): Sse {
   const sessions = new Map<string, Session>()
 
-  async function open(res: ServerResponse, principal: string): Promise<void> {
-    const free = slots.take(principal)
+  async function open(res: ServerResponse, entrant: Entrant, rest: string): Promise<void> {
+    const free = slots.take(entrant.principal)
     if (!free) return refuse(res, tooManyStreams)
     res.once('close', free)
     const id = newSessionId()
-    const served = factory({ era: 'legacy', principal, sessionId: id, sse: true })
+    const served = factory({ era: 'legacy', entrant, sessionId: id, sse: true })
     const transport = createSseTransport(id, () => openEvents(res), pulse)
     await connect(served, transport, () => sessions.delete(id))
     // It may have left while the instance was made.
     if (res.destroyed) return transport.close()
     res.once('close', () => void transport.close())
-    sessions.set(id, { principal, transport })
-    transport.events().event('endpoint', `${messagesPath}?sessionId=${id}`)
+    sessions.set(id, { party: partyOf(entrant), transport })
+    transport.events().event('endpoint', `${messagesPath}${rest}?sessionId=${id}`)
   }
 
   return {
     open,
-    post(req, res, principal, { messages, batch }) {
+    post(req, res, entrant, { messages, batch }) {
       const id = new URLSearchParams((req.url ?? '').split('?')[1] ?? '').get('sessionId')
       if (!id) return refuse(res, refusal(400, 'Bad request: the sessionId parameter is required'))
       const session = sessions.get(id)
-      if (!session || session.principal !== principal)
+      if (!session || session.party !== partyOf(entrant))
         return refuse(res, refusal(404, 'Session not found', { code: -32001 }))
       if (batch)
         return refuse(res, refusal(400, 'Invalid request: batch not supported on this transport', { code: -32600 }))

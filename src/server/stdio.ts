@@ -2,9 +2,12 @@ import { randomUUID } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import type { StdioServerHandle } from '@modelcontextprotocol/server/stdio'
 import type { Clock } from '../core/clock.ts'
+import type { Caller } from '../core/context.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { laneCall } from './answer.ts'
+import { callerOf, type Entrant, localEntrant } from './caller.ts'
 import { serverCapabilities } from './capabilities.ts'
+import { type Claims, createClaims } from './claims.ts'
 import { follow, followedBy } from './follow.ts'
 import { acknowledging, followTasks, holdOpen, tasksWanted, type WantedTasks } from './follow-tasks.ts'
 import { createFraming } from './framing.ts'
@@ -35,6 +38,8 @@ export interface StdioOptions {
   readonly clock: Clock
   readonly input: Readable
   readonly output: LineOutput
+  /** Of the client; default `default`. */
+  readonly profile?: string
   /** Called once, after the first list went out: the time to start what nobody waits for. */
   readonly onListed?: () => void
 }
@@ -59,6 +64,8 @@ interface SdkWire {
 export function serveOnStdio(options: StdioOptions): StdioConnection {
   const { host, output } = options
   const session = randomUUID()
+  const entrant = localEntrant(options.profile)
+  const claims = createClaims(host, entrant)
   let finish: () => void = () => undefined
   const closed = new Promise<void>((resolve) => {
     finish = resolve
@@ -115,6 +122,8 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   let listed = false
   const lane = createLane({
     host,
+    entrant,
+    claims,
     session,
     capabilities: serverCapabilities,
     send,
@@ -137,11 +146,12 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
 
   // The full server, from the first message on that needs it. It is shown the opening again, and that answer is dropped.
   function loadSdk(): Promise<Sdk> {
-    sdk ??= startSdk(host, session, lane.opening(), sendFor).then((started) => {
+    sdk ??= startSdk({ host, entrant, claims, session, opening: lane.opening(), send: sendFor }).then((started) => {
       handle = started.handle
       if (!lane.opening()) {
         stopNotifying = notifier.add({
-          caller: () => started.instance()?.caller() ?? lane.caller(),
+          callers: () => started.instance()?.callers() ?? lane.callers(),
+          notify: (method, params) => started.instance()?.notify?.(method, params),
           toolsChanged: () => started.instance()?.toolsChanged(),
           promptsChanged: () => started.instance()?.promptsChanged(),
           resourcesChanged: () => started.instance()?.resourcesChanged(),
@@ -159,15 +169,15 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   }
 
   // Tasks are followed from the acknowledgement on, which is the first that a client hears.
-  const wanted = new Map<unknown, WantedTasks>()
+  const wanted = new Map<unknown, { readonly tasks: WantedTasks; readonly caller: Caller }>()
   const sendFor = (message: object): void => {
-    for (const [id, tasks] of wanted) {
+    for (const [id, { tasks, caller }] of wanted) {
       const acknowledgement = acknowledging(message, tasks)
       if (!acknowledgement) continue
       wanted.delete(id)
       send(acknowledgement)
       const stop = followed.get(id)
-      const stopTasks = followTasks(host, options.clock, lane.caller(), tasks, send)
+      const stopTasks = followTasks(host, options.clock, caller, tasks, send)
       followed.set(id, () => {
         stop?.()
         stopTasks()
@@ -178,11 +188,13 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   }
 
   const followed = new Map<unknown, () => void>()
+  const listener = callerOf({ era: 'modern', entrant }, undefined, undefined)
   const listen = (message: Message): void => {
+    const caller = claims.of(listener, message.params?.['_meta'])
     const uris = followedBy(message)
-    if (uris.length > 0) followed.set(message.id, follow(host, lane.caller(), uris))
+    if (uris.length > 0) followed.set(message.id, follow(host, caller, uris))
     const tasks = tasksWanted(message)
-    if (tasks) wanted.set(message.id, tasks)
+    if (tasks) wanted.set(message.id, { tasks, caller })
     if (message.method !== 'notifications/cancelled') return
     const id = message.params?.['requestId']
     followed.get(id)?.()
@@ -196,7 +208,8 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     if (!modern && lane.take(message)) {
       if (message.method === 'initialize')
         stopNotifying = notifier.add({
-          caller: lane.caller,
+          callers: lane.callers,
+          notify: (method, params) => send({ jsonrpc: '2.0', method, params }),
           toolsChanged: lane.toolsChanged,
           promptsChanged: notice('notifications/prompts/list_changed'),
           resourcesChanged: notice('notifications/resources/list_changed'),
@@ -255,12 +268,16 @@ interface Sdk {
   instance(): McpInstance | undefined
 }
 
-async function startSdk(
-  host: ServerHost,
-  session: string,
-  opening: readonly Message[] | undefined,
-  send: (message: object) => void,
-): Promise<Sdk> {
+interface SdkOptions {
+  readonly host: ServerHost
+  readonly entrant: Entrant
+  readonly claims: Claims
+  readonly session: string
+  readonly opening: readonly Message[] | undefined
+  readonly send: (message: object) => void
+}
+
+async function startSdk({ host, entrant, claims, session, opening, send }: SdkOptions): Promise<Sdk> {
   const [{ serveStdio }, { createMcpInstance }] = await Promise.all([
     import('@modelcontextprotocol/server/stdio'),
     import('./server.ts'),
@@ -284,7 +301,7 @@ async function startSdk(
   const handle = serveStdio(
     ({ era }) => {
       instance?.dispose()
-      instance = createMcpInstance(host, { era, principal: 'local', ...(era === 'legacy' ? { session } : {}) })
+      instance = createMcpInstance(host, { era, entrant, ...(era === 'legacy' ? { session } : {}) }, claims)
       return instance.server
     },
     { transport: wire as never, onerror: (error) => host.log.debug('protocol', { error: error.message }) },

@@ -20,6 +20,8 @@ export interface SessionTransport extends Transport {
   listen(res: ServerResponse): Events
   /** True while a request waits for its answer or a stream is open. */
   readonly busy: boolean
+  /** True while there is a stream for what belongs to no request. */
+  readonly listening: boolean
 }
 
 type Id = string | number
@@ -115,6 +117,9 @@ export function createSessionTransport(sessionId: string, pulse: Pulse): Session
     get busy() {
       return pending.size > 0 || streams.length > 0
     },
+    get listening() {
+      return streams.length > 0
+    },
     async start() {},
     listen,
     post(res, messages, batch) {
@@ -158,7 +163,8 @@ export function createSessionTransport(sessionId: string, pulse: Pulse): Session
   return transport
 }
 
-function writeAnswer(res: ServerResponse, message: object): void {
+/** Writes a message as the body, and ends it. */
+export function writeAnswer(res: ServerResponse, message: object): void {
   const pieces = piecesOf(message)
   const [only] = pieces
   if (pieces.length === 1) return void res.end(only)

@@ -5,7 +5,8 @@ type Json = Readonly<Record<string, unknown>>
 
 /** A task that was begun through us. */
 export interface Known {
-  readonly principal: string
+  /** Whose it is: a principal within a profile. */
+  readonly holder: string
   /** The connection it was begun on, which hears of it. */
   readonly session: string | undefined
   readonly owner: string
@@ -20,8 +21,8 @@ export interface Known {
  */
 export interface TaskBook {
   began(known: Known, ttlMs: unknown): void
-  /** The latest of a principal, newest first. */
-  of(principal: string): readonly Known[]
+  /** The latest of a holder, newest first. */
+  of(holder: string): readonly Known[]
   find(owner: string, id: string): Known | undefined
   /** Keeps the result of a call that was done at once, and gives the task it is of. Its owner is `DONE`. */
   keep(result: Json, ttlMs: unknown): Json
@@ -55,10 +56,10 @@ export function createTaskBook(clock: Clock): TaskBook {
       known.set(keyOf(one.owner, one.id), { ...one, until: clock.now() + lives })
       sweep()
     },
-    of(principal) {
+    of(holder) {
       sweep()
       return [...known.values()]
-        .filter((one) => one.principal === principal)
+        .filter((one) => one.holder === holder)
         .slice(-LISTED)
         .reverse()
     },

@@ -2,6 +2,7 @@ import type { Server, ServerContext } from '@modelcontextprotocol/server'
 import { ProtocolFailure } from '../core/failure.ts'
 import { TASK_METHODS, TASKS, takesTasks } from '../core/tasks.ts'
 import { noTask } from './answer.ts'
+import { findTask } from './find-task.ts'
 import type { ServerHost } from './host.ts'
 import { asProtocolError, type PassThrough } from './passthrough.ts'
 import { relayed } from './wire.ts'
@@ -20,11 +21,10 @@ export function relayTasks(server: Server, host: ServerHost, { caller, relay }: 
         requiredCapabilities: { extensions: { [TASKS]: {} } },
       })
     const who = caller(ctx)
-    const found = host.resumes.findTask(who.principal, params['taskId'])
-    const owner = found && host.view(who).owners.find(({ id }) => id === found.owner)
-    if (!found || !owner?.endpoints) throw noTask
+    const found = findTask(host, who, params['taskId'])
+    if (!found?.endpoints) throw noTask
     const own = { ...params, taskId: found.id }
-    const result = await owner.endpoints.request(method, own, asking, ctx.mcpReq.signal)
+    const result = await found.endpoints.request(method, own, asking, ctx.mcpReq.signal)
     const { resultType: _theirs, ...rest } = result
     const answer = { ...relayed(rest), ...lifetimeOf(rest) }
     return 'taskId' in answer ? { ...answer, taskId: params['taskId'] } : answer

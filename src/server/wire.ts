@@ -1,9 +1,12 @@
-import type { SentFile } from '../core/context.ts'
+import { isUtf8 } from 'node:buffer'
+import type { Caller, SentFile } from '../core/context.ts'
 import { type PegboardError, sentences } from '../core/errors.ts'
 import type { ContentBlock, McpResult, ToolResult } from '../core/result.ts'
+import { bytesOf } from '../services/sent-files.ts'
+import type { FileOutlet } from './host.ts'
 
 /** A run's end as an MCP tool result (or an `input_required` one, which has the same route). */
-export function toMcpResult(result: ToolResult): McpResult {
+export function toMcpResult(result: ToolResult, outlet: FileOutlet, caller: Caller): McpResult {
   if (result.kind === 'mcp') return relayed(result.result)
   if (result.kind === 'input_required') return result.result as McpResult
   const { value } = result
@@ -12,7 +15,7 @@ export function toMcpResult(result: ToolResult): McpResult {
   return {
     content: [
       { type: 'text', text: typeof value === 'string' ? value : (JSON.stringify(value ?? null) ?? 'null') },
-      ...result.files.map(fileBlock),
+      ...result.files.flatMap((file) => fileBlocks(file, outlet, caller)),
       ...result.warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` })),
     ],
     ...structured,
@@ -70,20 +73,31 @@ export function toErrorResult(error: PegboardError, promised: boolean): McpResul
   }
 }
 
-function fileBlock(file: SentFile): ContentBlock {
-  const bytes = typeof file.data === 'string' ? Buffer.from(file.data) : Buffer.from(file.data)
-  if (file.mimetype.startsWith('image/'))
-    return { type: 'image', data: bytes.toString('base64'), mimeType: file.mimetype }
-  if (file.mimetype.startsWith('audio/'))
-    return { type: 'audio', data: bytes.toString('base64'), mimeType: file.mimetype }
-  const uri = file.fileUrl ?? `sentfile:///${encodeURIComponent(file.filename)}`
-  const text = file.mimetype.startsWith('text/') || file.mimetype === 'application/json'
-  return {
-    type: 'resource',
-    resource: {
-      uri,
-      mimeType: file.mimetype,
-      ...(text ? { text: bytes.toString('utf8') } : { blob: bytes.toString('base64') }),
-    },
+/** A file as content: its bytes, a link to read it by when they are many, and the address its sender gave. */
+function fileBlocks(file: SentFile, { keep, inlineBytes }: FileOutlet, caller: Caller): ContentBlock[] {
+  const { filename: name, mimetype: mimeType, fileUrl } = file
+  const linked: ContentBlock[] =
+    fileUrl === undefined ? [] : [{ type: 'resource_link', uri: fileUrl, name, ...(mimeType ? { mimeType } : {}) }]
+  const bytes = bytesOf(file)
+  if (bytes.length === 0 && fileUrl !== undefined) return linked
+  const uri = keep(caller, file)
+  if (bytes.length > inlineBytes) {
+    if (uri !== undefined) return [{ type: 'resource_link', uri, name, mimeType, size: bytes.length }, ...linked]
+    const lost = `Warning: ${name} (${bytes.length} bytes) is too long to be sent; services.files.maxBytes is the most.`
+    return [{ type: 'text', text: lost }, ...linked]
   }
+  return [contentOf(bytes, file, uri ?? `sentfile:///${encodeURIComponent(name)}`), ...linked]
+}
+
+function contentOf(bytes: Buffer, { mimetype: mimeType }: SentFile, uri: string): ContentBlock {
+  if (mimeType.startsWith('image/')) return { type: 'image', data: bytes.toString('base64'), mimeType }
+  if (mimeType.startsWith('audio/')) return { type: 'audio', data: bytes.toString('base64'), mimeType }
+  return { type: 'resource', resource: resourceOf(bytes, mimeType, uri) }
+}
+
+/** A file as a resource: text where it is some. */
+export function resourceOf(bytes: Uint8Array, mimeType: string, uri: string) {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const isText = /^text\/|^application\/(?:[\w.-]+\+)?(?:json|xml|yaml)\b/.test(mimeType) && isUtf8(buffer)
+  return { uri, mimeType, ...(isText ? { text: buffer.toString('utf8') } : { blob: buffer.toString('base64') }) }
 }

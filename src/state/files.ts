@@ -1,6 +1,6 @@
 import { closeSync, mkdirSync, openSync, readFileSync, readSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { sep } from 'node:path'
 
 /** JSON documents kept as files, one a key, written whole or not at all. */
 export interface FileStore<Value> {
@@ -27,7 +27,8 @@ const FILE = { mode: 0o600 } as const
 
 function fileIn(dir: string, key: string, suffix: string): string {
   if (!LEGAL_KEY.test(key)) throw new TypeError(`illegal key "${key.slice(0, 40)}"`)
-  return join(dir, `${key}${suffix}`)
+  // Made fifty times by a start; a legal key needs no tidying.
+  return `${dir}${sep}${key}${suffix}`
 }
 
 let writes = 0

@@ -2,7 +2,7 @@ import { checkDefinition } from './checks.ts'
 import type { Finding } from './finding.ts'
 import { fingerprint } from './fingerprint.ts'
 import type { Pins } from './lock.ts'
-import { skeleton } from './lookalike.ts'
+import type { Names } from './wording.ts'
 
 export type Mode = 'review' | 'first-use' | 'always'
 
@@ -13,10 +13,12 @@ export interface Seen {
   readonly text: string
 }
 
-/** A tool of somebody else: its name there, and the ways a text may speak of it. */
-export interface Stranger {
-  readonly name: string
-  readonly spellings: readonly string[]
+/** Tools of others, by what is asked about them: there may be ten thousand. */
+export interface Strangers {
+  /** Names that look like this, by their skeleton; of each owner one at most. */
+  shaped(skeleton: string): readonly string[]
+  /** Whether a text may mean one of them by this, in lower case. */
+  spelled(spelling: string): boolean
 }
 
 /** One look at all a server offers. */
@@ -25,9 +27,12 @@ export interface Look {
   readonly server: string
   readonly mode: Mode
   readonly tools: readonly Seen[]
-  /** Tools of others and names of meta-tools; asked only when something is new. */
-  strangers(): Iterable<Stranger>
+  /** Definitions that were read just now, by name: their texts and fingerprints are made of these. */
+  readonly definitions?: ReadonlyMap<string, Readonly<Record<string, unknown>>> | undefined
+  readonly strangers: Strangers
   readonly reserved: ReadonlySet<string>
+  /** Names of all its tools, where `tools` has some of them. */
+  readonly own?: Names
 }
 
 /** Why a tool is kept out. */
@@ -69,8 +74,8 @@ export function assess(look: Look, rules: Rules): Assessment {
   const held = new Map<string, Held>()
   const taken: Seen[] = []
   for (const tool of unknown) {
-    const definition = definitionOf(tool)
-    const findings = definition ? checkDefinition(definition, around) : []
+    const definition = look.definitions?.get(tool.name) ?? definitionOf(tool)
+    const findings = definition ? checkDefinition(definition, around, tool.text) : []
     const verdict = definition ? verdictOn(tool, look.mode, rules, findings) : quarantined('unreadable', DAMAGED)
     if (verdict) held.set(tool.name, { ...verdict, findings })
     else taken.push(tool)
@@ -112,19 +117,9 @@ function verdictOn(tool: Seen, mode: Mode, rules: Rules, findings: readonly Find
 
 const quarantined = (why: Held['why'], reason: string): Verdict => ({ why, code: 'E_TOOL_QUARANTINED', reason })
 
-function surroundings({ tools, strangers, reserved }: Look): Parameters<typeof checkDefinition>[1] {
-  let others: Set<string> | undefined
-  let shapes: Map<string, string> | undefined
-  return {
-    own: new Set(tools.map(({ name }) => name)),
-    reserved,
-    others() {
-      others ??= new Set([...strangers()].flatMap(({ spellings }) => spellings.map((one) => one.toLowerCase())))
-      return others
-    },
-    lookalike(shape) {
-      shapes ??= new Map([...strangers()].map(({ name }) => [skeleton(name), name]))
-      return shapes.get(shape)
-    },
-  }
-}
+const surroundings = ({ tools, strangers, reserved, own }: Look): Parameters<typeof checkDefinition>[1] => ({
+  own: own ?? new Set(tools.map(({ name }) => name)),
+  reserved,
+  isOther: strangers.spelled,
+  lookalikes: strangers.shaped,
+})

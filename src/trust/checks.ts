@@ -1,5 +1,5 @@
 import type { Finding, Level } from './finding.ts'
-import { escaped, findHidden } from './hidden.ts'
+import { escaped, findHidden, hidesNothing } from './hidden.ts'
 import { looksLike, mixedWord, skeleton } from './lookalike.ts'
 import { findInstructions, type Neighbours } from './wording.ts'
 
@@ -9,8 +9,8 @@ type Json = Readonly<Record<string, unknown>>
 export interface Surroundings extends Neighbours {
   /** Names no foreign tool should be mistaken for: those of the meta-tools. */
   readonly reserved: ReadonlySet<string>
-  /** A name of another server's tool by its skeleton. */
-  lookalike(skeleton: string): string | undefined
+  /** Names of other servers' tools by their skeleton. */
+  lookalikes(skeleton: string): readonly string[]
 }
 
 /** A model is shown 4 KiB of a description; more than the second number is no description any more. */
@@ -22,14 +22,20 @@ const NOT_PROSE = new Set(['pattern', 'format', 'type', '$schema', '$id', '$ref'
 const READ = new Set(['name', 'title', 'description', 'inputSchema', 'outputSchema', 'annotations'])
 const READ_OF_ENTRY = new Set(['name', 'title', 'description', 'arguments'])
 
-/** Looks at a definition as its server sent it, before anything is cut or cleaned. No order is promised but by level. */
-export function checkDefinition(definition: Json, around: Surroundings): Finding[] {
+/**
+ * Looks at a definition as its server sent it, before anything is cut or cleaned. No order is promised but by level.
+ * @param json the same as JSON
+ */
+export function checkDefinition(definition: Json, around: Surroundings, json = JSON.stringify(definition)): Finding[] {
   const found: Finding[] = []
-  for (const [key, value] of Object.entries(definition)) {
-    const shown = escaped(key).slice(0, 80)
-    found.push(...findHidden(key, `${shown} (the name itself)`))
-    walk(value, shown, found, around, READ.has(key))
-  }
+  if (hidesNothing(json)) {
+    for (const key of READ) if (key in definition) walkProse(definition[key], key, found, around)
+  } else
+    for (const [key, value] of Object.entries(definition)) {
+      const shown = escaped(key).slice(0, 80)
+      found.push(...findHidden(key, `${shown} (the name itself)`))
+      walk(value, shown, found, around, READ.has(key))
+    }
   const { name, description } = definition
   if (typeof name === 'string') found.push(...checkName(name, around))
   if (typeof description === 'string') found.push(...checkSize(description))
@@ -46,8 +52,7 @@ const RANK: Readonly<Record<Level, number>> = { block: 0, doubt: 1, note: 2 }
 function walk(value: unknown, where: string, found: Finding[], around: Neighbours, prose: boolean): void {
   if (typeof value === 'string') {
     found.push(...findHidden(value, where))
-    const read = where === 'description' ? value.slice(0, 2 * SIZES.shown) : value
-    if (prose && value.length > 20 && where !== 'name') found.push(...findInstructions(read, where, around))
+    if (prose) read(value, where, found, around)
     return
   }
   if (Array.isArray(value)) {
@@ -62,6 +67,30 @@ function walk(value: unknown, where: string, found: Finding[], around: Neighbour
   }
 }
 
+/** The same where nothing is hidden, which is nearly everywhere. */
+function walkProse(value: unknown, where: string, found: Finding[], around: Neighbours): void {
+  if (typeof value === 'string') read(value, where, found, around)
+  if (typeof value !== 'object' || value === null) return
+  if (Array.isArray(value)) {
+    for (const [at, one] of value.entries()) if (isWorthReading(one)) walkProse(one, `${where}[${at}]`, found, around)
+    return
+  }
+  for (const key of Object.keys(value)) {
+    const inner: unknown = (value as Json)[key]
+    if (isWorthReading(inner) && (typeof inner === 'object' || !NOT_PROSE.has(key)))
+      walkProse(inner, `${where}.${key.slice(0, 80)}`, found, around)
+  }
+}
+
+const SHORT = 20
+const isWorthReading = (value: unknown): boolean =>
+  typeof value === 'string' ? value.length > SHORT : typeof value === 'object'
+
+function read(text: string, where: string, found: Finding[], around: Neighbours): void {
+  if (text.length <= SHORT || where === 'name') return
+  found.push(...findInstructions(where === 'description' ? text.slice(0, 2 * SIZES.shown) : text, where, around))
+}
+
 /** Looks at a prompt, a resource or a template of one: what keeps it from being shown, if anything does. */
 export function checkEntry(entry: Json, around: Neighbours): Finding[] {
   const found: Finding[] = []
@@ -72,7 +101,7 @@ export function checkEntry(entry: Json, around: Neighbours): Finding[] {
   return found.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MOST)
 }
 
-function checkName(name: string, { own, lookalike, reserved }: Surroundings): Finding[] {
+function checkName(name: string, { own, lookalikes, reserved }: Surroundings): Finding[] {
   const evidence = escaped(name)
   const at = { where: 'name', evidence }
   const word = mixedWord(name)
@@ -85,8 +114,9 @@ function checkName(name: string, { own, lookalike, reserved }: Surroundings): Fi
         what: `mixes letters of several scripts in ${JSON.stringify(word)}`,
       },
     ]
+  const shape = skeleton(name)
   for (const other of reserved) {
-    if (looksLike(name, other))
+    if (shape === skeleton(other) && looksLike(name, other))
       return [
         { ...at, code: 'look-alike-name', level: 'block', what: `has a name that looks like the built-in ${other}` },
       ]
@@ -100,8 +130,8 @@ function checkName(name: string, { own, lookalike, reserved }: Surroundings): Fi
         },
       ]
   }
-  const other = lookalike(skeleton(name))
-  if (other !== undefined && !own.has(other) && looksLike(name, other))
+  const other = lookalikes(shape).find((one) => !own.has(one) && looksLike(name, one))
+  if (other !== undefined)
     return [
       {
         ...at,

@@ -4,12 +4,12 @@ type Json = Readonly<Record<string, unknown>>
 
 /** JSON with sorted keys: equal for equal values, whatever order a server writes them in. */
 export function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
-  const entries = Object.keys(value)
-    .sort()
-    .map((key) => `${JSON.stringify(key)}:${canonical((value as Json)[key])}`)
-  return `{${entries.join(',')}}`
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  let text = ''
+  for (const key of Object.keys(value).sort())
+    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonical((value as Json)[key])}`
+  return `{${text}}`
 }
 
 /** SHA-256 over the whole definition of a tool as its server sent it: what `_meta` or an icon says is relayed too. */

@@ -1,18 +1,29 @@
+import { once } from '../core/once.ts'
 import type { Finding, FindingCode } from './finding.ts'
 
 // Tags, joiners, marks that turn text around, fillers, selectors, controls, private use, halves of pairs.
 const SUSPECT =
   /(?![\n\r\t])\p{Cc}|\p{Cf}|\p{Co}|\p{Cs}|[\u034F\u115F\u1160\u17B4\u17B5\u3164\uFFA0]|[\u180B-\u180D\uFE00-\uFE0F\u{E0100}-\u{E01EF}]/u
 
-const RTL = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u
+/** Whether nothing in a value can be hidden, told from its JSON, which writes controls and halves of pairs out. */
+export const hidesNothing = (json: string): boolean =>
+  (!NOT_ASCII.test(json) || !SUSPECT.test(json)) && !/\\[bfru]/.test(json)
+
+const NOT_ASCII = /[^\x20-\x7e]/
+
+const rightToLeft = once(() => /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u)
 // Scripts whose letters join or must not: Persian and Arabic, the scripts of India and around, Mongolian.
-const JOINING =
-  /[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Nko}\p{Script=Mongolian}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gurmukhi}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}\p{Script=Khmer}\p{Script=Myanmar}\p{Script=Tibetan}]/u
+const joining = once(
+  () =>
+    /[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Nko}\p{Script=Mongolian}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gurmukhi}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}\p{Script=Khmer}\p{Script=Myanmar}\p{Script=Tibetan}]/u,
+)
 // Scripts written without spaces, where U+200B says that a line may break.
-const SPACELESS =
-  /[\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u
-const PICTURE = /[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]/u
-const SELECTABLE = /[\p{Emoji}\p{S}\p{P}]/u
+const spaceless = once(
+  () =>
+    /[\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u,
+)
+const picture = once(() => /[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]/u)
+const selectable = once(() => /[\p{Emoji}\p{S}\p{P}]/u)
 // The only emoji made of tags: the flags of England, Scotland and Wales.
 const FLAG = /^(gbeng|gbsct|gbwls)\u007f$/
 
@@ -23,7 +34,7 @@ export function findHidden(text: string, where: string): Finding[] {
   if (!SUSPECT.test(text)) return []
   const found: Finding[] = []
   const letters = [...text]
-  const isRtl = RTL.test(text)
+  const isRtl = rightToLeft().test(text)
   let runs = 0
   for (let at = 0; at < letters.length; at++) {
     const char = letters[at] as string
@@ -83,18 +94,18 @@ function zeroWidthFault(run: readonly string[], before: string, after: string): 
   const [only = '', joiner = ''] = run
   const text = run.join('')
   // ❤️‍🔥 has a selector and a joiner in a row.
-  if (run.length === 2 && selectorValue(only) !== undefined && joiner === '\u200D' && PICTURE.test(after))
+  if (run.length === 2 && selectorValue(only) !== undefined && joiner === '\u200D' && picture().test(after))
     return undefined
   if (run.length === 1) {
     if (
       selectorValue(only) !== undefined &&
-      (SELECTABLE.test(before) || /\p{Script=Han}|\p{Script=Mongolian}/u.test(before))
+      (selectable().test(before) || /\p{Script=Han}|\p{Script=Mongolian}/u.test(before))
     )
       return undefined
-    const fits = JOINING.test(before) || /\p{M}/u.test(before)
+    const fits = joining().test(before) || /\p{M}/u.test(before)
     if ((only === '\u200C' || only === '\u200D') && fits) return undefined
-    if (only === '\u200D' && PICTURE.test(before) && PICTURE.test(after)) return undefined
-    if (only === '\u200B' && (SPACELESS.test(before) || SPACELESS.test(after))) return undefined
+    if (only === '\u200D' && picture().test(before) && picture().test(after)) return undefined
+    if (only === '\u200B' && (spaceless().test(before) || spaceless().test(after))) return undefined
     // A mark of the byte order at the very start, and where a word may be broken, are left over from other programs.
     if (only === '\uFEFF' && before === '')
       return { code: 'hidden-zero-width', what: 'begins with a byte order mark', note: true }
@@ -122,11 +133,11 @@ const decodeSelectors = (selectors: readonly string[]): string =>
 
 const quoted = (text: string): string => JSON.stringify(escaped(text.length > 300 ? `${text.slice(0, 300)}…` : text))
 
-const UNSEEN = new RegExp(`${SUSPECT.source}|\\r`, 'gu')
+const unseen = once(() => new RegExp(`${SUSPECT.source}|\\r`, 'gu'))
 
 /** Everything that cannot be seen as `\u{202E}`; lines and tabs stay. */
 export const escaped = (text: string): string =>
-  text.replaceAll(UNSEEN, (char) => `\\u{${(char.codePointAt(0) as number).toString(16).toUpperCase()}}`)
+  text.replaceAll(unseen(), (char) => `\\u{${(char.codePointAt(0) as number).toString(16).toUpperCase()}}`)
 
 /** The same on one line. */
 export const escapedLine = (text: string): string => escaped(text).replaceAll(/\s+/g, ' ')

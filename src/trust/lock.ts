@@ -63,6 +63,7 @@ const nameOf = (file: string | undefined): string => (file === undefined ? LOCK_
 const VERSION = 1
 /** Of a fingerprint in hex, alone and after `rejected `. */
 const LENGTHS: ReadonlySet<number> = new Set([64, 73])
+const CALM = { quietMs: 100, longestMs: 1_000 }
 const GUARD = { waitMs: 20, tries: 100, staleMs: 10_000 }
 
 export function createLock({ file, log, digests, onChange = () => undefined }: LockOptions): Lock {
@@ -77,6 +78,11 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
   let pending: Array<(servers: Servers) => void> = []
   let saving: Promise<void> = Promise.resolve()
   let unsaved: string | undefined
+  /** The next writing has not begun, and takes along whatever changes meanwhile. */
+  let waits = false
+  let changedAt = 0
+  let flushing = 0
+  let hurry = (): void => undefined
 
   /** Takes over what the file says; a file that cannot be understood changes nothing but that it is said. */
   function take(source: () => string | undefined): boolean {
@@ -84,7 +90,8 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
     try {
       // A folder in its place, or a file that may not be read, is as good as a damaged one.
       const read = source()
-      if (read === text && broken === undefined && pending.length === 0) return false
+      // Memory is what the file has and what is pending.
+      if (read === text && broken === undefined) return false
       const servers = read === undefined ? new Map() : parseLock(read)
       text = read
       for (const apply of pending) apply(servers)
@@ -130,6 +137,23 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
     if (pending.length > 0) return
     const servers = Object.fromEntries([...memory].map(([id, pins]) => [id, digestOf(pins)]))
     digests.set(keyOf(file), { text: sha256(text), servers })
+  }
+
+  /** Resolves when nothing has changed for a moment: fifty servers that come one after the other are written once. */
+  async function calm(): Promise<void> {
+    const since = performance.now()
+    for (;;) {
+      const leftMs = Math.min(changedAt + CALM.quietMs, since + CALM.longestMs) - performance.now()
+      if (leftMs <= 0 || flushing > 0) break
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, leftMs)
+        hurry = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
+    waits = false
   }
 
   async function save(path: string): Promise<void> {
@@ -180,7 +204,11 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       apply(memory)
       if (file === undefined) return
       pending.push(apply)
+      changedAt = performance.now()
+      if (waits) return
+      waits = true
       saving = saving
+        .then(calm)
         .then(() => save(file))
         .catch((error: unknown) => {
           pending = []
@@ -196,7 +224,12 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       const isOther = take(() => textOf(file))
       return isKept ? differs() : isOther
     },
-    flush: () => saving,
+    async flush() {
+      flushing++
+      hurry()
+      await saving
+      flushing--
+    },
   }
 }
 

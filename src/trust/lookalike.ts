@@ -41,10 +41,13 @@ export function skeleton(name: string): string {
 }
 
 const NOT_ASCII = /[^\x00-\x7f]/
-const folded = (name: string): string => name.replaceAll(/[1I|]/g, 'l').replaceAll('0', 'o').toLowerCase()
+const FOLDED = /[01I|]/
+const folded = (name: string): string =>
+  (FOLDED.test(name) ? name.replaceAll(/[1I|]/g, 'l').replaceAll('0', 'o') : name).toLowerCase()
 
 /** A word of `name` that mixes Latin letters with look-alikes of another script. */
 export function mixedWord(name: string): string | undefined {
+  if (!NOT_ASCII.test(name)) return undefined
   return name
     .split(/[^\p{L}\p{M}\p{N}]+/u)
     .find(

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { type Clock, systemClock } from '../core/clock.ts'
+import { createLater } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
 import { createSignal } from '../core/signal.ts'
 import type { FileStore } from '../state/files.ts'
-import { assess, type Held, type Look, type Seen } from './assess.ts'
+import { assess, type Held, type Look, type Rules, type Seen } from './assess.ts'
 import type { Finding } from './finding.ts'
 import { createLock, type Lock, type LockDigests } from './lock.ts'
 
@@ -34,6 +35,8 @@ export interface Trust {
    * @param fresh the definitions come from the server itself just now, not from disk
    */
   look(look: Omit<Look, 'reserved'>, fresh: boolean): ReadonlyMap<string, Held>
+  /** Whether these are let in, of a server whose tools were not looked at yet; nothing is remembered. */
+  admits(look: Omit<Look, 'reserved'>): boolean
   /** Stands for what the lock has of a server, where that approves all these tools as they are. */
   seal(server: string, tools: readonly Pick<Seen, 'name' | 'hash'>[]): string | undefined
   /** Whether the lock has what it had when this seal was made: then all those tools are let in. */
@@ -48,23 +51,33 @@ export interface Trust {
 
 /** Servers add tools when they have learnt what the client can do; those belong to the first look. */
 const FIRST_LOOK_MS = 10_000
+/** Definitions are kept when no server was looked at for so long, after the second time at the latest. */
+const KEEP_QUIET_MS = 500
+const KEEP_LONGEST_MS = 5_000
 
 export function createTrust(options: TrustOptions): Trust {
   const { log, kept, frozen = false, clock = systemClock } = options
   const changed = createSignal<[]>()
   const lock = createLock({ file: options.file, log, digests: options.digests, onChange: () => changed.emit() })
+  const later = createLater(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS)
   const told = new Map<string, string>()
   const known = new Map<string, string>()
   /** When the first look at a server ends. */
   const firstUntil = new Map<string, number>()
 
+  const rulesFor = (server: string): Rules => ({
+    pins: lock.pins(server),
+    broken: lock.broken !== undefined,
+    frozen,
+    open: clock.now() < (firstUntil.get(server) ?? 0),
+  })
+
   return {
     look(look, fresh) {
       const { server, tools } = look
-      const pins = lock.pins(server)
-      const broken = lock.broken !== undefined
-      const open = clock.now() < (firstUntil.get(server) ?? 0)
-      const { held, taken } = assess({ ...look, reserved: options.reserved }, { pins, broken, frozen, open })
+      const rules = rulesFor(server)
+      const { pins, broken, open } = rules
+      const { held, taken } = assess({ ...look, reserved: options.reserved }, rules)
       if (!frozen && !broken) {
         const first = pins === undefined && look.mode === 'first-use' && tools.length > 0
         if (taken.length > 0 || first) {
@@ -74,11 +87,12 @@ export function createTrust(options: TrustOptions): Trust {
             `${first || open ? 'first look at ' : ''}${server}: ${taken.length === 1 ? '1 tool is' : `${taken.length} tools are`} trusted from now on`,
           )
         }
-        if (fresh) keep(server, tools, lock)
+        if (fresh && kept) later.add(server, () => keep(server, tools, lock))
       }
       tell(server, held)
       return held
     },
+    admits: (look) => assess({ ...look, reserved: options.reserved }, rulesFor(look.server)).held.size === 0,
     seal(server, tools) {
       const pins = lock.pins(server)
       if (lock.broken !== undefined || !tools.every(({ name, hash }) => pins?.get(name) === hash)) return undefined
@@ -90,7 +104,10 @@ export function createTrust(options: TrustOptions): Trust {
       changed.emit()
     },
     onChange: (listener) => changed.listen(listener),
-    flush: () => lock.flush(),
+    flush() {
+      later.flush()
+      return lock.flush()
+    },
   }
 
   function keep(server: string, tools: readonly Seen[], { pins }: Lock): void {

@@ -1,12 +1,15 @@
 import type { Finding, FindingCode, Level } from './finding.ts'
 import { escaped } from './hidden.ts'
 
+/** A set, or the keys of a map. */
+export type Names = Pick<ReadonlySet<string>, 'has'>
+
 /** Which tools there are besides the one that is looked at. */
 export interface Neighbours {
   /** Names of tools of the same server. */
-  readonly own: ReadonlySet<string>
-  /** Tools of others: every spelling a text may use, lower case. Asked only when a text speaks of tools. */
-  others(): ReadonlySet<string>
+  readonly own: Names
+  /** Whether this is a spelling, in lower case, of a tool of others. Asked only when a text speaks of tools. */
+  isOther(spelling: string): boolean
 }
 
 // "before using fs.read", "whenever you call `search`": the name is what follows.
@@ -92,10 +95,10 @@ export function findInstructions(text: string, where: string, around: Neighbours
   return found
 }
 
-function levelOf(name: string, sentence: string, { own, others }: Neighbours): Level | undefined {
+function levelOf(name: string, sentence: string, { own, isOther }: Neighbours): Level | undefined {
   const bare = name.split(/\.|::?|\/|__/).at(-1) ?? name
   if (own.has(name) || own.has(bare)) return undefined
-  const known = TOOL_SHAPED.test(name) && others().has(name.toLowerCase())
+  const known = TOOL_SHAPED.test(name) && isOther(name.toLowerCase())
   const carries = CARRIES_AWAY.test(sentence)
   if (known) return carries ? 'doubt' : 'note'
   return TOOL_SHAPED.test(name) && /[.:/]/.test(name) && carries ? 'doubt' : undefined

@@ -74,6 +74,9 @@ export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, strin
     get output() {
       return definitionOf(this).output
     },
+    get hearsay() {
+      return this.effect === 'read' && !settings.trustHints
+    },
     get idempotent() {
       return this.effect === 'read' || believed(this, 'idempotentHint') === true
     },

@@ -6,7 +6,7 @@ import type { Effect } from '../core/tool.ts'
 import { MAX_UNFOLDED, unfolded } from '../core/unfolded.ts'
 import { digestOf } from '../trust/fingerprint.ts'
 import { deeperThan, ENTRY } from './entry.ts'
-import { guessEffect, wordsOf } from './hints.ts'
+import { effectByName, guessEffect, wordsOf } from './hints.ts'
 import { stampOf } from './manifest.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -43,6 +43,8 @@ export interface Definition {
   readonly extra: Json
 }
 
+const MIRROR = '"x-mcp-header"'
+const SCHEMAS: ReadonlySet<string> = new Set(['inputSchema', 'outputSchema', 'annotations'])
 const MAX_NAME = 256
 const MAX_DESCRIPTION = 4 * 1024
 const MAX_DEFINITION = 256 * 1024
@@ -56,47 +58,86 @@ export function readDefinition(raw: unknown): ToolRecord | string {
   const shown = JSON.stringify(name.slice(0, 60))
   if (name.length > MAX_NAME) return `${shown}: its name has ${name.length} characters`
   // A schema lies one level further down.
-  if (deeperThan({ ...raw, inputSchema: 0, outputSchema: 0, annotations: 0 }, ENTRY.depth))
+  if (Object.keys(raw).some((key) => !SCHEMAS.has(key) && deeperThan(raw[key], ENTRY.depth - 1)))
     return `${shown}: it is more than ${ENTRY.depth} deep`
   if (inputSchema !== undefined && !isRecord(inputSchema)) return `${shown}: its inputSchema is not an object`
-  for (const schema of [inputSchema, outputSchema, annotations]) {
-    const fault = schema === undefined ? undefined : schemaFault(schema)
+  const schemas = [inputSchema, outputSchema, annotations].filter((schema) => schema !== undefined)
+  for (const schema of schemas) {
+    const fault = shapeFault(schema)
     if (fault) return `${shown}: ${fault}`
   }
   const text = JSON.stringify(raw)
+  // Most are small and refer to nothing, which their text tells at once.
+  for (const schema of text.length > SCHEMA.bytes || text.includes('"$ref"') ? schemas : []) {
+    const fault = sizeFault(schema)
+    if (fault) return `${shown}: ${fault}`
+  }
   if (text.length > MAX_DEFINITION) return `${shown}: its definition has ${text.length} bytes`
   const notes = isRecord(annotations) ? annotations : undefined
   const digest = digestOf(raw)
+  const byName = effectByName(name)
   return {
     name,
-    effect: guessEffect(name, notes, false),
-    claimed: guessEffect(name, notes, true),
-    listed: listedCharacters(parseDefinition({ name, text })),
-    mirrors: inputSchema !== undefined && JSON.stringify(inputSchema).includes('"x-mcp-header"'),
+    effect: guessEffect(name, notes, false, byName),
+    claimed: guessEffect(name, notes, true, byName),
+    listed: listedCharacters(definitionOf(name, raw), raw, text),
+    mirrors: text.includes(MIRROR) && inputSchema !== undefined && JSON.stringify(inputSchema).includes(MIRROR),
     text,
     hash: digest.toString('hex'),
     stamp: stampOf(digest),
   }
 }
 
-function listedCharacters({ title, description, input, output, extra }: Definition): number | undefined {
+function listedCharacters(shown: Definition, raw: Json, text: string): number | undefined {
+  const { title, description, input, output, extra } = shown
   // We write one then, and it names the server.
   if (description === '') return undefined
-  const shown = {
-    name: '',
-    title,
-    description,
-    inputSchema: input,
-    ...(output ? { outputSchema: output } : {}),
-    ...extra,
+  const items = text.includes('"array"') ? ITEMS.length * (listsWithoutItems(input) + listsWithoutItems(output)) : 0
+  if (isAsSent(shown, raw)) {
+    const own = charactersOf(text) - charactersOf(JSON.stringify(raw['name'])) + 2 + items
+    return 'title' in raw ? own : own + charactersOf(`,"title":${JSON.stringify(title)}`)
   }
-  return charactersOf(JSON.stringify(shown))
+  const made = charactersOf(
+    JSON.stringify({
+      name: '',
+      title,
+      description,
+      inputSchema: input,
+      ...(output ? { outputSchema: output } : {}),
+      ...extra,
+    }),
+  )
+  return made + items
 }
 
+/** What a list gets in the listing that says nothing of its items. */
+const ITEMS = ',"items":{}'
+
+function listsWithoutItems(node: unknown): number {
+  if (typeof node !== 'object' || node === null) return 0
+  const { type, items } = node as Json
+  const isList = type === 'array' || (Array.isArray(type) && type.includes('array'))
+  let count = isList && items === undefined ? 1 : 0
+  for (const value of Object.values(node)) count += listsWithoutItems(value)
+  return count
+}
+
+/** Whether all of a definition is listed as its server sent it, but for its name and perhaps a title. */
+const isAsSent = ({ title, description, input, output, extra }: Definition, raw: Json): boolean =>
+  description === raw['description'] &&
+  input === raw['inputSchema'] &&
+  output === raw['outputSchema'] &&
+  extra['annotations'] === raw['annotations'] &&
+  !('execution' in raw) &&
+  (!('title' in raw) || title === raw['title'])
+
 /** Reads the text of a record; damaged text reads as a tool of which only the name is known. */
-export function parseDefinition({ name, text }: Pick<ToolRecord, 'name' | 'text'>): Definition {
+export const parseDefinition = ({ name, text }: Pick<ToolRecord, 'name' | 'text'>): Definition =>
+  definitionOf(name, readText(text))
+
+function definitionOf(name: string, raw: Json): Definition {
   // Whether a tool runs as a task is between us and its server.
-  const { name: _own, execution: _how, title, description, inputSchema, outputSchema, ...extra } = readText(text)
+  const { name: _own, execution: _how, title, description, inputSchema, outputSchema, ...extra } = raw
   const annotations = isRecord(extra['annotations']) ? extra['annotations'] : undefined
   const annotated = typeof annotations?.['title'] === 'string' ? plain(annotations['title']) : undefined
   const own = typeof title === 'string' ? plain(title.slice(0, MAX_NAME)) : ''
@@ -144,31 +185,38 @@ function portable(schema: JsonSchema): JsonSchema | undefined {
 const cut = (text: string): string => (text.length > MAX_DESCRIPTION ? `${text.slice(0, MAX_DESCRIPTION - 1)}…` : text)
 
 /**
- * Why a foreign schema is not worth the risk: too big, too deep, too many parts, or it wants something fetched.
+ * Why a foreign schema is not worth the risk: too deep, too many parts, or it wants something fetched.
  * Does not recurse on the call stack.
  */
-export function schemaFault(schema: unknown): string | undefined {
+function shapeFault(schema: unknown): string | undefined {
   let level: unknown[] = [schema]
   let objects = 0
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > SCHEMA.depth) return `its schema is more than ${SCHEMA.depth} deep`
     const next: unknown[] = []
     for (const node of level) {
       if (typeof node !== 'object' || node === null) continue
       if (!Array.isArray(node) && ++objects > SCHEMA.subschemas)
         return `its schema has more than ${SCHEMA.subschemas} parts`
-      for (const [key, value] of Object.entries(node)) {
-        if (
+      const keys = Object.keys(node)
+      if (depth === SCHEMA.depth && keys.length > 0) return `its schema is more than ${SCHEMA.depth} deep`
+      for (const key of keys) {
+        const value: unknown = (node as Json)[key]
+        if (typeof value === 'object') next.push(value)
+        else if (
           (key === '$ref' || key === '$dynamicRef') &&
           typeof value === 'string' &&
           /^([a-z][a-z0-9+.-]*:|\/\/)/i.test(value)
         )
           return `its schema refers to ${JSON.stringify(value.slice(0, 80))}`
-        next.push(value)
       }
     }
     level = next
   }
+  return undefined
+}
+
+/** The same: too big, or it would be with every reference in it followed. */
+function sizeFault(schema: unknown): string | undefined {
   const bytes = JSON.stringify(schema).length
   if (bytes > SCHEMA.bytes) return `its schema has ${bytes} bytes`
   return unfolded(schema) > MAX_UNFOLDED ? `its schema unfolds to more than ${MAX_UNFOLDED} parts` : undefined

@@ -147,6 +147,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     },
     hadSince,
     lists(uris) {
+      if (uris.length + listed.size === 0) return
       const now = performance.now()
       listed = new Map(uris.map((uri) => [uri, hadSince(uri) ?? now]))
     },

@@ -18,11 +18,19 @@ const WRITES = new Set(
 
 /** Words of a tool's name, lower case: `getFile_contents` → get, file, contents. */
 export const wordsOf = (name: string): string[] =>
-  name
-    .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
-    .toLowerCase()
-    .split(/[^\p{L}\p{N}]+/u)
-    .filter(Boolean)
+  (ASCII.test(name)
+    ? name
+        .replaceAll(/([a-z\d])([A-Z])/g, '$1 $2')
+        .toLowerCase()
+        .split(/[^a-z\d]+/)
+    : name
+        .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
+        .toLowerCase()
+        .split(/[^\p{L}\p{N}]+/u)
+  ).filter(Boolean)
+
+/** Nearly every name, and classes of all of Unicode cost several times as much. */
+const ASCII = /^[\x00-\x7f]*$/
 
 const RANK: Readonly<Record<Effect, number>> = { read: 0, write: 1, destructive: 2 }
 const worse = (a: Effect, b: Effect): Effect => (RANK[a] >= RANK[b] ? a : b)
@@ -32,19 +40,27 @@ const worse = (a: Effect, b: Effect): Effect => (RANK[a] >= RANK[b] ? a : b)
  * none that writes or destroys, wherever they stand. Annotations make it worse; they make it better only for the
  * operator who trusts them. A tool without any counts as writing, whatever it is called.
  */
-export function guessEffect(name: string, annotations: Json | undefined, trustHints: boolean): Effect {
-  // Cut finer than for people, so that neither capitals nor digits hide a verb: `getDELETEUser`, `list_wipe2`.
-  const words = wordsOf(name.replaceAll(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2').replaceAll(/\d+/g, ' '))
-  const byName: Effect = words.some((word) => DESTRUCTIVE.has(word))
-    ? 'destructive'
-    : words.some((word) => READS.has(word)) && !words.some((word) => WRITES.has(word))
-      ? 'read'
-      : 'write'
+export function guessEffect(
+  name: string,
+  annotations: Json | undefined,
+  trustHints: boolean,
+  byName = effectByName(name),
+): Effect {
   if (!annotations) return worse(byName, 'write')
   const readOnly = annotations['readOnlyHint']
   const said: Effect = readOnly === true ? 'read' : annotations['destructiveHint'] === true ? 'destructive' : 'write'
   if (trustHints && (readOnly !== undefined || annotations['destructiveHint'] !== undefined)) return said
   return worse(byName, said)
+}
+
+export function effectByName(name: string): Effect {
+  // Cut finer than for people, so that neither capitals nor digits hide a verb: `getDELETEUser`, `list_wipe2`.
+  const cut = ASCII.test(name)
+    ? name.replaceAll(/([A-Z])([A-Z][a-z])/g, '$1 $2')
+    : name.replaceAll(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2')
+  const words = wordsOf(cut.replaceAll(/\d+/g, ' '))
+  if (words.some((word) => DESTRUCTIVE.has(word))) return 'destructive'
+  return words.some((word) => READS.has(word)) && !words.some((word) => WRITES.has(word)) ? 'read' : 'write'
 }
 
 // The first English words are what models type instead of the verb, the rest is French.

@@ -6,8 +6,9 @@ import type { Habits } from './alone.ts'
 import { createBackoff, LONGEST_ASKED_MS, OPEN_AFTER } from './backoff.ts'
 import { type Connection, connect, REFUSALS } from './connection.ts'
 import type { Credentials } from './credentials.ts'
+import { mayInstall } from './install.ts'
 import { type EraVerdict, isStale } from './manifest.ts'
-import { mayInstall, type ServerSettings } from './settings.ts'
+import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
 
 type Json = Readonly<Record<string, unknown>>

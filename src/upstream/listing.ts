@@ -20,6 +20,25 @@ export interface Listing {
   readonly brief?: Brief
 }
 
+/** What the server sent of each tool, by name. */
+export type Definitions = ReadonlyMap<string, Json>
+
+/** A listing that was read just now. */
+export interface Read extends Listing {
+  /** Of tools that were read. It is many times as large as what is kept of them. */
+  readonly definitions?: Definitions
+  /** Tools that were not looked at yet; `tools` is empty then. */
+  readonly unread?: Unread
+}
+
+/** What a server sent of its tools. */
+export interface Unread {
+  readonly sent: readonly unknown[]
+  /** What is kept of one of them, or why it is left out. */
+  record(sent: unknown): ToolRecord | string
+  read(): Pick<Read, 'tools' | 'definitions'>
+}
+
 export const emptyListing: Listing = { tools: [], resources: [], templates: [], prompts: [] }
 
 const MAX_PAGES = 50
@@ -39,27 +58,34 @@ export async function readListing(
   before: Listing,
   warn: (message: string) => void,
   scope: (cacheScope: unknown) => void = () => undefined,
-): Promise<Listing> {
+  later = false,
+): Promise<Read> {
   const has = (kind: ListKind): boolean => isRecord(connection.capabilities[kind])
   const optional = async (kind: ListKind, method: string, key: string, id: string): Promise<readonly Json[]> => {
     if (!has(kind)) return []
     try {
-      return fitting(await pages(connection, method, key, warn), method, id, warn)
+      return fitting(light(await pages(connection, method, key, warn), method, warn), method, id, warn)
     } catch (error) {
       warn(`${method} failed: ${messageOf(error)}`)
       return []
     }
   }
-  const [tools, resources, templates, prompts] = await Promise.all([
-    !kinds.has('tools') ? before.tools : has('tools') ? readTools(connection, warn, scope) : [],
-    kinds.has('resources') ? optional('resources', 'resources/list', 'resources', 'uri') : before.resources,
-    kinds.has('resources')
-      ? optional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
-      : before.templates,
-    kinds.has('prompts') ? optional('prompts', 'prompts/list', 'prompts', 'name') : before.prompts,
-  ])
-  return { tools, resources, templates, prompts }
+  const [asked, resources, templates, prompts]: [Listing | Unread | typeof NO_TOOLS, ...Array<readonly Json[]>] =
+    await Promise.all([
+      !kinds.has('tools') ? before : has('tools') ? askTools(connection, warn, scope) : NO_TOOLS,
+      kinds.has('resources') ? optional('resources', 'resources/list', 'resources', 'uri') : before.resources,
+      kinds.has('resources')
+        ? optional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
+        : before.templates,
+      kinds.has('prompts') ? optional('prompts', 'prompts/list', 'prompts', 'name') : before.prompts,
+    ])
+  const others = { resources, templates, prompts }
+  if ('sent' in asked && later) return { ...others, tools: [], unread: asked }
+  const { tools, definitions }: typeof NO_TOOLS = 'sent' in asked ? asked.read() : asked
+  return { tools, ...others, ...(definitions ? { definitions } : {}) }
 }
+
+const NO_TOOLS: Pick<Read, 'tools' | 'definitions'> = { tools: [] }
 
 /** Those that have an id, and that every client can be given. */
 function fitting(entries: readonly unknown[], method: string, id: string, warn: (message: string) => void): Json[] {
@@ -81,18 +107,41 @@ function light(entries: readonly unknown[], method: string, warn: (message: stri
     return bytes > MAX_LIST
   })
   if (end === -1) return entries
-  warn(`${method} was cut at ${end} entries: it has more than ${MAX_LIST} bytes`)
+  warn(tooMany(method, end))
   return entries.slice(0, end)
 }
 
-async function readTools(
+const tooMany = (method: string, end: number): string =>
+  `${method} was cut at ${end} entries: it has more than ${MAX_LIST} bytes`
+
+async function askTools(
   connection: Connection,
   warn: (message: string) => void,
   scope: (cacheScope: unknown) => void,
-): Promise<readonly ToolRecord[]> {
+): Promise<Unread> {
+  const sent = await pages(connection, 'tools/list', 'tools', warn, scope)
+  const record = (raw: unknown): ToolRecord | string => recordOf(raw, connection)
+  return { sent, record, read: () => readTools(sent, record, warn) }
+}
+
+/** @returns why it is left out, where it is */
+function recordOf(raw: unknown, { era, transport }: Connection): ToolRecord | string {
+  const record = readDefinition(raw)
+  if (typeof record === 'string' || !record.mirrors || era !== 'modern' || transport !== 'http') return record
+  const mirrored = mirroredArguments((raw as Json)['inputSchema'])
+  return typeof mirrored === 'string' ? `${JSON.stringify(record.name)}: ${mirrored}` : record
+}
+
+function readTools(
+  sent: readonly unknown[],
+  recordOf: Unread['record'],
+  warn: (message: string) => void,
+): Pick<Read, 'tools' | 'definitions'> {
   const tools = new Map<string, ToolRecord>()
-  for (const raw of await pages(connection, 'tools/list', 'tools', warn, scope)) {
-    const record = readDefinition(raw)
+  const definitions = new Map<string, Json>()
+  let bytes = 0
+  for (const [at, raw] of sent.entries()) {
+    const record = recordOf(raw)
     if (typeof record === 'string') {
       warn(`skipped ${record}`)
       continue
@@ -101,16 +150,15 @@ async function readTools(
       warn(`skipped a second tool named ${JSON.stringify(record.name)}`)
       continue
     }
-    if (record.mirrors && connection.era === 'modern' && connection.transport === 'http') {
-      const mirrored = mirroredArguments((raw as Json)['inputSchema'])
-      if (typeof mirrored === 'string') {
-        warn(`skipped ${JSON.stringify(record.name)}: ${mirrored}`)
-        continue
-      }
+    bytes += record.text.length
+    if (bytes > MAX_LIST) {
+      warn(tooMany('tools/list', at))
+      break
     }
     tools.set(record.name, record)
+    definitions.set(record.name, raw as Json)
   }
-  return [...tools.values()]
+  return { tools: [...tools.values()], definitions }
 }
 
 /** Every page, until the server stops, repeats itself or has had enough chances. */
@@ -155,5 +203,5 @@ async function pages(
     seen.add(next)
     cursor = next
   }
-  return light(items, method, warn)
+  return items
 }

@@ -1,4 +1,4 @@
-import type { Transport, TransportSendOptions } from '@modelcontextprotocol/client'
+import type { Client, Transport, TransportSendOptions } from '@modelcontextprotocol/client'
 import type { Countdown } from '../core/countdown.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Message } from '../core/jsonrpc.ts'
@@ -7,6 +7,7 @@ import { type Asks, createAsks } from './asks.ts'
 import type { Connection, ConnectOptions } from './connection.ts'
 import { withoutDeep } from './entry.ts'
 import { createEnvelope, type Envelope, ownCapabilities } from './envelope.ts'
+import { type Greeting, greet } from './greet.ts'
 import { checkedFailure, checkedInput, type InputRules } from './input.ts'
 import { createLane, type Lane } from './lane.ts'
 import { keepListening } from './listen.ts'
@@ -22,6 +23,10 @@ export type Prior = { readonly kind: 'legacy' } | { readonly kind: 'modern'; rea
 const PROBE_MS = 2_000
 // Over HTTP nobody ignores a request, and a server that spoke the newer era before only takes its time.
 const PATIENT_PROBE_MS = 10_000
+/** The deadline of the whole attempt comes first. */
+const LATER_MS = 1_000
+/** As the SDK says it. */
+const DIED_PROBED = 'ERA_NEGOTIATION_FAILED'
 
 /** What a failed attempt teaches the next. */
 export interface Seen {
@@ -47,6 +52,8 @@ export async function openConnection(
   let probe: Connection['probe'] = 'none'
   let flooded = false
   let envelope: Envelope | undefined
+  /** Waits for the answer to a probe of our own. */
+  let probing: { answered(message: Message): void; closed(): void } | undefined
 
   const attribution = settings.prefix === '' ? undefined : id
   const reply = (response: Message): void => {
@@ -94,6 +101,7 @@ export async function openConnection(
         const was = state
         state = 'closed'
         deadReason = reason
+        probing?.closed()
         outer.onclose?.()
         if (was === 'open') options.onClosed(reason)
       },
@@ -105,6 +113,7 @@ export async function openConnection(
             seen.discover = message.result as Json
             if (state === 'open') options.onModern()
           }
+          probing?.answered(message)
         }
         outer.onmessage?.(message as never)
       },
@@ -138,28 +147,54 @@ export async function openConnection(
   // A child starts while the SDK is still being loaded; `start` above reports its failure.
   const opening = lane.open()
   opening.catch(() => undefined)
-  const { Client } = await import('@modelcontextprotocol/client')
-  const patient = wire.kind !== 'stdio' || options.verdict?.era === 'modern'
-  const client = new Client(options.clientInfo, {
-    capabilities: ownCapabilities(settings.relay) as never,
-    versionNegotiation: { mode: 'auto', probe: { timeoutMs: patient ? PATIENT_PROBE_MS : PROBE_MS } },
-    jsonSchemaValidator: noValidator,
-  })
-  client.onerror = (error) => log.debug('upstream', { error: messageOf(error) })
-
   const longestMs = Math.max(options.connectTimeoutMs, options.silentTimeoutMs ?? 0)
   const giveUp = deadline(options, longestMs, () => wire.noise?.())
+  let client: Client | undefined
+  let greeting: Greeting | undefined
+
+  async function open(): Promise<void> {
+    const patient = wire.kind !== 'stdio' || options.verdict?.era === 'modern'
+    if (!patient && prior?.kind !== 'modern') {
+      await opening
+      const probeMs = prior ? undefined : PROBE_MS
+      const { clientInfo } = options
+      greeting = await greet({
+        lane,
+        clientInfo,
+        relay: settings.relay,
+        timeoutMs: longestMs + LATER_MS,
+        probeMs,
+        probe: ask,
+      })
+      if (greeting) return
+    }
+    const { Client } = await import('@modelcontextprotocol/client')
+    client = new Client(options.clientInfo, {
+      capabilities: ownCapabilities(settings.relay) as never,
+      versionNegotiation: { mode: 'auto', probe: { timeoutMs: patient ? PATIENT_PROBE_MS : PROBE_MS } },
+      jsonSchemaValidator: noValidator,
+    })
+    client.onerror = (error) => log.debug('upstream', { error: messageOf(error) })
+    await client.connect(outer, { timeout: longestMs, ...(prior ? { prior: prior as never } : {}) })
+  }
+
+  async function ask(message: Message): Promise<Message> {
+    const answer = new Promise<Message>((answered, failed) => {
+      const closed = (): void => failed(Object.assign(new Error('it ended when it was probed'), { code: DIED_PROBED }))
+      probing = { answered, closed }
+    })
+    const [said] = await Promise.all([answer, outer.send(message as never)])
+    return said
+  }
+
   try {
-    await Promise.race([
-      client.connect(outer, { timeout: longestMs, ...(prior ? { prior: prior as never } : {}) }),
-      giveUp.passed,
-    ])
+    const opened = open()
+    // Whoever is late fails alone.
+    opened.catch(() => undefined)
+    await Promise.race([opened, giveUp.passed])
   } catch (error) {
     seen.probeFatal =
-      prior === undefined &&
-      spokenTo &&
-      deadReason !== '' &&
-      (error as { code?: unknown }).code === 'ERA_NEGOTIATION_FAILED'
+      prior === undefined && spokenTo && deadReason !== '' && (error as { code?: unknown }).code === DIED_PROBED
     const tail = wire.tail().trim()
     if (tail) log.debug('stderr', { tail })
     const died = wire.kind === 'stdio' && deadReason !== '' && deadReason !== 'closed' ? deadReason : undefined
@@ -168,17 +203,17 @@ export async function openConnection(
   } finally {
     giveUp.stop()
   }
-  era = client.getProtocolEra() ?? 'legacy'
-  const version = era === 'modern' ? client.getNegotiatedProtocolVersion() : undefined
+  era = client?.getProtocolEra() ?? 'legacy'
+  const version = era === 'modern' ? client?.getNegotiatedProtocolVersion() : undefined
   envelope = createEnvelope(version, options.clientInfo, settings.relay, () => logLevel)
   state = 'open'
   // An answer that came between giving up on it and here.
   if (era === 'legacy' && seen.discover) options.onModern()
   const meta = envelope.meta
-  const capabilities: Json = withoutDeep((client.getServerCapabilities() ?? {}) as Json)
+  const capabilities: Json = withoutDeep((greeting?.capabilities ?? client?.getServerCapabilities() ?? {}) as Json)
   const rules: InputRules = { id, era, allowed: settings.relay, attribution }
   const listening =
-    era === 'modern'
+    era === 'modern' && client
       ? keepListening(client, capabilities, clock, log, () => state === 'open', options.onNotification)
       : undefined
 
@@ -187,7 +222,7 @@ export async function openConnection(
     era,
     probe,
     capabilities,
-    server: nameOf(client.getServerVersion()),
+    server: nameOf(greeting?.server ?? client?.getServerVersion()),
     request(method, params, { relay, ...rest }) {
       const _meta = meta(relay)
       const body = _meta ? { ...params, _meta } : params

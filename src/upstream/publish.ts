@@ -5,12 +5,14 @@ import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import { plain } from '../core/plain.ts'
 import type { Tool } from '../core/tool.ts'
-import type { Held, Stranger } from '../trust/assess.ts'
+import type { Held, Strangers } from '../trust/assess.ts'
 import { checkEntry } from '../trust/checks.ts'
+import { type Stranger, strangersAmong, strangersOf } from '../trust/strangers.ts'
 import { sentence, type Trust, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.ts'
+import { createBeforehand, type Made } from './beforehand.ts'
 import type { ToolRecord } from './definition.ts'
-import type { Listing } from './listing.ts'
+import type { Definitions, Listing, Unread } from './listing.ts'
 import type { Brief } from './manifest.ts'
 
 export interface PublisherOptions extends ToolHost {
@@ -20,12 +22,24 @@ export interface PublisherOptions extends ToolHost {
   readonly log: Log
 }
 
+type Standing = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>
+
 /** Puts what a server offers into the catalogue, when it differs from what is there. */
 export interface Publisher {
   /** Tools published last. */
   readonly tools: number
-  /** Answers false when nothing differs. */
-  publish(listing: Listing, now: Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>): boolean
+  /** Whether one of its tools can be told without looking at all. */
+  readonly canWait: boolean
+  /**
+   * Answers false when nothing differs.
+   * @param definitions what tools that were read just now are made of
+   */
+  publish(listing: Listing, now: Standing, definitions?: Definitions): boolean
+  /**
+   * The same before its tools are looked at, which happens when somebody wants more than one by its name.
+   * @returns the listing, whose tools are read when they are asked for
+   */
+  publishUnread(others: Listing, unread: Unread, now: Standing): Listing
   /** For the manifest of what was published last. */
   brief(listing: Listing): Brief
   /** @throws PegboardError E_TOOL_CHANGED, E_TOOL_QUARANTINED when a tool is kept out by now */
@@ -39,11 +53,6 @@ const nobody: ReadonlyMap<string, Held> = new Map()
 
 type Known = Pick<LaterTools, 'count' | 'tokens'>
 
-interface Made {
-  readonly tool: Tool
-  readonly record: ToolRecord
-}
-
 export function createPublisher(options: PublisherOptions): Publisher {
   const { id, module, settings, catalog, log } = options
   const passes = createFilter(settings)
@@ -51,7 +60,9 @@ export function createPublisher(options: PublisherOptions): Publisher {
   let held = nobody
   let count = 0
   /** By the server's names for them. */
-  let made: ReadonlyMap<string, Made> = new Map()
+  let made = new Map<string, Made>()
+  /** Looks at what nobody looked at yet. */
+  let settle = (): void => undefined
   let prompts = new Map<string, string>()
   const told = new Set<string>()
 
@@ -109,11 +120,11 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return { tools, withheld }
   }
 
-  function look(listing: Listing, isFresh: boolean): ReadonlyMap<string, Held> {
+  function look(listing: Listing, isFresh: boolean, definitions: Definitions | undefined): ReadonlyMap<string, Held> {
     const { trust } = options
-    if (unread(listing)) return nobody
-    const strangers = (): Stranger[] => strangersOf(catalog, module)
-    return trust?.look({ server: id, mode: settings.trust, tools: listing.tools, strangers }, isFresh) ?? nobody
+    if (!trust || unread(listing)) return nobody
+    const strangers = strangersTo(catalog, module)
+    return trust.look({ server: id, mode: settings.trust, tools: listing.tools, definitions, strangers }, isFresh)
   }
 
   /** Prompts, resources and templates without those that hide something or give orders; nobody can review these. */
@@ -121,15 +132,13 @@ export function createPublisher(options: PublisherOptions): Publisher {
     if (entries.length === 0) return entries
     // Rarely asked for, and what is kept of tools is not read without need.
     const own = once(() => new Set(listing.tools.map(({ name }) => name)))
-    const others = once(
-      () => new Set(strangersOf(catalog, module).flatMap(({ spellings }) => spellings.map((one) => one.toLowerCase()))),
-    )
+    const others = strangersTo(catalog, module)
     return entries.filter((entry) => {
       const [worst] = checkEntry(entry, {
         get own() {
           return own()
         },
-        others,
+        isOther: others.spelled,
       })
       if (!worst || worst.level === 'note' || (worst.level === 'doubt' && settings.trust === 'always')) return true
       const problem = `a ${kind} is left out: ${sentence(worst)}`
@@ -172,13 +181,82 @@ export function createPublisher(options: PublisherOptions): Publisher {
     }
   }
 
+  const { trust } = options
+  const base = (): OwnerInfo => ({
+    id: module,
+    summary: plain(settings.summary ?? `MCP server ${id}`),
+    ...(settings.summary === undefined ? {} : { about: plain(settings.summary) }),
+    origin: 'upstream',
+    ...(settings.provides === undefined ? {} : { provides: settings.provides }),
+    state: 'ready',
+  })
+
   return {
     get tools() {
+      settle()
       return count
     },
-    publish(listing, now) {
+    get canWait() {
+      return Object.keys(settings.tools).length === 0 && !settings.auth?.perPrincipal
+    },
+    publishUnread(others, sent, now) {
+      const beforehand = createBeforehand({
+        module,
+        settings,
+        unread: sent,
+        passes,
+        adapter: (actions) => createAdapter(options, actions),
+        admits: (record, definition, own) =>
+          trust?.admits({
+            server: id,
+            mode: settings.trust,
+            tools: [record],
+            definitions: new Map([[record.name, definition]]),
+            strangers: strangersTo(catalog, module),
+            own,
+          }) ?? true,
+        made,
+      })
+      const read = once(() => {
+        settle = () => undefined
+        const { tools, definitions } = sent.read()
+        const whole: Listing = { ...others, tools }
+        held = look(whole, true, definitions)
+        return { records: tools, ...admitted(whole), ...noticeFor(whole) }
+      })
+      let isRead = false
+      const all = (): ReturnType<typeof read> => {
+        isRead = true
+        return read()
+      }
+      settle = () => void all()
+      const listing: Listing = {
+        ...others,
+        get tools() {
+          return all().records
+        },
+      }
+      catalog.set(
+        { ...base(), ...now },
+        {
+          tools: {
+            ...beforehand,
+            read: all,
+            get isRead() {
+              return isRead
+            },
+          },
+          resources: [],
+          endpoints: options.endpoints,
+        },
+      )
+      published = listing
+      return listing
+    },
+    publish(listing, now, definitions) {
+      settle()
       const before = reasonsOf(held)
-      held = look(listing, now.state === 'ready')
+      held = look(listing, now.state === 'ready', definitions)
       if (published && before === reasonsOf(held) && isSame(published, listing)) return false
       const resources = harmless('resource', listing.resources, listing)
       const templates = harmless('resource template', listing.templates, listing)
@@ -190,14 +268,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
       ])
       prompts = new Map(named.map(([prompt, own]) => [prompt.name, own]))
       catalog.set(
-        {
-          id: module,
-          summary: plain(settings.summary ?? `MCP server ${id}`),
-          ...(settings.summary === undefined ? {} : { about: plain(settings.summary) }),
-          origin: 'upstream',
-          ...noticeFor(listing),
-          ...now,
-        },
+        { ...base(), ...noticeFor(listing), ...now },
         {
           ...admitted(listing),
           resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
@@ -245,20 +316,21 @@ const reasonsOf = (held: ReadonlyMap<string, Held>): string =>
 const hintFor = (id: string): string =>
   `Use another tool. The operator sees what it is with: pegboard review ${JSON.stringify(id)}.`
 
-/** Tools of all other owners, and how texts speak of them. */
-function strangersOf(catalog: Catalog, module: string): Stranger[] {
-  return catalog
-    .snapshot()
-    .tools.filter((tool) => tool.module !== module)
-    .map((tool) => {
-      const stranger = strangers.get(tool) ?? strangerOf(tool)
-      strangers.set(tool, stranger)
-      return stranger
-    })
-}
+/** Tools of all other owners, and how texts speak of them: an owner is gone through once, however many come after it. */
+const strangersTo = (catalog: Catalog, module: string): Strangers =>
+  strangersAmong(() =>
+    [...catalog.snapshot().owners.values()].flatMap((owner) => {
+      // Those that nobody looked at yet come after this one.
+      if (owner.id === module || owner.unread) return []
+      const { tools } = owner
+      if (tools.length === 0) return []
+      const known = strangers.get(tools) ?? strangersOf(() => tools.map(strangerOf))
+      strangers.set(tools, known)
+      return [known]
+    }),
+  )
 
-/** Each server that is learnt is compared with all that are there. */
-const strangers = new WeakMap<Tool, Stranger>()
+const strangers = new WeakMap<readonly Tool[], Strangers>()
 
 function strangerOf({ id, module, name: wire }: Tool): Stranger {
   const name = id.slice(module.length + 1)

@@ -2,8 +2,8 @@ import { isLoopback, type NetRules, publicOnly } from '../policy/net.ts'
 import type { HttpTarget, ServerSettings } from './settings.ts'
 
 /** Where requests to a configured server may go: anywhere the operator says, but never to a cloud's credentials. */
-export function serverRules(id: string, settings: Pick<ServerSettings, 'allowPrivate'>): NetRules {
-  const setting = `mcpServers.${id}.allowPrivate`
+export function serverRules(id: string, settings: Pick<ServerSettings, 'allowPrivate' | 'where'>): NetRules {
+  const setting = `${settings.where ?? `mcpServers.${id}`}.allowPrivate`
   if (!settings.allowPrivate) return publicOnly(setting)
   return { allow: new Set(['public', 'private', 'loopback', 'reserved']), http: true, setting }
 }

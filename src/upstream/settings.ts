@@ -3,7 +3,9 @@ import { readOverrides, type ToolOverride, toolOverrideOptions } from '../catalo
 import type { Ask } from '../core/asks.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
+import type { Tripwire } from '../core/tool.ts'
 import { assertReachable, publicOnly } from '../policy/net.ts'
+import { tripwireOptions } from '../policy/options.ts'
 
 export type { Ask }
 
@@ -79,6 +81,8 @@ export interface ServerSettings {
   readonly connectTimeoutMs?: number
   /** Believe annotations that make a tool look safer than its name does. */
   readonly trustHints: boolean
+  /** What is done about fields of its results that look like credentials; default nothing. */
+  readonly tripwire?: Tripwire
   readonly summary?: string
   /** Which requests of the server reach the caller; the others are refused. */
   readonly relay: readonly Ask[]
@@ -93,9 +97,17 @@ export interface ServerSettings {
   readonly trust: 'review' | 'first-use' | 'always'
   /** Whether the address may be private or plain http. */
   readonly allowPrivate: boolean
+  /** Where it stands in the file; absent: `mcpServers.<id>`. */
+  readonly where?: string
   readonly auth?: AuthSettings
+  /** What its tools do in place of those of modules. */
+  readonly provides?: Provided
   readonly tools: Readonly<Record<string, ToolOverride>>
 }
+
+/** What a server may be there for. */
+const PROVIDED = ['url_fetcher', 'web_search'] as const
+export type Provided = (typeof PROVIDED)[number]
 
 const ASKS = ['elicitation', 'sampling', 'roots'] as const
 const scalar = z.union([z.string(), z.number(), z.boolean()]).transform(String)
@@ -155,7 +167,14 @@ export const serverSchema = z.looseObject({
   url: z.string().optional().describe('Address of a remote server.'),
   serverUrl: z.string().optional().describe('The same as url.'),
   httpUrl: z.string().optional().describe('The same as url.'),
-  type: z.string().optional().describe('stdio, http, streamable-http or sse; found out when absent.'),
+  type: z
+    .string()
+    .optional()
+    .describe('stdio, http, streamable-http or sse; found out when absent. Or what provides says.'),
+  provides: z
+    .enum(PROVIDED)
+    .optional()
+    .describe('Its tools stand in for those of modules that do this, for whoever has them.'),
   transport: z.string().optional().describe('The same as type.'),
   headers: z.record(z.string(), scalar).optional().describe('HTTP headers sent with every request.'),
   enabled: z.boolean().optional().describe('false leaves the server out.'),
@@ -182,6 +201,9 @@ export const serverSchema = z.looseObject({
       'Longest it may take to connect, in milliseconds. Default 30000; 180000 for npx and the like, and for a program never seen.',
     ),
   trustHints: z.boolean().optional().describe('Believe readOnlyHint and the like even where the name says otherwise.'),
+  tripwire: tripwireOptions
+    .optional()
+    .describe('What is done about fields of its results that look like credentials; default off.'),
   relay: z.array(z.enum(ASKS)).optional().describe('What the server may ask the caller: elicitation, sampling, roots.'),
   start: z
     .enum(['lazy', 'background', 'eager'])
@@ -204,7 +226,10 @@ export const serverSchema = z.looseObject({
     .describe(
       'review: all tools wait for `pegboard review`; first-use (default): those after the first look; always: none.',
     ),
-  allowPrivate: z.boolean().optional().describe('false refuses an address that is not https and public. Default true.'),
+  allowPrivate: z
+    .boolean()
+    .optional()
+    .describe('false refuses an address that is not https and public. Default true; false for servers of profiles.'),
   allow_private: z.boolean().optional().describe('The same as allowPrivate.'),
   auth: authSchema.optional().describe('How to get tokens for a remote server.'),
   tools: z
@@ -236,6 +261,13 @@ const FOREIGN = new Set([
   'watchPaths',
 ])
 
+interface Defaults {
+  /** Where it stands in the file. */
+  readonly where?: string
+  /** Whether its address may be private where it does not say. */
+  readonly allowPrivate?: boolean
+}
+
 /**
  * Reads one `mcpServers` entry. Keys it does not know are warned about, never refused: people paste what they have.
  * @throws PegboardError E_CONFIG_INVALID when a known key has the wrong type, or nothing says how to reach the server
@@ -243,8 +275,8 @@ const FOREIGN = new Set([
 export function parseServer(
   id: string,
   raw: unknown,
+  { where = `mcpServers.${id}`, allowPrivate: mayBePrivate = true }: Defaults = {},
 ): { readonly settings: ServerSettings; readonly warnings: readonly string[] } {
-  const where = `mcpServers.${id}`
   const entry = entryOf(where, raw)
   const warnings: string[] = []
   for (const key of Object.keys(entry)) {
@@ -253,8 +285,9 @@ export function parseServer(
     warnings.push(`${where}.${key} means nothing to Pegboard${known ? `; did you mean "${known}"?` : '.'}`)
   }
   const summary = entry.summary ?? entry.description
+  const provides = entry.provides ?? PROVIDED.find((one) => one === entry.type)
   const target = targetOf(where, entry, warnings)
-  const allowPrivate = entry.allowPrivate ?? entry.allow_private ?? true
+  const allowPrivate = entry.allowPrivate ?? entry.allow_private ?? mayBePrivate
   if (target.kind !== 'stdio' && !allowPrivate) assertPublic(where, target.url)
   if (entry.auth !== undefined) assertClient(`${where}.auth`, entry.auth)
   const settings: ServerSettings = {
@@ -275,6 +308,7 @@ export function parseServer(
       ...(entry.disabledTools ?? []),
     ],
     trustHints: entry.trustHints ?? false,
+    ...(entry.tripwire === undefined ? {} : { tripwire: entry.tripwire }),
     relay: entry.relay ?? ASKS,
     start: entry.start ?? 'lazy',
     idleStopMs: entry.idleStopMs ?? 300_000,
@@ -283,10 +317,12 @@ export function parseServer(
     // Another client's `trust: true` is about its own prompts.
     trust: typeof entry.trust === 'string' ? entry.trust : 'first-use',
     allowPrivate,
+    ...(where === `mcpServers.${id}` ? {} : { where }),
     tools: entry.tools === undefined || Array.isArray(entry.tools) ? {} : readOverrides(entry.tools),
     ...(entry.auth === undefined ? {} : { auth: authOf(entry.auth) }),
     ...(entry.timeoutMs === undefined ? {} : { timeoutMs: entry.timeoutMs }),
     ...(entry.connectTimeoutMs === undefined ? {} : { connectTimeoutMs: entry.connectTimeoutMs }),
+    ...(provides === undefined ? {} : { provides }),
     ...(summary === undefined ? {} : { summary }),
   }
   return { settings, warnings }
@@ -374,7 +410,7 @@ const KINDS: Readonly<Record<string, 'stdio' | 'http' | 'sse'>> = {
 }
 
 function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget | HttpTarget {
-  const named = entry.type ?? entry.transport
+  const named = PROVIDED.some((one) => one === entry.type) ? entry.transport : (entry.type ?? entry.transport)
   const kind = named === undefined ? undefined : KINDS[named.toLowerCase().replaceAll(/[-_ ]/g, '')]
   if (named !== undefined && kind === undefined)
     warnings.push(`${where}.type "${named}" is not known; stdio, http and sse are.`)
@@ -400,10 +436,3 @@ function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget 
   const sse = kind === 'sse' || (kind === undefined && /\/sse\/?$/.test(parsed.pathname))
   return { kind: sse ? 'sse' : 'http', url, headers: entry.headers ?? {} }
 }
-
-/** Programs that fetch the server first; an update may take as long as the first time. */
-const INSTALLERS = /^(?:npx|bunx|uvx|uv|pipx|pnpm|pnpx|yarn|bun|deno|npm|docker|podman|nix)(?:\.(?:cmd|exe))?$/
-
-/** Whether this server may be downloading itself when it is started. */
-export const mayInstall = ({ target }: ServerSettings): boolean =>
-  target.kind === 'stdio' && INSTALLERS.test(target.command.split(/[\\/]/).at(-1) ?? '')

@@ -1,5 +1,6 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
+import type { Later } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
 import type { Trust } from '../trust/trust.ts'
 import type { ManifestStore } from './manifest.ts'
@@ -11,9 +12,9 @@ import type { Watchdog } from './watchdog.ts'
 type Json = Readonly<Record<string, unknown>>
 
 export interface UpstreamHooks {
-  /** A log message of a server that belongs to no call in flight; those of a call went to its caller. */
-  onLog?(server: string, params: Json): void
-  onResourceUpdated?(server: string, uri: string, params: Json): void
+  /** A log message of an owner in the catalogue that belongs to no call in flight; those of a call went to its caller. */
+  onLog?(owner: string, params: Json): void
+  onResourceUpdated?(owner: string, uri: string, params: Json): void
   /** A task of an owner in the catalogue changed; told as the extension tells it. */
   onTask?(owner: string, task: Json): void
 }
@@ -41,6 +42,10 @@ export interface UpstreamShared {
   readonly reapers: Set<() => void>
   /** Ends children that this process cannot end any more. */
   readonly watchdog: Watchdog
+  /** For what is kept for the next start. */
+  readonly later: Later
+  /** For looking at all tools of servers that came while calls waited for them. */
+  readonly unread: Later
   /** Servers never seen before are looked at a few at a time. */
   readonly turns: Turns
 }

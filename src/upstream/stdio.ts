@@ -228,13 +228,16 @@ function shownLine(line: Buffer): string {
 
 // From about here on a look at the bytes costs less than parsing them and writing them again.
 const LARGE = 8 * 1024
+/** What a server offers is looked at entry by entry. */
+const LIST = /"result"\s*:\s*\{\s*"(?:tools|resources|resourceTemplates|prompts)"\s*:\s*\[/
+const MAX_HEAD = 256
 /** Sixteen digits may be an integer that parsing would round. */
 const LONG_NUMBER = /\d{16}/
 
 /** The values of a line, more than one for a batch; `undefined` stands for banners, colour codes and other noise. */
 function parse(line: Buffer, parts: readonly Buffer[]): readonly unknown[] {
   const first = line[0]
-  if (first === 0x7b && line.length >= LARGE) {
+  if (first === 0x7b && line.length >= LARGE && !LIST.test(line.toString('latin1', 0, MAX_HEAD))) {
     const whole = unparsed(line, parts)
     if (whole) return [whole]
   }

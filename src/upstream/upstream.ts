@@ -1,32 +1,27 @@
 import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
-import type { CallContext, Caller } from '../core/context.ts'
-import { stopOf } from '../core/ending.ts'
-import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
-import { ProtocolFailure } from '../core/failure.ts'
-import { rawBytes } from '../core/raw.ts'
-import { isRecord } from '../core/record.ts'
-import type { ToolResult } from '../core/result.ts'
-import { newerTask, takesTasks } from '../core/tasks.ts'
-import type { Relay } from '../core/tool.ts'
-import { timeoutOf } from './adapt.ts'
-import type { Connection, RequestOptions } from './connection.ts'
-import { isContent, withoutUnseen } from './content.ts'
+import type { Caller } from '../core/context.ts'
+import type { Stop } from '../core/ending.ts'
+import { messageOf } from '../core/errors.ts'
+import { newerTask } from '../core/tasks.ts'
+import { createServerCalls, retryOf } from './calls.ts'
+import { createClaims } from './claims.ts'
+import type { Connection } from './connection.ts'
 import { createCredentials } from './credentials.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints, type EndpointsHost } from './endpoints.ts'
 import { createIdle } from './idle.ts'
-import { SESSION_LOST } from './lane.ts'
+import { createKeeper } from './keep.ts'
 import { createLink, type Link } from './link.ts'
-import { emptyListing, type Listing, type ListKind, readListing } from './listing.ts'
-import { decodeManifest, type EraVerdict, encodeManifest, type Manifest, manifestKey } from './manifest.ts'
-import { mirroredArguments, mirrorHeaders } from './mirror.ts'
+import { emptyListing, type Listing, type ListKind, type Read, readListing } from './listing.ts'
+import { manifestKey } from './manifest.ts'
 import { createOpenTasks } from './open-tasks.ts'
 import { createPrincipals } from './principals.ts'
 import { createPublisher, type PublisherOptions } from './publish.ts'
+import { ALL, createRefresh } from './refresh.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
-import { createTaskRelay, takingTasks } from './task-relay.ts'
-import { callAsTask, hasTasks, runsAsTask, runsTasks } from './tasks.ts'
+import { createTaskRelay } from './task-relay.ts'
+import { hasTasks, runsAsTask } from './tasks.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -62,8 +57,14 @@ export interface Upstream {
    * once; the others connect after `delayMs` and stay.
    */
   start(delayMs: { readonly cold: number; readonly known: number }): void
+  /** Makes the first connection to a server never seen without waiting any longer. */
+  begin(): void
+  /** A live connection to one never seen, for a call that waits for it. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED */
+  meet(signal?: Stop): Promise<void>
   /** Reads all its lists again, connecting first if need be. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN */
   refresh(): Promise<void>
+  /** Nothing is known of it yet, and it is not known to be ill. */
+  readonly unseen: boolean
   /** Finds out whether a connection still is one, as after this machine slept. */
   recheck(): Promise<void>
   /** Takes over settings that do not concern the process or address, which keeps running. */
@@ -73,6 +74,8 @@ export interface Upstream {
   status(): UpstreamStatus
   /** Settings of its tools that have no effect. */
   problems(): readonly string[]
+  /** All its tools by its own names, those left out too. */
+  offered(): readonly string[]
   stop(graceMs: number): Promise<void>
 }
 
@@ -81,25 +84,16 @@ const LISTS: Readonly<Record<string, ListKind>> = {
   'notifications/resources/list_changed': 'resources',
   'notifications/prompts/list_changed': 'prompts',
 }
-const isFlag = (value: unknown): boolean => value === undefined || typeof value === 'boolean'
-/** How long what nobody waits for may take. */
-const SHORT_MS = 5_000
-const ALL: ReadonlySet<ListKind> = new Set<ListKind>(['tools', 'resources', 'prompts'])
-/** A change is read at once; from the fifth within ten seconds on, only every two seconds. */
-const REFRESH = { soonMs: 50, calm: 5, withinMs: 10_000, stormMs: 2_000 }
-
-/** Resources of others that it lists, of which operators are told. */
-const MAX_DISPUTED = 20
 /** Time for an idle server to end by itself. */
 const REST_MS = 2_000
 
 export function createUpstream(id: string, module: string, given: ServerSettings, shared: UpstreamShared): Upstream {
-  const { catalog, clock, hooks, manifests } = shared
+  const { catalog, clock, hooks } = shared
   const log = shared.log.scoped(module)
   let settings = given
   const timeoutMs = (): number => settings.timeoutMs ?? shared.callTimeoutMs
   const limitOf = (method: string): number => (method === 'tasks/result' ? TASK_MS : timeoutMs())
-  const key = manifestKey(settings)
+  const keeper = createKeeper(manifestKey(settings), shared.manifests, shared.later, log)
   const warn = (message: string): void => log.warn(message)
 
   let state: OwnerState = 'configured'
@@ -110,11 +104,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let startMs: number | undefined
   let told = ''
   let listing: Listing = emptyListing
-  const dirty = new Set<ListKind>()
-  let refreshing = false
-  let refreshes: number[] = []
-  let cancelRefresh: (() => void) | undefined
-  let cancelLook: (() => void) | undefined
+  /** Makes its first connection; only while that waits for its time. */
+  let look: (() => void) | undefined
+  let turn: Promise<void> | undefined
+  /** Calls that wait for its first answer. */
+  let meeting = 0
 
   // The tools of a private list are for the login it came from alone.
   let listIsPrivate = false
@@ -144,14 +138,18 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     shared,
     log,
     async opened(connection, beganAt) {
-      dirty.clear()
-      const read = await readLists(connection, ALL, emptyListing)
+      refresh.begin()
+      const read = await readLists(connection, ALL, emptyListing, meeting > 0 && publisher.canWait)
       startMs = clock.now() - beganAt
       show(read, connection)
       idle.begin()
       endpoints.restore(connection)
-      if (dirty.size > 0) refreshSoon()
-      log.info('connected', { transport: connection.transport, era: connection.era, tools: publisher.tools })
+      refresh.resume()
+      log.info('connected', {
+        transport: connection.transport,
+        era: connection.era,
+        tools: read.unread?.sent.length ?? publisher.tools,
+      })
     },
     keeps: () => settings.start !== 'lazy' || endpoints.subscribed,
     changed(next, why, more) {
@@ -162,6 +160,31 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     relearnt: keep,
   })
   const openTasks = createOpenTasks(clock)
+  const idle = createIdle(clock, {
+    limitMs: () => (settings.start === 'lazy' ? settings.idleStopMs : 0),
+    busy: () => endpoints.subscribed || refresh.busy || openTasks.any(),
+    idle() {
+      log.info('stopped, because nobody uses it')
+      link.rest(REST_MS)
+    },
+  })
+  const { by, used, request, call } = createServerCalls({
+    id,
+    module,
+    log,
+    link,
+    principals,
+    idle,
+    openTasks,
+    settings: () => settings,
+    timeoutMs,
+    admit: (record) => publisher.admit(record),
+    remember: (result) => endpoints.remember(result),
+    recovered() {
+      if (state === 'failing') become('ready')
+    },
+    refused: (why) => become('failing', why),
+  })
   const forEndpoints: Pick<EndpointsHost, 'ready' | 'request'> = {
     ready: (signal, principal) => by(principal, (via) => used(() => via.ready(signal))),
     request: (method, params, relay, signal) =>
@@ -169,7 +192,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
         request(method, { ...params, ...retryOf(relay) }, { timeoutMs: limitOf(method), relay, signal }, via),
       ),
   }
-  const endpoints = createEndpoints({
+  const endpoints: ReturnType<typeof createEndpoints> = createEndpoints({
     ...forEndpoints,
     tasks: createTaskRelay({ ...forEndpoints, clock, saw: openTasks.saw }),
     hasTasks: () => !principals && hasTasks((link.live ?? link.verdict)?.era ?? 'legacy', capabilities),
@@ -179,12 +202,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     log,
     promptNamed: (exposed) => publisher.promptNamed(exposed),
   })
-  const idle = createIdle(clock, {
-    limitMs: () => (settings.start === 'lazy' ? settings.idleStopMs : 0),
-    busy: () => endpoints.subscribed || refreshing || openTasks.any(),
-    idle() {
-      log.info('stopped, because nobody uses it')
-      link.rest(REST_MS)
+  const claim = createClaims(catalog, module, endpoints, log)
+  const refresh = createRefresh(clock, log, {
+    isReady: () => state === 'ready',
+    read(kinds) {
+      const connection = link.live
+      return connection !== undefined && again(connection, kinds)
     },
   })
   let publisher = createPublisher(forPublisher())
@@ -235,11 +258,17 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   // --- lists --------------------------------------------------------------------------------------------------------
 
-  async function readLists(connection: Connection, kinds: ReadonlySet<ListKind>, before: Listing): Promise<Listing> {
+  async function readLists(
+    connection: Connection,
+    kinds: ReadonlySet<ListKind>,
+    before: Listing,
+    later = false,
+  ): Promise<Read> {
     let scope: unknown
-    const read = await readListing(connection, kinds, before, warn, (said) => {
+    const heard = (said: unknown): void => {
       scope = said === 'private' ? said : scope
-    })
+    }
+    const read = await readListing(connection, kinds, before, warn, heard, later)
     if (!principals) return read
     if (kinds.has('tools')) listIsPrivate = scope === 'private'
     if (listIsPrivate) principals.readOwn()
@@ -247,22 +276,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     return { ...read, resources: [], templates: [], prompts: [] }
   }
 
-  const disputed = new Set<string>()
-
-  /** What it lists is its own unless another had it before. */
-  function claim(resources: Listing['resources']): void {
-    const uris = resources.map(({ uri }) => String(uri))
-    const fresh = uris.filter((uri) => endpoints.hadSince(uri) === undefined && !disputed.has(uri))
-    endpoints.lists(uris)
-    for (const { id: other, endpoints: theirs } of catalog.snapshot().owners.values())
-      for (const uri of other === module ? [] : fresh) {
-        if (disputed.size >= MAX_DISPUTED || theirs?.hadSince?.(uri) === undefined) continue
-        disputed.add(uri)
-        log.warn(`lists a resource that ${other} had before and goes on answering for`, { uri: uri.slice(0, 200) })
-      }
+  async function again(connection: Connection, kinds: ReadonlySet<ListKind>): Promise<void> {
+    const read = await readLists(connection, kinds, listing)
+    if (connection === link.live) show(read, connection)
   }
 
-  function show(next: Listing, connection: Connection): void {
+  function show({ definitions, unread, ...next }: Read, connection: Connection): void {
     claim(next.resources)
     listing = next
     state = 'ready'
@@ -272,42 +291,27 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     capabilities = connection.capabilities
     const now = standing()
     const text = JSON.stringify(now)
-    if (!publisher.publish(next, now) && text !== told) catalog.describe(module, now)
+    if (unread) {
+      listing = publisher.publishUnread(next, unread, now)
+      shared.unread.add(id, () => void listing.tools)
+    } else if (!publisher.publish(next, now, definitions) && text !== told) catalog.describe(module, now)
     told = text
     keep(connection)
   }
 
   /** For the next start. */
   function keep({ capabilities, server }: Connection): void {
-    if (listIsPrivate) return
-    try {
-      manifests?.set(
-        key,
-        encodeManifest({
-          verdict: link.verdict as EraVerdict,
-          capabilities,
-          ...(server ? { server } : {}),
-          ...(startMs === undefined ? {} : { startMs }),
-          ...(asks ? { asks } : {}),
-          ...listing,
-          brief: publisher.brief(listing),
-        }),
-      )
-    } catch (error) {
-      // It works all the same; the next start learns it again.
-      log.warn(`what it offers cannot be kept: ${messageOf(error)}`)
-    }
-  }
-
-  /** What was learnt the last time. */
-  function recall(): Manifest | undefined {
-    const line = manifests?.line(key)
-    try {
-      return line && decodeManifest(line, () => manifests?.get(key), relearn)
-    } catch (error) {
-      log.warn(`what is kept about it cannot be used and is learnt again: ${messageOf(error)}`)
-      return undefined
-    }
+    const { verdict } = link
+    if (listIsPrivate || !verdict) return
+    keeper.keep(() => ({
+      verdict,
+      capabilities,
+      ...(server ? { server } : {}),
+      ...(startMs === undefined ? {} : { startMs }),
+      ...(asks ? { asks } : {}),
+      ...listing,
+      brief: publisher.brief(listing),
+    }))
   }
 
   /** What is kept is not what we began with any more: the server says itself what it has. */
@@ -326,12 +330,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   function onNotification(method: string, params: Json, attributed: boolean): void {
     const kind = LISTS[method]
     if (kind) {
-      dirty.add(kind)
-      refreshSoon()
+      refresh.changed(kind)
     } else if (method === 'notifications/message') {
-      if (!attributed) hooks.onLog?.(id, params)
+      if (!attributed) hooks.onLog?.(module, params)
     } else if (method === 'notifications/resources/updated' && typeof params['uri'] === 'string')
-      hooks.onResourceUpdated?.(id, params['uri'], params)
+      hooks.onResourceUpdated?.(module, params['uri'], params)
     else if (method === 'notifications/tasks/status') {
       const task = newerTask(params)
       openTasks.saw(task)
@@ -339,160 +342,19 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     }
   }
 
-  function refreshSoon(): void {
-    if (cancelRefresh || refreshing || state !== 'ready') return
-    refreshes = refreshes.filter((at) => clock.now() - at < REFRESH.withinMs)
-    const waitMs = refreshes.length < REFRESH.calm ? REFRESH.soonMs : REFRESH.stormMs
-    cancelRefresh = clock.after(waitMs, () => {
-      cancelRefresh = undefined
-      refreshDirty().catch((error: unknown) => log.warn(`lists not read: ${messageOf(error)}`))
-    })
-  }
-
-  async function refreshDirty(): Promise<void> {
-    const connection = link.live
-    if (!connection || refreshing) return
-    refreshing = true
-    refreshes.push(clock.now())
-    const kinds = new Set(dirty)
-    dirty.clear()
-    try {
-      const read = await readLists(connection, kinds, listing)
-      if (connection === link.live) show(read, connection)
-    } finally {
-      refreshing = false
-      if (dirty.size > 0) refreshSoon()
-    }
-  }
-
-  // --- requests -----------------------------------------------------------------------------------------------------
-
-  /** On the connection of whoever asks, where everyone has one. What does not say who asks runs with nobody's login. */
-  function by<T>(principal: string | undefined, work: (via: Link) => Promise<T>): Promise<T> {
-    if (!principals) return work(link)
-    return principal === undefined ? refuse() : principals.using(principal, link, work)
-  }
-
-  async function used<T>(work: () => Promise<T>): Promise<T> {
-    idle.enter()
-    try {
-      return await work()
-    } finally {
-      idle.leave()
-    }
-  }
-
-  async function request(method: string, params: Json, options: RequestOptions, via: Link = link): Promise<Json> {
-    idle.enter()
-    try {
-      const connection = via.live ?? (await via.ready(options.signal))
-      try {
-        const result = await connection.request(method, params, options)
-        via.worked()
-        if (via === link && state === 'failing') become('ready')
-        return result
-      } catch (error) {
-        const why = loginWanted(error)
-        if (via === link && why !== undefined) become('failing', why)
-        if (!isPegboardError(error) || error.code !== 'E_UPSTREAM_UNAVAILABLE') throw error
-        if (error.cause !== SESSION_LOST) {
-          // Whether it ran is not known, so it is never sent again; a child's end is told by the child.
-          if (error.retryable && connection.transport !== 'stdio') via.troubled(connection, error)
-          throw error
-        }
-        // The server never saw the request, so it may be made again whatever it does.
-        via.lost(connection, 'it forgot the session', 0)
-        return await (await via.ready(options.signal)).request(method, params, options)
-      }
-    } finally {
-      idle.leave()
-    }
-  }
-
-  function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
-    return by(ctx.caller.principal, (via) => callBy(via, record, input, ctx, relay))
-  }
-
-  async function callBy(
-    via: Link,
-    record: ToolRecord,
-    input: unknown,
-    ctx: CallContext,
-    relay: Relay,
-  ): Promise<ToolResult> {
-    const connection = via.live ?? (await used(() => via.ready(stopOf(ctx))))
-    // What a new connection listed may not be what was approved.
-    publisher.admit(record)
-    const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
-    // Where each logs in for itself, who asks for a task later is not known here.
-    const may = !principals && runsAsTask(connection.era, connection.capabilities, record)
-    if (relay.task && !may) throw new ProtocolFailure(-32601, `${record.name} does not run as a task`)
-    const how = {
-      timeoutMs: timeoutOf(id, settings, record.name).timeoutMs ?? timeoutMs(),
-      signal: stopOf(ctx),
-      relay: relay.task ? takingTasks(relay) : relay,
-      // A server told that nobody listens need not count.
-      onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
-      headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
-    }
-    if (connection.era === 'legacy' && may && (relay.task || takesTasks(relay.clientCapabilities))) {
-      const created = await request('tools/call', { ...params, task: relay.task ?? {} }, how, via)
-      if (isRecord(created['task'])) return started(newerTask(created['task']))
-      return finished(created)
-    }
-    const result = onlyAsTask(record, connection)
-      ? await callAsTask(
-          params,
-          (method, own) => request(method, own, how, via),
-          (method, own) =>
-            void connection
-              .request(method, own, { timeoutMs: SHORT_MS })
-              .catch((error: unknown) => log.debug(`${method}: ${messageOf(error)}`)),
-        )
-      : await request('tools/call', params, how, via)
-    const type = result['resultType']
-    if (type === 'input_required') return { kind: 'input_required', result }
-    // Who asks for it later is not known here.
-    if (type === 'task' && principals)
-      throw new PegboardError(
-        'E_UPSTREAM_PROTOCOL',
-        `${id} answered with a task, which only one of its logins may see.`,
-      )
-    if (type === 'task' && takesTasks(how.relay.clientCapabilities) && typeof result['taskId'] === 'string')
-      return started(result)
-    return finished(result)
-  }
-
-  /** A task says which server it is of, for whoever asks for it later. */
-  function started(task: Json): ToolResult {
-    openTasks.saw(task)
-    return { kind: 'mcp', result: { ...task, resultType: 'task', taskId: `${module}:${task['taskId']}` } }
-  }
-
-  function finished(result: Json): ToolResult {
-    const type = result['resultType']
-    if (type !== undefined && type !== 'complete')
-      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
-    // Bytes were looked at when they came.
-    const fit = rawBytes(result) && 'content' in result && isFlag(result['isError']) ? result : fitted(result)
-    endpoints.remember(fit)
-    return { kind: 'mcp', result: fit }
-  }
-
-  /** What every client can read: content is there, and `isError` is a boolean if it is anything. */
-  function fitted(result: Json): Json {
-    const { content = [], isError } = result
-    if (!isContent(content))
-      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that no client can read.`)
-    if (!isFlag(isError))
-      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered without saying whether it worked.`)
-    const seen = withoutUnseen(content as readonly unknown[])
-    return seen === result['content'] ? result : { ...result, content: seen }
-  }
+  /** Its turn to be connected has come, and it is being connected. */
+  const nextTurn = (): Promise<void> =>
+    new Promise((begun) =>
+      shared.turns.first(() => {
+        begun()
+        turn = undefined
+        return state === 'configured' ? link.connect() : Promise.resolve()
+      }),
+    )
 
   return {
     start(delayMs) {
-      const known = recall()
+      const known = keeper.recall(relearn)
       link.verdict = known?.verdict
       asks = known?.asks === true
       startMs = typeof known?.startMs === 'number' ? known.startMs : undefined
@@ -503,25 +365,45 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       state = known ? 'known' : 'configured'
       publisher.publish(listing, standing())
       if (settings.start === 'eager') link.later(0)
-      else if (settings.start === 'background') link.later(known ? delayMs.known : delayMs.cold)
-      else if (!known)
-        cancelLook = clock.after(delayMs.cold, () =>
-          shared.turns.take(link.connect, () => state !== 'configured' || link.nextAttemptAt !== undefined),
-        )
+      else if (known) {
+        if (settings.start === 'background') link.later(delayMs.known)
+      } else {
+        const cancel = clock.after(delayMs.cold, () => look?.())
+        look = () => {
+          cancel()
+          look = undefined
+          if (settings.start === 'background') link.later(0)
+          else shared.turns.take(link.connect, () => state !== 'configured' || link.nextAttemptAt !== undefined)
+        }
+      }
+    },
+    begin: () => look?.(),
+    async meet(signal) {
+      meeting++
+      try {
+        if (state === 'configured' && link.nextAttemptAt === undefined) {
+          turn ??= nextTurn()
+          await turn
+        }
+        await link.ready(signal)
+      } finally {
+        meeting--
+      }
+    },
+    get unseen() {
+      return (state === 'configured' || state === 'connecting') && publisher.tools === 0
     },
     async refresh() {
       const had = link.live
       await link.ready()
       // A new connection has just read them.
       if (!had) return
-      for (const kind of ALL) dirty.add(kind)
-      await refreshDirty()
+      await refresh.all()
     },
     async recheck() {
       const connection = link.live
-      if (!connection || refreshing) return
-      for (const kind of ALL) dirty.add(kind)
-      await refreshDirty().catch((error: unknown) => {
+      if (!connection || refresh.busy) return
+      await refresh.all().catch((error: unknown) => {
         log.debug('checked after a pause', { error: messageOf(error) })
         link.lost(connection, 'it did not answer after a pause')
       })
@@ -553,9 +435,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ...(startMs === undefined ? {} : { startMs }),
     }),
     problems: () => publisher.problems(),
+    offered: () => listing.tools.map(({ name }) => name),
     async stop(graceMs) {
-      cancelLook?.()
-      cancelRefresh?.()
+      look = undefined
+      refresh.stop()
       idle.end()
       become('stopped')
       credentials.close()
@@ -569,36 +452,5 @@ function eraOf({ live, verdict }: Link): Pick<UpstreamStatus, 'era'> {
   return era === undefined ? {} : { era }
 }
 
-/** The server let us in before, and does not any more. A scope that is missing for one call says nothing of the others. */
-function loginWanted(error: unknown): string | undefined {
-  if (!isPegboardError(error) || error.code !== 'E_AUTH_REQUIRED') return undefined
-  return isPegboardError(error.cause) && error.cause.data === undefined ? error.cause.message : undefined
-}
-
 /** Waiting for the result of a task takes as long as the task. */
 const TASK_MS = 24 * 60 * 60_000
-
-const onlyAsTask = ({ text }: ToolRecord, { era, capabilities }: Connection): boolean =>
-  era === 'legacy' && runsTasks(capabilities) && text.includes('"taskSupport":"required"')
-
-const refuse = (): Promise<never> =>
-  Promise.reject(new ProtocolFailure(-32601, 'This is not passed on to servers where everyone logs in for themselves'))
-
-const retryOf = ({ inputResponses, requestState }: Relay): Json => ({
-  ...(inputResponses === undefined ? {} : { inputResponses }),
-  ...(requestState === undefined ? {} : { requestState }),
-})
-
-function report({ progress, total, message }: Json, ctx: CallContext): void {
-  if (typeof progress !== 'number') return
-  ctx.progress(
-    progress,
-    typeof total === 'number' ? total : undefined,
-    typeof message === 'string' ? message : undefined,
-  )
-}
-
-function headersFor({ text }: Pick<ToolRecord, 'text'>, input: unknown): Record<string, string> | undefined {
-  const mirrored = mirroredArguments((JSON.parse(text) as Json)['inputSchema'])
-  return typeof mirrored === 'string' ? undefined : mirrorHeaders(mirrored, input)
-}

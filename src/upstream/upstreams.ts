@@ -1,6 +1,9 @@
+import { availableParallelism } from 'node:os'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type Clock, systemClock } from '../core/clock.ts'
+import type { Stop } from '../core/ending.ts'
 import { PegboardError } from '../core/errors.ts'
+import { createLater } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
 import type { Trust } from '../trust/trust.ts'
 import { createNames } from './adapt.ts'
@@ -45,22 +48,35 @@ export interface UpstreamsOptions {
   readonly platform?: string
 }
 
+type Sees = (module: string) => boolean
+
 /** All configured MCP servers. None waits for another. */
 export interface Upstreams {
   /** Returns at once: what manifests know is in the catalogue, connections follow. */
   start(): void
+  /** Servers never seen are looked at from now on, however much is left of `delayMs.cold`. */
+  begin(): void
+  /** Servers are being seen for the first time just now. */
+  readonly arriving: boolean
+  /** Tools of servers that have come are still to be looked at: whoever asks for a list now has it done at once. */
+  readonly unread: boolean
   /** Ends all in parallel, children and their children included, within three seconds. */
   stop(): Promise<void>
   status(): readonly UpstreamStatus[]
   /** Settings of tools that have no effect, as sentences for the operator. */
   problems(): readonly string[]
+  /** All tools of a server by its own names, those left out too; none of one that is switched off. */
+  offered(id: string): readonly string[]
   /** Reads the lists of one server, starting it if need be, or of all that run. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE */
   refresh(id?: string): Promise<void>
   /**
-   * A tool of this name is not known. Reads the lists of all that run once more, at most once a minute, and of a server
+   * A tool of this name is not known. A server never seen that the name begins with is started now and waited for, as
+   * long as connecting may take. Else reads the lists of all that run once more, at most once a minute, and of a server
    * at rest that the name begins with. Answers whether it is worth looking again.
+   * @param options.signal nobody waits any more
+   * @param options.sees which servers are there for who asks, by their modules; default all
    */
-  missed(name: string): Promise<boolean>
+  missed(name: string, options?: { readonly signal?: Stop | undefined; readonly sees?: Sees }): Promise<boolean>
   /**
    * Makes the servers these: starts new ones, stops those gone, restarts those with another target, login or
    * permission to ask; the others keep running and take their settings over.
@@ -68,9 +84,17 @@ export interface Upstreams {
   configure(servers: Readonly<Record<string, ServerSettings>>): void
 }
 
-/** Servers never seen before are started this many at a time, and one that is slow gives way after a while. */
-const LOOKS_AT_ONCE = 4
+/** Servers never seen before are started so many at a time, and one that is slow gives way after a while. */
+const looksAtOnce = (): number => Math.max(4, 2 * availableParallelism())
 const LOOK_TURN_MS = 3_000
+/** A call waits so long for others to be started before its server is. */
+const LOOK_PATIENCE_MS = 300
+/** What servers offer is kept when none has come for so long, after the second time at the latest. */
+const KEEP_QUIET_MS = 500
+const KEEP_LONGEST_MS = 5_000
+/** What came while calls waited is looked at when no server is coming for so long, after the second time at the latest. */
+const READ_QUIET_MS = 150
+const READ_LONGEST_MS = 5_000
 /** A timer this late means that the machine slept, or that we did. */
 const BEAT_MS = 30_000
 const LATE_MS = 15_000
@@ -93,6 +117,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   const platform = options.platform ?? process.platform
   const { environment } = options
   const watchdog = createWatchdog({ platform, environment, warn: (message) => options.log.warn(message) })
+  const turns = createTurns(clock, { places: looksAtOnce(), longestMs: LOOK_TURN_MS, impatientMs: LOOK_PATIENCE_MS })
   const shared: UpstreamShared = {
     catalog: options.catalog,
     log: options.log,
@@ -110,7 +135,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     maxFrameBytes: options.maxFrameBytes,
     reapers: new Set(),
     watchdog,
-    turns: createTurns(clock, LOOKS_AT_ONCE, LOOK_TURN_MS),
+    later: createLater(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS),
+    unread: createLater(clock, READ_QUIET_MS, READ_LONGEST_MS, () => turns.busy),
+    turns,
   }
   const delays = { cold: 0, known: 1_000, ...options.delayMs }
   let configured = options.servers
@@ -134,6 +161,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   }
 
   function run(): void {
+    // One that is started again under other settings begins with it.
+    shared.unread.flush()
+    shared.later.flush()
     const modules = moduleIds(Object.keys(configured))
     const next: typeof running = new Map()
     for (const [id, settings] of Object.entries(configured)) {
@@ -165,13 +195,29 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   }
 
   /** Servers worth asking for a tool nobody knows: those that run, and the one that is named though it does not. */
-  async function lookFor(name: string): Promise<void> {
+  async function lookFor(name: string, sees: Sees): Promise<void> {
     const asked = [...running].filter(([id, { upstream, module }]) => {
+      if (!sees(module)) return false
       const { state } = upstream.status()
-      return state === 'ready' || (state === 'known' && isNamed(name, [id, module, configured[id]?.prefix ?? id]))
+      const named = (): boolean => isNamed(name, [id, module, configured[id]?.prefix ?? id])
+      return state === 'ready' || (state === 'known' && named())
     })
     const refreshed = Promise.allSettled(asked.map(([, { upstream }]) => upstream.refresh()))
     await Promise.race([refreshed, new Promise<void>((resolve) => clock.after(MISS_WAIT_MS, resolve))])
+  }
+
+  /** Servers that nothing is known of yet and that are not known to be ill, the one that is named best. */
+  function unseen(name: string, sees: Sees): Upstream | undefined {
+    let best: Upstream | undefined
+    let longest = 0
+    for (const [id, { upstream, module }] of running) {
+      const length = namedBy(name, [id, module, configured[id]?.prefix ?? id])
+      if (length <= longest) continue
+      if (!upstream.unseen || !sees(module)) continue
+      best = upstream
+      longest = length
+    }
+    return best
   }
 
   return {
@@ -185,11 +231,22 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       })
       run()
     },
+    begin() {
+      for (const { upstream } of running.values()) upstream.begin()
+    },
+    get arriving() {
+      return shared.turns.busy || shared.unread.busy
+    },
+    get unread() {
+      return shared.unread.busy
+    },
     async stop() {
       if (!started) return
       started = false
       cancelBeat()
       unlisten?.()
+      shared.unread.flush()
+      shared.later.flush()
       for (const { upstream } of running.values()) void retire(upstream)
       running = new Map()
       await Promise.race([
@@ -216,6 +273,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
           },
       )
     },
+    offered: (id) => running.get(id)?.upstream.offered() ?? [],
     problems: () => [...running.values()].flatMap(({ upstream }) => upstream.problems()),
     async refresh(id) {
       if (id === undefined) {
@@ -227,7 +285,13 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       if (!one) throw new PegboardError('E_NOT_FOUND', `There is no running server "${id}".`)
       await one.upstream.refresh()
     },
-    async missed(name) {
+    async missed(name, { signal, sees = () => true } = {}) {
+      const wanted = unseen(name, sees)
+      if (wanted) {
+        // Why it did not come is told by its state.
+        await wanted.meet(signal).catch(() => undefined)
+        return true
+      }
       // Whoever comes while we look waits for the same look.
       if (looking) {
         await looking
@@ -235,7 +299,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       }
       if (running.size === 0 || clock.now() - lookedAt < MISS_EVERY_MS) return false
       lookedAt = clock.now()
-      looking = lookFor(name).finally(() => {
+      looking = lookFor(name, sees).finally(() => {
         looking = undefined
       })
       await looking
@@ -253,12 +317,19 @@ const reachOf = ({ target, auth, allowPrivate, relay, prefix }: ServerSettings):
   JSON.stringify([target, auth, allowPrivate, relay, prefix === ''])
 
 /** Whether the name of a tool begins with one of these. */
-export const isNamed = (name: string, names: readonly string[]): boolean => {
-  const wanted = name.toLowerCase()
-  return names.some((one) => one !== '' && new RegExp(`^${escaped(one.toLowerCase())}[^a-z0-9]`).test(wanted))
-}
+export const isNamed = (name: string, names: readonly string[]): boolean => namedBy(name, names) > 0
 
-const escaped = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
+/** The length of the longest of these that the name of a tool begins with; 0 for none. */
+function namedBy(name: string, names: readonly string[]): number {
+  const wanted = name.toLowerCase()
+  let longest = 0
+  for (const one of names) {
+    const { length } = one
+    if (length > longest && wanted.startsWith(one.toLowerCase()) && /^[^a-z0-9]/.test(wanted.slice(length)))
+      longest = length
+  }
+  return longest
+}
 
 /** Catalogue owners for server ids: `GitHub (work)` → `mcp_github_work`. The same keys in the same order give the same. */
 export function moduleIds(ids: readonly string[]): ReadonlyMap<string, string> {

@@ -63,7 +63,7 @@ export function tokensOf(entry: ViewTool): number {
 /** The first sentence, cut at `max` characters on a word. */
 export function firstSentence(text: string, max: number): string {
   const line = text.replaceAll(/\s+/g, ' ').trim()
-  const end = line.search(/[.!?。！？](\s|$)|。|！|？/)
+  const end = line.search(/(?<!\b(?:e\.g|i\.e|cf|vs))[.!?](\s|$)|[。！？]/)
   const sentence = end >= 0 ? line.slice(0, end + 1) : line
   if (sentence.length <= max) return sentence
   const cut = sentence.slice(0, max - 1)

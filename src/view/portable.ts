@@ -1,8 +1,8 @@
 import type { JsonSchema } from '../core/schema.ts'
 
 /**
- * How much of a schema clients are shown as its author wrote it. `portable`: references are written out and formats few
- * know are left out; `strict`: alternatives at the top are made one object, too; `as-is`: nothing is changed.
+ * How much of a schema clients are shown as its author wrote it. `portable`: references are written out, formats few
+ * know are left out, and every list has items; `strict`: alternatives at the top are made one object, too; `as-is`: nothing is changed.
  */
 export type SchemaStyle = 'portable' | 'strict' | 'as-is'
 
@@ -58,10 +58,15 @@ function needsWork(root: JsonSchema): boolean {
     if (typeof node['$ref'] === 'string') return true
     const { format } = node
     if (typeof format === 'string' && !FORMATS.has(format)) return true
+    if (lacksItems(node)) return true
     for (const child of childrenOf(node)) open.push(child)
   }
   return false
 }
+
+/** VS Code leaves a tool out whose list does not say of what. That it is of anything means the same. */
+const lacksItems = ({ type, items }: JsonSchema): boolean =>
+  items === undefined && (type === 'array' || (Array.isArray(type) && type.includes('array')))
 
 function childrenOf(node: JsonSchema): unknown[] {
   return Object.entries(node).flatMap(([key, value]) =>
@@ -106,6 +111,7 @@ function inlined(root: JsonSchema): JsonSchema {
       else if (IN_LIST.has(key) && Array.isArray(value)) next[key] = value.map(write)
       else next[key] = ITSELF.has(key) ? write(value) : value
     }
+    if (lacksItems(node)) next['items'] = {}
     return next
   }
 

@@ -22,8 +22,8 @@ export type Resolution =
 
 /**
  * Resolution order, first that yields wins: id, wire name, other separators (`__`, `::`, `:`, `/`, and an upstream's
- * name without `mcp_` or `api_`), a unique alias, one `_` as the separator, a unique action name, and last all of it with case
- * and punctuation ignored.
+ * name without `mcp_` or `api_`), a unique alias, one `_` as the separator, a unique action name, all of it with case
+ * and punctuation ignored, and last a hidden tool's own name or alias, where its reason may be told.
  */
 export function createResolver(
   tools: readonly ViewTool[],
@@ -34,9 +34,12 @@ export function createResolver(
   owners: readonly Owner[],
   /** Ids of tools that are kept out, by what they are called. */
   withheld: ReadonlyMap<string, string>,
+  /** Ids by names that this client's limits made. */
+  short: ReadonlyMap<string, string> = new Map(),
 ): (name: string) => Resolution {
-  /** By id or by what clients see; an id beats a name. */
-  const exact = (name: string): ViewTool | undefined => byId.get(name) ?? byId.get(snapshot.byName.get(name)?.id ?? '')
+  /** By id or by what clients see, the full name or the short one; an id beats a name. */
+  const exact = (name: string): ViewTool | undefined =>
+    byId.get(name) ?? byId.get(snapshot.byName.get(name)?.id ?? short.get(name) ?? '')
   // Most names are exact, and ten thousand tools have many other names.
   const derived = once(() => derivedNames(tools))
   const clashes = once(
@@ -83,6 +86,8 @@ export function createResolver(
     if (action) return action
     const flattened = unique(derived().flat.get(flatten(name)))
     if (flattened) return flattened
+    const hiddenOne = hiddenNamed(name, hidden, snapshot)
+    if (hiddenOne) return hiddenOne
     return { kind: 'unknown', ...suggest(name, tools, owners) }
   }
 }
@@ -136,6 +141,20 @@ function tellable(
   return id !== undefined && reason && reason.kind !== 'denied' ? { kind: 'hidden', id, hidden: reason } : undefined
 }
 
+/** The one hidden tool that is called like this without its category. */
+function hiddenNamed(name: string, hidden: ReadonlyMap<string, Hidden>, snapshot: Snapshot): Resolution | undefined {
+  const wanted = name.toLowerCase()
+  const found: Array<readonly [string, Hidden]> = []
+  for (const [id, why] of hidden) {
+    const tool = why.kind === 'denied' ? undefined : snapshot.byId.get(id)
+    if (!tool) continue
+    if ([id.slice(tool.module.length + 1), ...tool.aliases].some((one) => one.toLowerCase() === wanted))
+      found.push([id, why])
+  }
+  const [only] = found
+  return only && found.length === 1 ? { kind: 'hidden', id: only[0], hidden: only[1] } : undefined
+}
+
 /** The nearest ids, else tools whose own name is near; and what else the named module has. */
 function suggest(
   name: string,
@@ -176,14 +195,13 @@ function ownerNamed(name: string, owners: readonly Owner[]): Owner | undefined {
   )
 }
 
-/** A server that is not there now, and whether nothing is known of it. */
+/** A server that is not there now, and whether nothing is known of it. One that rests has the tools that are known. */
 function downOf(owner: Owner | undefined): { readonly down: Down; readonly isEmpty: boolean } | undefined {
   if (owner?.origin !== 'upstream' || owner.state === 'ready') return undefined
   const { id, state, reason } = owner
-  return {
-    down: { id, state, ...(reason === undefined ? {} : { reason }) },
-    isEmpty: owner.tools.length + owner.withheld.length === 0,
-  }
+  const isEmpty = owner.tools.length + owner.withheld.length === 0
+  if (state === 'known' && !isEmpty) return undefined
+  return { down: { id, state, ...(reason === undefined ? {} : { reason }) }, isEmpty }
 }
 
 const flatten = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')

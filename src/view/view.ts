@@ -1,15 +1,19 @@
 import type { Catalog, Outline, Owner, Snapshot } from '../catalog/catalog.ts'
-import { replacedBy } from '../catalog/replaced.ts'
 import type { Caller } from '../core/context.ts'
-import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
+import type { Profile } from '../core/profile.ts'
 import type { Schema } from '../core/schema.ts'
-import type { NameOf, Tool } from '../core/tool.ts'
+import type { Tool } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
+import { assemble } from './assemble.ts'
+import { createDeliberate, intentsOf } from './deliberate.ts'
+import { type ClientLimits, createLimits, type LimitsOf, styleFor } from './limits.ts'
 import { tokensOf } from './listing.ts'
+import { asItIs, type Fitting, type Looks, look, lookWithheld, type Warn } from './merge.ts'
 import type { SchemaStyle } from './portable.ts'
 import { createResolver, type Resolution } from './resolve.ts'
+import type { Rules, RulesOf } from './rules.ts'
 import { type Hidden, see } from './visible.ts'
 
 /** A tool as one caller sees it. */
@@ -24,7 +28,13 @@ export interface ViewTool {
 /** The catalogue as one caller may see it now. Visible is callable; what is not here does not run for this caller. */
 export interface View {
   readonly version: number
+  /** Without its client: what callers see does not depend on how their client calls itself. */
   readonly caller: Caller
+  readonly profile: Profile
+  /** What the client can take: names and schemas are fitted to it. */
+  readonly limits: ClientLimits
+  /** What decides about it, for whoever has to decide again. */
+  readonly policy: Policy
   /** By module id, then in the module's own order: stable, so that prompt caches hold. */
   readonly tools: readonly ViewTool[]
   /** By catalogue id, also where the caller knows the tool by an alias only. */
@@ -43,6 +53,8 @@ export interface View {
 
 export interface Views {
   viewFor(caller: Caller): View
+  /** A tool with this intent ran for the caller. */
+  used(caller: Caller, intent: string): void
   /** Looks at every tool of the first view of now, which is that of the client on stdio, ahead of its first search. */
   warm(): void
 }
@@ -53,18 +65,39 @@ export interface Views {
  */
 export function createViews(options: {
   readonly catalog: Catalog
-  readonly policy: Policy
+  /** Asked for every view; may change only together with the catalogue's version. */
+  readonly rulesOf: RulesOf
+  /** Likewise. Default: what is known of clients. */
+  readonly limitsOf?: LimitsOf
   readonly log: Log
-  /** How schemas are listed now. */
-  readonly schema?: () => SchemaStyle
 }): Views {
-  const { catalog, log } = options
+  const { catalog, log, rulesOf, limitsOf = createLimits() } = options
   let version = -1
+  let intents: readonly string[] | undefined
   const views = new Map<string, View>()
   // A session asks with the same caller object again and again.
   let byCaller = new WeakMap<Caller, View>()
-  // A broken check would otherwise be logged for every request.
+  const deliberate = createDeliberate()
+  // Otherwise logged for every request.
   const warned = new Set<string>()
+  const warnFor =
+    (profile: string): Warn =>
+    (tool, why, message) => {
+      // A broken check fails for everybody.
+      const key = `${tool}\n${why}\n${message === undefined ? '' : profile}`
+      if (warned.has(key)) return
+      if (warned.size >= 1_000) warned.clear()
+      warned.add(key)
+      const said = message ?? (tool === '' ? MERGE_FAILED : 'a tool was hidden because its check failed')
+      log.warn(said, { ...(tool === '' ? {} : { tool }), error: why, profile })
+    }
+
+  /** What the caller's message asks for, of what tools are offered for on purpose only; undefined: all are offered. */
+  function offeredTo(caller: Caller, snapshot: Snapshot): readonly string[] | undefined {
+    if (!caller.turn) return undefined
+    intents ??= intentsOf(snapshot)
+    return deliberate.offered(caller, rulesOf(caller.profile).deliberate, intents)
+  }
 
   return {
     viewFor(caller) {
@@ -72,65 +105,101 @@ export function createViews(options: {
       if (snapshot.version !== version) {
         views.clear()
         byCaller = new WeakMap()
+        intents = undefined
         version = snapshot.version
       }
-      const same = byCaller.get(caller)
+      const offered = offeredTo(caller, snapshot)
+      const same = offered === undefined ? byCaller.get(caller) : undefined
       if (same) return same
-      const key = keyOf(caller)
-      const known = views.get(key)
-      if (known) {
-        byCaller.set(caller, known)
-        return known
+      const limits = limitsOf(caller.client?.name)
+      const key = keyOf(caller, limits, offered)
+      let view = views.get(key)
+      if (!view) {
+        if (views.size >= 256) views.clear()
+        view = build(snapshot, sharedBy(caller), rulesFor(caller, rulesOf), limits, offered, warnFor(caller.profile))
+        views.set(key, view)
+        // Whoever has a view and asks for its caller means this view, turn and all.
+        byCaller.set(view.caller, view)
       }
-      const view = build(snapshot, caller, options.policy, options.schema?.() ?? 'portable', (tool, message) => {
-        if (warned.has(`${tool}\n${message}`)) return
-        warned.add(`${tool}\n${message}`)
-        log.warn('a tool was hidden because its check failed', { tool, error: message })
-      })
-      if (views.size >= 256) views.clear()
-      views.set(key, view)
-      byCaller.set(caller, view)
+      if (offered === undefined) byCaller.set(caller, view)
       return view
     },
+    used: (caller, intent) => deliberate.used(caller, intent),
     warm() {
       if (catalog.snapshot().version === version) void views.values().next().value?.byId
     },
   }
 }
 
-const keyOf = (caller: Caller): string =>
+/** For the log. */
+export const MERGE_FAILED = 'the tools of servers could not be put beside those of modules; modules alone are offered'
+
+const keyOf = (caller: Caller, limits: ClientLimits, offered: readonly string[] | undefined): string =>
   JSON.stringify([
     caller.principal,
     caller.profile,
     caller.roles,
-    caller.client?.name ?? '',
+    caller.provider ?? '',
+    limits.key,
     caller.era,
     caller.supports,
+    offered ?? '',
   ])
 
-type Warn = (tool: string, message: string) => void
+/**
+ * What all callers with one key have in common: no check sees more, as its answer holds for all of them. Not even which
+ * client it is: those that are treated alike share a view.
+ */
+const sharedBy = ({ principal, profile, roles, provider, era, supports }: Caller): Caller => ({
+  principal,
+  profile,
+  roles,
+  ...(provider === undefined ? {} : { provider }),
+  era,
+  supports,
+})
 
-/** Tools as a caller sees them, and those it does not see. */
-interface Seen {
-  readonly tools: readonly ViewTool[]
-  readonly byId: ReadonlyMap<string, ViewTool>
-  readonly hidden: ReadonlyMap<string, Hidden>
+/** What is said of the profile, with the model's provider that this very request comes with. */
+function rulesFor({ profile, provider }: Caller, rulesOf: RulesOf): Rules {
+  const rules = rulesOf(profile)
+  return provider === undefined ? rules : { ...rules, profile: { ...rules.profile, provider } }
 }
 
-function build(snapshot: Snapshot, caller: Caller, policy: Policy, schema: SchemaStyle, warn: Warn): View {
-  const whole = once(() => look(snapshot.tools, caller, policy, schema, warn))
-  const outlined = (owner: Owner): Outline | undefined => (policy.allowsAll(owner.id) ? owner.outline : undefined)
+function build(
+  snapshot: Snapshot,
+  caller: Caller,
+  rules: Rules,
+  limits: ClientLimits,
+  offered: readonly string[] | undefined,
+  warn: Warn,
+): View {
+  const { policy, profile } = rules
+  const fitting: Fitting = {
+    schema: styleFor(limits, rules.schema),
+    maxNameLength: limits.maxNameLength,
+    isTaken: (name) => snapshot.byName.has(name),
+  }
+  // Nothing is said of an owner that is not there, not even that it is down.
+  const owners = once(() => [...snapshot.owners.values()].filter(({ id }) => policy.sees(id)))
+  const looks = once((): Looks => ({ caller, rules, owners: owners(), offered, fitting, warn }))
+  let isWhole = false
+  const whole = once(() => {
+    isWhole = true
+    return look(snapshot.tools, looks())
+  })
+  // What may replace or clash with others has to be looked at.
+  const outlined = (owner: Owner): Outline | undefined =>
+    policy.allowsAll(owner.id) && owner.provides === undefined && !rules.own?.has(owner.id) ? owner.outline : undefined
   // Counting does not take what all tools of an owner have in common: of a server that was never looked into, none is made.
   const counted = once(() => {
-    const owners = [...snapshot.owners.values()]
-    const rest = owners.filter((owner) => !outlined(owner)).flatMap(({ tools }) => tools)
-    const seen = owners.some(outlined)
-      ? look(rest, caller, policy, schema, warn, (id) => whole().byId.get(id)?.tool.name)
-      : whole()
+    const rest = owners()
+      .filter((owner) => !outlined(owner))
+      .flatMap(({ tools }) => tools)
+    const seen = owners().some(outlined) ? look(rest, looks(), (id) => whole().byId.get(id)?.tool.name) : whole()
     const counts = new Map<string, number>()
     for (const { tool } of seen.tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
     let tokens = 0
-    for (const owner of owners) {
+    for (const owner of owners()) {
       const outline = outlined(owner)
       if (outline?.available(caller) !== true || outline.count === 0) continue
       counts.set(owner.id, outline.count)
@@ -144,19 +213,46 @@ function build(snapshot: Snapshot, caller: Caller, policy: Policy, schema: Schem
       counts,
       tokens: once(() => seen.tools.reduce((sum, entry) => sum + tokensOf(entry), tokens)),
       size: [...counts.values()].reduce((sum, count) => sum + count, 0),
-      owners: owners.filter(
+      owners: owners().filter(
         (owner) => counts.has(owner.id) || (hasMore(owner) && (outlined(owner) !== undefined || !isDenied(owner))),
       ),
     }
   })
-  const withheld = once(() => lookWithheld(snapshot, caller, policy))
+  const withheld = once(() => lookWithheld(snapshot, caller, rules))
   const hidden = once(() => new Map([...whole().hidden, ...withheld().hidden]))
   const resolver = once(() =>
-    createResolver(whole().tools, whole().byId, hidden(), snapshot, counted().owners, withheld().names),
+    createResolver(whole().tools, whole().byId, hidden(), snapshot, counted().owners, withheld().names, whole().short),
   )
+  // Each server that arrives makes a new view, and a call that waited for it need not look at the tools of all others.
+  const found = new Map<string, Resolution>()
+  const quickly = (name: string): Tool | undefined => {
+    try {
+      return snapshot.quick(name)
+    } catch {
+      // The whole look tells what is wrong.
+      return undefined
+    }
+  }
+  const quick = (name: string): Resolution | undefined => {
+    const known = found.get(name)
+    if (known) return known
+    const tool = quickly(name)
+    // Of a profile's own servers some tools give way to others.
+    if (tool?.origin !== 'upstream' || tool.intent !== undefined || rules.own?.has(tool.module)) return undefined
+    const seen = see(tool, caller, rules)
+    if (!('tool' in seen) || seen.tool !== tool) return undefined
+    const made = assemble(tool, caller, () => undefined, profile)
+    if (!('draft' in made) || made.draft !== tool) return undefined
+    const resolution: Resolution = { kind: 'found', tool: asItIs(tool, fitting.schema) }
+    found.set(name, resolution)
+    return resolution
+  }
   return {
     version: snapshot.version,
     caller,
+    profile,
+    limits,
+    policy,
     get tools() {
       return whole().tools
     },
@@ -174,94 +270,9 @@ function build(snapshot: Snapshot, caller: Caller, policy: Policy, schema: Schem
     },
     tokens: () => counted().tokens(),
     count: (owner) => counted().counts.get(owner) ?? 0,
-    resolve: (name) => resolver()(name),
+    resolve: (name) => (isWhole ? undefined : quick(name)) ?? resolver()(name),
   }
 }
-
-/** Tools that are kept out: as hidden ones, and what they may be called. Who may not use one is told nothing of it. */
-function lookWithheld(
-  { owners }: Snapshot,
-  caller: Caller,
-  policy: Policy,
-): { readonly hidden: ReadonlyMap<string, Hidden>; readonly names: ReadonlyMap<string, string> } {
-  const hidden = new Map<string, Hidden>()
-  const names = new Map<string, string>()
-  for (const { withheld } of owners.values())
-    for (const { tool, code, reason, hint } of withheld) {
-      const seen = see(tool, caller, policy)
-      const isTold = 'tool' in seen || seen.hidden.kind === 'unavailable'
-      hidden.set(tool.id, isTold ? { kind: 'quarantined', reason, code, hint } : seen.hidden)
-      for (const name of [tool.id, tool.name, tool.id.replace(/^mcp_/, '')]) names.set(name, tool.id)
-    }
-  return { hidden, names }
-}
-
-/** @param others names of tools that are not among these */
-function look(
-  all: readonly Tool[],
-  caller: Caller,
-  policy: Policy,
-  schema: SchemaStyle,
-  warn: Warn,
-  others: NameOf = () => undefined,
-): Seen {
-  const hidden = new Map<string, Hidden>()
-  const allowed = new Map<string, Tool>()
-  for (const tool of all) {
-    const seen = see(tool, caller, policy)
-    if ('tool' in seen) allowed.set(tool.id, seen.tool)
-    else {
-      hidden.set(tool.id, seen.hidden)
-      if (seen.hidden.reason.includes('check failed')) warn(tool.id, seen.hidden.reason)
-    }
-  }
-  const nameOf = (id: string): string | undefined => allowed.get(id)?.name ?? others(id)
-
-  const tools: ViewTool[] = []
-  const byId = new Map<string, ViewTool>()
-  for (const [id, tool] of allowed) {
-    try {
-      const draft = tool.assemble(caller, nameOf)
-      if (draft) {
-        const entry = draft === tool ? asItIs(tool, schema) : { tool, schema, ...draft }
-        tools.push(entry)
-        byId.set(id, entry)
-      } else hidden.set(id, { kind: 'unavailable', reason: 'nothing it needs is configured for this caller' })
-    } catch (error) {
-      hidden.set(id, { kind: 'unavailable', reason: `its assembly check failed: ${messageOf(error)}` })
-      warn(id, messageOf(error))
-    }
-  }
-  standAside(tools, byId, hidden)
-  tools.sort((a, b) => (a.tool.module < b.tool.module ? -1 : a.tool.module > b.tool.module ? 1 : 0))
-  return { tools, byId, hidden }
-}
-
-/** Takes out what the operator wants another tool to stand in for, where this caller has that other one. */
-function standAside(tools: ViewTool[], byId: Map<string, ViewTool>, hidden: Map<string, Hidden>): void {
-  if (!tools.some(({ tool }) => tool.replaces !== undefined)) return
-  const replaced = replacedBy(new Map(tools.map(({ tool }) => [tool.id, tool])))
-  for (const [id, entry] of byId) {
-    const by = replaced.get(entry.tool.id)
-    if (by === undefined) continue
-    byId.delete(id)
-    tools.splice(tools.indexOf(entry), 1)
-    hidden.set(id, { kind: 'unavailable', reason: `replaced by ${by}` })
-  }
-}
-
-// Read through, not copied: a definition may be bytes until someone asks for it.
-const through: Omit<ViewTool, 'tool' | 'schema'> & ThisType<ViewTool> = {
-  get description() {
-    return this.tool.description
-  },
-  get input() {
-    return this.tool.input
-  },
-}
-
-/** A tool that every caller sees alike. */
-const asItIs = (tool: Tool, schema: SchemaStyle): ViewTool => Object.assign(Object.create(through), { tool, schema })
 
 const hasMore = (owner: Owner): boolean =>
   owner.resources.length + owner.templates.length + owner.prompts.length + owner.withheld.length > 0 ||

@@ -108,7 +108,11 @@ describe('pegboard auth', () => {
 
   it.each([
     [['wbe'], 'there is no server "wbe"; did you mean "web"?'],
-    [['local'], 'local is a program on this machine; only remote servers are logged in to'],
+    [['somewhere'], 'there is no server "somewhere"; remote servers are '],
+    [
+      ['local'],
+      'local is a program on this machine; only remote servers are logged in to. Its keys go into mcpServers.local.env',
+    ],
     [['never'], 'never is never logged in to: mcpServers.never.auth.type is none'],
     [['web', '--principal', 'ann'], 'web has one login for everybody; mcpServers.web.auth.perPrincipal decides'],
     [['web', '--timeout', '0'], '--timeout takes a whole number from 1 to 3600, not "0"'],

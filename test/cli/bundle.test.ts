@@ -4,26 +4,78 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect, it } from 'vitest'
+import filesystem from '../../modules/filesystem/index.ts'
+import hello from '../../modules/hello.ts'
+import mcp from '../../modules/mcp/index.ts'
+import { toSchema } from '../../src/core/schema.ts'
 import { cli, place, talkTo } from '../process.ts'
 import { listening } from '../upstream/oauth/rig.ts'
 
-const bundle = join(dirname(cli), '../bundle.cjs')
+const dist = join(dirname(cli), '..')
+const packs = new Map(
+  ['start', 'config', 'zod', 'rest'].map((name) => [name, readFileSync(join(dist, `${name}.cjs`), 'latin1')]),
+)
+const OURS = /^(start|config|zod|rest):/
 
-it('what the bundle loads from outside itself is there', async () => {
-  const names = [...readFileSync(bundle, 'latin1').matchAll(/bundleImport\("([^"]+)"\)/g)].map(([, name]) =>
-    String(name),
+it('what the scripts load from outside themselves is there', async () => {
+  const names = new Set(
+    [...packs.values()].flatMap((text) =>
+      [...text.matchAll(/bundleImport\("([^"]+)"\)/g)].map(([, name]) => String(name)),
+    ),
   )
-  expect([...new Set(names)].sort()).toEqual([
+  const foreign = [...names].filter((name) => !OURS.test(name)).sort()
+  expect(foreign).toEqual([
     './loader/amaro.cjs',
     '@napi-rs/keyring',
+    'bullmq',
+    'ioredis',
     'node:crypto',
     'node:dns/promises',
     'undici',
   ])
-  const require = createRequire(bundle)
-  for (const name of new Set(names)) {
+  const require = createRequire(join(dist, 'start.cjs'))
+  // Whoever keeps the state in Redis installs these.
+  for (const name of foreign.filter((one) => !['bullmq', 'ioredis'].includes(one))) {
     const at = name.startsWith('node:') ? name : pathToFileURL(require.resolve(name)).href
     expect(Object.keys(await import(at)).length).toBeGreaterThan(0)
+  }
+})
+
+it('what the scripts ask of each other is there, and no file is in two of them', () => {
+  const asked = [...packs.values()].flatMap((text) =>
+    [...text.matchAll(/"((?:start|config|zod|rest):[^"]+)"/g)].map(([, id]) => String(id)),
+  )
+  expect(asked).toContain('rest:src/cli/list.ts')
+  expect(asked).toContain('start:src/core/errors.ts')
+  for (const id of new Set(asked)) {
+    const [pack = '', file = ''] = id.split(/:(.*)/)
+    expect(packs.get(pack), id).toContain(`"${file}":()=>`)
+    for (const [other, text] of packs) if (other !== pack) expect(text, `${id} in ${other}`).not.toContain(`"${file}"(`)
+  }
+})
+
+it('the schemas of the bundled modules say in the build what they say in their sources', async () => {
+  const jsonOf = (schema: unknown): unknown => schema && toSchema(schema).json
+  for (const [name, module] of Object.entries({ filesystem, hello, mcp })) {
+    const built = ((await import(pathToFileURL(join(dist, `modules/${name}.js`)).href)) as { default: typeof module })
+      .default
+    expect(jsonOf(built.config), name).toEqual(jsonOf(module.config))
+    expect(Object.keys(built.tools)).toEqual(Object.keys(module.tools))
+    for (const [tool, { input, output }] of Object.entries(module.tools)) {
+      expect(jsonOf(built.tools[tool]?.input), `${name}.${tool}`).toEqual(jsonOf(input))
+      expect(jsonOf(built.tools[tool]?.output), `${name}.${tool}`).toEqual(jsonOf(output))
+      for (const value of [
+        {},
+        { path: 'a' },
+        { path: 1 },
+        { name: '' },
+        { names: ['Ada'] },
+        { pattern: 'x', limit: 0 },
+      ])
+        if (input) expect(toSchema(built.tools[tool]?.input).parse(value)).toEqual(toSchema(input).parse(value))
+    }
+    for (const value of module.config ? [{}, { root: '/a' }, { roots: [] }, { readonyl: true }] : [])
+      expect(toSchema(built.config).parse(value)).toEqual(toSchema(module.config).parse(value))
   }
 })
 

@@ -14,12 +14,24 @@ beforeAll(() => {
       modules: { notes: { constraints: { blocked_actions: ['drop_table'] } }, note: {} },
       tools: { 'notes.ad': { enabled: false } },
       exposure: { pinned: ['notes.rea'] },
+      profiles: { chat: { deliberate: { triggers: { memroy: ['jot'], memory: ['note it'] } } } },
     },
     'broken.json': { modulesDir: 'broken', mcpServers: { nothing: {} } },
     'tight.json': { exposure: { contextWindow: 1_000 } },
     'wrong.json': { exposre: {} },
+    'part.json': { profiles: { part: { use: ['notes'] } } },
     'model.json': { search: { embedder: 'openai:http://127.0.0.1:1/v1' } },
-    'modules/notes.mjs': notesModule,
+    'clients.json': {
+      modulesDir: 'long',
+      exposure: { mode: 'direct', pinned: ['notes.read', 'notes.add'] },
+      clients: { tiny: { maxTools: 6, maxNameLength: 20 }, 'small*': { maxTools: 6, exposure: { mode: 'discovery' } } },
+    },
+    'long/notes.mjs': notesModule,
+    'long/long.mjs': `
+      const union = { type: 'object', oneOf: [{ properties: { a: { type: 'string' } } }, { properties: { b: { type: 'string' } } }] }
+      export default { name: 'long', description: 'Long names.', tools: { a_name_that_is_too_long: {
+        description: 'Does nothing at all, at length.', effect: 'read', input: union, run: () => 1 } } }`,
+    'modules/notes.mjs': notesModule.replace("aliases: ['jot down'],", "aliases: ['jot down'], intent: 'memory',"),
     'broken/bad.mjs': 'export default {\n  name: \n',
     'broken/notes.mjs': notesModule,
   })
@@ -37,6 +49,11 @@ describe('check', () => {
     expect(notes).toEqual({ id: 'notes', state: 'ready', tools: 2, tokens: expect.any(Number) })
     const sum = report.categories.reduce((all: number, row: { tokens: number }) => all + row.tokens, 0)
     expect(sum).toBe(report.estimators.measured.tokens)
+  })
+
+  it('of a profile leaves out what that does not have', async () => {
+    const { out } = await pegboard(at.dir, 'check', '--json', '--profile', 'part', '--config', 'part.json')
+    expect(JSON.parse(out).categories.map(({ id }: { id: string }) => id)).toEqual(['notes'])
   })
 
   it('says which estimate would choose discovery', async () => {
@@ -61,6 +78,7 @@ describe('check', () => {
       'modules.note names no loaded module; did you mean "notes"?',
       'tools.notes.ad names no tool; did you mean "notes.add"?',
       'exposure.pinned names "notes.rea", which is no visible tool; did you mean "notes.read"?',
+      'profiles.chat.deliberate.triggers names "memroy", which is no tool\'s intent; did you mean "memory"?',
     ])
   })
 
@@ -78,6 +96,48 @@ describe('check', () => {
     const { code, report } = await check('wrong.json')
     expect(code).toBe(1)
     expect(report.errors[0]).toContain('unknown key "exposre"; did you mean "exposure"?')
+  })
+
+  it('shows what one client is shown: mode, list, names cut, schemas changed and warnings', async () => {
+    const as = async (client: string) => {
+      const { out } = await pegboard(at.dir, 'check', '--json', '--config', 'clients.json', '--client', client)
+      return JSON.parse(out)
+    }
+    const cursor = await as('cursor')
+    expect(cursor.mode).toBe('direct')
+    expect(cursor.client).toMatchObject({
+      name: 'cursor-vscode',
+      title: 'Cursor',
+      limits: { maxTools: 40, schema: 'strict', maxNameLength: 46, trustsListChanged: true },
+      shortened: [],
+      warnings: [],
+    })
+    expect(cursor.client.listed).toContain('long__a_name_that_is_too_long')
+    expect(cursor.client.schemas).toContain('long.a_name_that_is_too_long')
+    expect(cursor.warnings).toEqual([])
+
+    const tiny = await as('tiny')
+    expect(tiny.mode).toBe('discovery')
+    expect(tiny.why).toContain('more than the 6 this client takes')
+    expect(tiny.client.shortened).toEqual([
+      { tool: 'filesystem.read_many', from: 'filesystem__read_many', to: 'filesystem__1e43e2ac' },
+      { tool: 'filesystem.read_file', from: 'filesystem__read_file', to: 'filesystem__1aa2befd' },
+      { tool: 'filesystem.write_file', from: 'filesystem__write_file', to: 'filesystem__075cf11d' },
+      {
+        tool: 'long.a_name_that_is_too_long',
+        from: 'long__a_name_that_is_too_long',
+        to: expect.stringMatching(/^long__a_nam_[0-9a-f]{8}$/),
+      },
+    ])
+    expect(tiny.client.listed).toHaveLength(6)
+    expect(tiny.warnings).toEqual([
+      'nothing is known of a client called "tiny": it is shown what everybody can take.',
+      '1 of the pinned tools are not listed: this client takes 6 tools.',
+      'the tools for parallel and background work are not listed: this client takes 6 tools.',
+    ])
+    const nobody = (await pegboard(at.dir, 'check', '--config', 'clients.json', '--client', 'cursor')).out
+    expect(nobody).toMatch(/^Client +cursor-vscode \(Cursor\)$/m)
+    expect(nobody).toMatch(/^Limits +maxTools 40, schema strict, /m)
   })
 
   it('reads well', async () => {

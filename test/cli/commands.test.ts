@@ -16,6 +16,9 @@ beforeAll(() => {
   at = folder({
     'mcp.config.json': { modules: { notes: { constraints: { blocked_actions: ['nothing_*'] } } } },
     'modules/notes.mjs': notesModule,
+    'torn.json': { modulesDir: 'torn' },
+    'torn/lame.mjs':
+      "export default { name: 'lame', description: 'No effect.', tools: { a: { description: 'A.', run: () => 1 } } }",
     'words.json': { modulesDir: 'modules', search: { embedder: 'none' } },
     'secret-search.json': {
       modulesDir: 'modules',
@@ -298,6 +301,19 @@ describe('the command line', () => {
     expect((await run('search', '--help')).out).toContain('-c, --config FILE')
     expect((await run('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/)
     expect((await run()).code).toBe(2)
+  })
+
+  it('says which files were not loaded, whatever is asked for', async () => {
+    const warning = 'pegboard: warning: not loaded: lame.mjs: lame.a needs effect: "read", "write" or "destructive".\n'
+    for (const command of [['list'], ['search', 'greet']])
+      expect((await run(...command, '--config', 'torn.json')).err).toBe(warning)
+    expect((await run('call', 'lame.a', '--config', 'torn.json')).err).toContain(warning)
+    expect((await run('check', '--config', 'torn.json')).err).toBe('')
+  })
+
+  it('points to the help of its own', async () => {
+    expect((await run('search')).err).toMatch(/\nSee pegboard help search\.\n$/)
+    expect((await run('serach')).err).toMatch(/\nSee pegboard help\.\n$/)
   })
 
   it('takes --config before the command', async () => {

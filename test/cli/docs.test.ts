@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { fillSections, schemaFile } from '../../src/cli/docs.ts'
-import { commandsTable, errorsTable, settingsTable } from '../../src/cli/generate.ts'
+import { clientsTable, commandsTable, errorsTable, settingsTable } from '../../src/cli/generate.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { configJsonSchema } from '../../src/config/schema.ts'
+import { clientFacts } from '../../src/view/clients.ts'
 import { folder, pegboard } from './terminal.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -44,8 +45,32 @@ describe('other tables', () => {
   it('have every code and every command', () => {
     expect(errorsTable()).toContain('| `E_CONFIG_MISSING` | operator | The configuration file does not exist. |')
     expect(commandsTable()).toContain(
-      '| `pegboard search <query> [--limit N] [--lanes NAME] [--explain] [--wait SECONDS]` | Search tools',
+      '| `pegboard search <query> [--limit N] [--lanes NAME] [--explain] [--profile NAME] [--wait SECONDS]` | Search tools',
     )
+  })
+})
+
+describe('the page of clients', () => {
+  it('has every client that is known, with where it was read, and is up to date', () => {
+    const table = clientsTable()
+    expect(table).toContain(
+      '| Cursor (`cursor`) | `cursor-vscode`, `Cursor` | 40 | 59, with `pegboard` before | strict |',
+    )
+    for (const { sources } of Object.values(clientFacts)) expect(table).toContain(sources)
+    const page = readFileSync(join(root, 'docs/clients.md'), 'utf8')
+    expect(fillSections(page, { clients: table })).toBe(page)
+  })
+})
+
+describe('the pages of settings, errors and commands', () => {
+  it.each([
+    ['settings', settingsTable(configJsonSchema())],
+    ['errors', errorsTable()],
+    ['commands', commandsTable()],
+  ])('docs/%s.md is up to date', (name, table) => {
+    const page = readFileSync(join(root, `docs/${name}.md`), 'utf8')
+    expect(page).toContain(`<!-- generated:${name} -->`)
+    expect(fillSections(page, { [name]: table })).toBe(page)
   })
 })
 
@@ -70,7 +95,9 @@ describe('docs', () => {
     const stale = await pegboard(at.dir, 'docs', '--check')
     expect([stale.code, stale.out]).toEqual([1, 'Stale: README.md, mcp.config.schema.json\n'])
     expect((await pegboard(at.dir, 'docs')).out).toBe('Written: README.md, mcp.config.schema.json\n')
-    expect(readFileSync(join(at.dir, 'README.md'), 'utf8')).toContain('`pegboard check [--wait SECONDS] [--frozen]`')
+    expect(readFileSync(join(at.dir, 'README.md'), 'utf8')).toContain(
+      '`pegboard check [--client NAME] [--profile NAME] [--wait SECONDS] [--frozen]`',
+    )
     expect((await pegboard(at.dir, 'docs', '--check')).code).toBe(0)
     writeFileSync(join(at.dir, 'mcp.config.schema.json'), '{}')
     expect((await pegboard(at.dir, 'docs', '--check', '--json')).code).toBe(1)

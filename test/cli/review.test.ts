@@ -138,6 +138,7 @@ describe('pegboard review', () => {
   it('says what is wrong with the command line, and with a damaged lock', async () => {
     const { run, see, lock, dir } = desk([add])
     await see()
+    expect((await run('review', 'other')).err).toContain('there is no server "other"; there is calc')
     expect(await run('review', 'clac')).toMatchObject({ code: 2, err: expect.stringContaining('did you mean "calc"?') })
     expect(await run('review', 'calc', 'ad', '--accept')).toMatchObject({
       code: 2,

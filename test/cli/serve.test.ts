@@ -116,6 +116,36 @@ describe('serve', () => {
     expect(tokens[0]).toBe(tokens[1])
   })
 
+  it('serves one profile where --profile names it, and refuses one that is not there', async () => {
+    writeFileSync(
+      join(at.dir, 'profiles.json'),
+      '{"exposure":{"primitives":false},"profiles":{"notes":{"use":["notes"]}}}',
+    )
+    const { io, input, output, err } = terminal(at.dir, false)
+    const served = run(['serve', '--profile', 'notes', '--config', 'profiles.json'], io)
+    const client = newClient()
+    await client.connect(new StreamTransport(output, input) as never)
+    expect(await names(client)).toEqual(['notes__add', 'notes__read'])
+    await vi.waitFor(() => expect(err()).toContain('2 tools in 1 category'))
+    await client.close()
+    expect(await served).toBe(0)
+    const other = terminal(at.dir, false)
+    expect(await run(['serve', '--profile', 'nobody', '--config', 'profiles.json'], other.io)).toBe(2)
+    expect(other.err()).toContain('there is no profile "nobody"; the configuration has notes')
+  })
+
+  it('prints the addresses of profiles', async () => {
+    writeFileSync(join(at.dir, 'addresses.json'), '{"profiles":{"notes":{"use":["notes"]},"guild-42":{}}}')
+    const { io, out, stop } = terminal(at.dir)
+    const served = run(['serve', '--http', '--port', '0', '--profile', 'guild-42', '--config', 'addresses.json'], io)
+    await vi.waitFor(() => expect(out()).toContain('VS Code'))
+    const [, url = ''] = /Pegboard serves at (\S+)/.exec(out()) ?? []
+    expect(out()).toContain(`\nProfiles: ${url}/notes ${url}/guild-42\n`)
+    expect(out()).toContain('"--profile",\n        "guild-42"')
+    stop()
+    expect(await served).toBe(0)
+  })
+
   it('refuses to listen for everybody without authentication', async () => {
     writeFileSync(join(at.dir, 'open.json'), '{"server":{"http":{"auth":"none","host":"0.0.0.0","port":0}}}')
     const { io, err } = terminal(at.dir)

@@ -31,6 +31,11 @@ describe('snippetsFor', () => {
     )
   })
 
+  it('starts a process for the profile that is served', () => {
+    const { args } = JSON.parse(text({ ...stdio, profile: 'work' }, 'Claude Desktop')).mcpServers.pegboard
+    expect(args).toEqual([...start.args, '--profile', 'work'])
+  })
+
   it('names the address and the token over HTTP', () => {
     const reach = { ...stdio, http: { url: 'http://127.0.0.1:3333/mcp', token: 't0ken' } }
     const remote = { url: 'http://127.0.0.1:3333/mcp', headers: { Authorization: 'Bearer t0ken' } }

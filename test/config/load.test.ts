@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { loadConfig, policySettings, readConfig } from '../../src/config/load.ts'
+import { loadConfig, readConfig } from '../../src/config/load.ts'
 import { defaultDirs, type Machine } from '../../src/config/places.ts'
+import { policySettings } from '../../src/config/policy.ts'
 import { isPegboardError, type PegboardError } from '../../src/core/errors.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'pegboard-config-'))
@@ -135,7 +136,7 @@ describe('a wrong file', () => {
     ],
     [{ modules: { fs: { setup: [{ acton: 'x' }] } } }, 'did you mean "action"?'],
     [{ server: { http: { prt: 1 } } }, 'line 4: unknown key "server.http.prt"; did you mean "port"?'],
-    [{ policy: { quux: 1 } }, 'line 3: unknown key "policy.quux"; there is maxEffect, deny'],
+    [{ policy: { quux: 1 } }, 'line 3: unknown key "policy.quux"; there is default, maxEffect, deny'],
     [{ tools: { read: { enable: false } } }, 'unknown key "tools.read.enable"; did you mean "enabled"?'],
     [{ server: { http: { port: '80' } } }, 'server.http.port: Invalid input: expected number, received string'],
     [{ exposure: { share: 2 } }, 'line 3: exposure.share: Too big'],
@@ -164,8 +165,52 @@ describe('a wrong file', () => {
     )
   })
 
+  it('says of a variable that is not set nothing but that', async () => {
+    const tokens = [{ token: `$${'{ANN}'}`, principal: 'ann' }]
+    const error = await refusal(() => read({ server: { http: { tokens } } }))
+    expect(error.message).toBe(
+      'mcp.config.json, line 6: server.http.tokens.0.token needs the environment variable ANN, which is not set',
+    )
+  })
+
   it.each(['[]', '3', 'null', '"x"'])('%s is not a configuration', async (text) => {
     expect((await refusal(() => read(text))).code).toBe('E_CONFIG_SYNTAX')
+  })
+})
+
+describe('tokens', () => {
+  const token = 'a-token-of-sufficient-length'
+  const tokens = (...list: object[]) => ({ server: { http: { tokens: list } }, profiles: { work: {} } })
+
+  it('name who has them, and may be for one profile', () => {
+    const { config } = read(tokens({ token: '${ANN}', principal: 'ann@example.com', profile: 'work' }), { ANN: token })
+    expect(config.server.http.tokens).toEqual([{ token, principal: 'ann@example.com', profile: 'work', roles: [] }])
+  })
+
+  it('are refused where nobody is asked for one', async () => {
+    const file = { server: { http: { auth: 'none', tokens: [{ token, principal: 'ann' }] } } }
+    expect((await refusal(() => read(file))).message).toContain('name nobody where server.http.auth is "none"')
+  })
+
+  it.each([
+    [
+      [{ token, principal: 'ann', profile: 'wrok' }],
+      'server.http.tokens.0.profile names "wrok", which is not under profiles',
+    ],
+    [
+      [
+        { token, principal: 'ann' },
+        { token, principal: 'bob' },
+      ],
+      'server.http.tokens.1 has the same token as another',
+    ],
+    [[{ token: '${ANN}', principal: 'ann' }], 'needs the environment variable ANN'],
+    [[{ token, principal: 'ann\nroot' }], 'server.http.tokens.0.principal'],
+    [[{ token: 'short', principal: 'ann' }], 'server.http.tokens.0.token'],
+  ])('are refused: %j', async (list, why) => {
+    const { code, message } = await refusal(() => read(tokens(...list)))
+    expect([code, message]).toEqual(['E_CONFIG_INVALID', expect.stringContaining(why)])
+    expect(message).not.toContain(token)
   })
 })
 
@@ -199,7 +244,7 @@ describe('variables', () => {
     expect([config.server.http.port, config.autoload]).toEqual([8080, false])
   })
 
-  it('leave out a server that needs an unset one, naming variable and key, while the rest loads', () => {
+  it('leave out a server that needs an unset one, naming variable and key, while the rest loads [OUT-15]', () => {
     const { config, warnings } = read(
       {
         mcpServers: {
@@ -301,7 +346,7 @@ describe('policySettings', () => {
       modules: { fs: { constraints: { blocked_actions: ['write'] } }, hello: {} },
       tools: { 'hello.status': { enabled: false }, 'hello.greet': {} },
     })
-    expect(policySettings(config)).toEqual({
+    expect(policySettings(config)).toMatchObject({
       maxEffect: 'destructive',
       deny: ['*.rm'],
       constraints: { fs: { blocked_actions: ['write'] } },

@@ -80,7 +80,7 @@ describe('following a file', () => {
     expect(changed).toHaveBeenCalledTimes(1)
   })
 
-  it('hands on valid edits, replaced files too, and keeps the last good one when an edit is invalid', async () => {
+  it('hands on valid edits, replaced files too, and keeps the last good one when an edit is invalid [STA-05]', async () => {
     const lines: string[] = []
     const seen: Array<[Config, ReloadPlan]> = []
     const { config: first } = await loadConfig({ ...machine, cwd: dir }, file)

@@ -30,6 +30,7 @@ const NODE20_HOOK = new URL('./node20-hook.mjs', import.meta.url).href
 const BEARER_HOOK = new URL('./bearer-hook.mjs', import.meta.url).href
 const CLIENT = fileURLToPath(new URL('./client.mjs', import.meta.url))
 const EXPECTED_FAILURES = new URL('./expected-failures.json', import.meta.url)
+const MODULES = fileURLToPath(new URL('./modules', import.meta.url))
 const DEFAULT_TIMEOUT_MS = 180_000
 /** Client scenarios running at once. */
 const AT_ONCE = 4
@@ -44,8 +45,8 @@ const AT_ONCE = 4
  *   warnings: object[], output: string, exitCode: number, ok: boolean}>}
  *   `passed` and `failed` count checks over all scenarios, `failedUnscored` those that failed in scenarios which do
  *   not count (extensions, pending ones); `failedScored` names the scored scenarios that failed;
- *   `failures` and `warnings` are `{scenario, check, scored, message}`. `ok`: the suite ran to its end and no scored
- *   scenario failed. Warnings are unmet SHOULDs and never fail a run.
+ *   `failures` and `warnings` are `{scenario, check, scored, message}`. `ok`: the suite ran to its end and nothing
+ *   failed, what is not scored included. Warnings are unmet SHOULDs and never fail a run.
  */
 export async function runSuite({ url, requirements, token, timeoutMs = DEFAULT_TIMEOUT_MS }) {
   const folder = await mkdtemp(join(tmpdir(), 'pegboard-conformance-'))
@@ -69,7 +70,7 @@ export async function runSuite({ url, requirements, token, timeoutMs = DEFAULT_T
     warnings: marks.filter(({ status }) => status === 'WARNING'),
     output,
     exitCode,
-    ok: exitCode === 0 && scored > 0 && failedScored.length === 0,
+    ok: exitCode === 0 && scored > 0 && total(ran, 'failed') === 0,
   }
   await report(result, scored, folder)
   return result
@@ -209,6 +210,8 @@ async function report(
     `conformance ${revision}: ${verdict}, scored scenarios ${scored - failedScored.length}/${scored}, ` +
       `checks ${passed} passed, ${failed} failed (${failedUnscored} not scored), ${warnings.length} warnings`,
   )
+  for (const { scenario, check, message, scored: counts } of [...failures, ...warnings])
+    if (!counts) print(`  not scored: ${scenario}, ${check}: ${message}`)
   if (ok) return rm(folder, { recursive: true, force: true })
   for (const name of failedScored) {
     const reasons = failures.filter(({ scenario }) => scenario === name)
@@ -261,7 +264,10 @@ async function servePegboard() {
   const config = join(folder, 'mcp.config.json')
   const fixture = fileURLToPath(new URL('../fixtures/conformance-server.mjs', import.meta.url))
   const mcpServers = { fixture: { command: process.execPath, args: [fixture], prefix: '' } }
-  await writeFile(config, JSON.stringify({ exposure: { mode: 'direct' }, dirs: { state: 'state' }, mcpServers }))
+  await writeFile(
+    config,
+    JSON.stringify({ exposure: { mode: 'direct' }, dirs: { state: 'state' }, modulesDir: MODULES, mcpServers }),
+  )
   const cli = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
   const child = spawn(process.execPath, [cli, 'serve', '--http', '--port', '0', '--json', '--config', config], {
     stdio: ['ignore', 'pipe', 'inherit'],

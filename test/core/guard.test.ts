@@ -34,8 +34,10 @@ describe('arguments from outside', () => {
     expect(within(50, JSON.parse(`${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`))).toBe('E_VALIDATION')
   })
 
-  it('of a million items, or five megabytes of text, are refused at once', () => {
+  it('of a million items, as many keys as a message may hold, or five megabytes of text are refused at once [SCH-09]', () => {
     expect(within(200, { list: Array.from({ length: 1_000_000 }, (_, n) => n) })).toBe('E_VALIDATION')
+    const keys = Object.fromEntries(Array.from({ length: 250_000 }, (_, n) => [`k${n}`, n]))
+    expect(within(200, keys)).toBe('E_VALIDATION')
     expect(within(200, { name: 'x'.repeat(5_000_000) })).toBe('E_VALIDATION')
   })
 

@@ -11,6 +11,7 @@ import { createCalls } from '../../src/exec/call.ts'
 import { executionOptions } from '../../src/exec/options.ts'
 import { createPolicy, type Policy, type PolicySettings } from '../../src/policy/policy.ts'
 import { createViews } from '../../src/view/view.ts'
+import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
 
 function callsOf(
@@ -25,7 +26,7 @@ function callsOf(
   const rules = createPolicy(policy)
   const decide: Policy['decide'] = (tool) =>
     deniedLater.has(tool.id) ? { allow: false, kind: 'denied', reason: 'reloaded' } : rules.decide(tool)
-  const views = createViews({ catalog, policy: { ...rules, decide }, log: silentLog })
+  const views = createViews({ catalog, rulesOf: sameRules({ ...rules, decide }), log: silentLog })
   const calls = createCalls({
     views,
     anyTool: (id) => catalog.snapshot().byId.get(id),
@@ -56,7 +57,7 @@ describe('a call', () => {
   it('runs the tool and counts the success', async () => {
     const { calls, run } = callsOf([makeTool('m.a', { run: async () => valueResult({ ok: 1 }) })])
     expect(await run('m__a')).toEqual({ kind: 'value', value: { ok: 1 }, files: [], warnings: [] })
-    expect(calls.usage('m.a')).toBe(1)
+    expect(calls.history.usage('m.a')).toBe(1)
   })
 
   it('with wrong arguments names them and shows the signature', async () => {
@@ -97,12 +98,13 @@ describe('a call', () => {
     expect([error.code, error.message]).toEqual(['E_TOOL_DISABLED', 'm.a tool is disabled'])
   })
 
-  it('by a client that still has an older, wider schema is refused by the assembled one', async () => {
+  it('by a client that still has an older, wider schema is refused by the assembled one, and nothing runs [SCH-02]', async () => {
     const base = toSchema({
       type: 'object',
       properties: { category: { enum: ['news', 'video'] } },
       additionalProperties: false,
     })
+    let ran = 0
     const narrow = toSchema({
       type: 'object',
       properties: { category: { enum: ['news'] } },
@@ -113,9 +115,11 @@ describe('a call', () => {
         input: base,
         assemble: () => ({ description: 'x', input: narrow }),
         parse: (value) => base.parse(value),
+        run: async () => valueResult(++ran),
       }),
     ])
     expect((await refused('m.search', { category: 'video' })).code).toBe('E_VALIDATION')
+    expect(ran).toBe(0)
     expect((await run('m.search', { category: 'news' })).kind).toBe('value')
   })
 
@@ -359,7 +363,7 @@ describe('files and warnings a tool adds', () => {
     expect(await run('m.a')).toEqual({
       kind: 'value',
       value: 'v',
-      files: [{ data: 'x', filename: 'a.txt', mimetype: 'text/plain' }],
+      files: [{ data: 'x', filename: 'a.txt', mimetype: 'text/plain', callIndex: 0 }],
       warnings: ['half of it'],
     })
   })

@@ -30,7 +30,7 @@ const METAS = ['search_tools', 'get_tool', 'execute_tool', 'list_categories', 'b
 describe('exposure', () => {
   it('lists five tools directly when they fit, under the names of the example [DIG-01]', async () => {
     const { names } = await discovery({
-      exposure: { contextWindow: 131_000, estimator: 'flat' },
+      exposure: { contextWindow: 131_000, estimator: 'flat', primitives: false },
       modules: {
         hello: { constraints: { allowed_actions: ['greet'] } },
         filesystem: { constraints: { allowed_actions: ['read', 'ls', 'find', 'grep'] } },
@@ -47,7 +47,7 @@ describe('exposure', () => {
 
   it('keeps the mode of a session when tools come, and decides anew for the next [DIG-04]', async () => {
     const { app, client, names } = await discovery({
-      exposure: { contextWindow: 16_000, estimator: 'flat', share: 0.2 },
+      exposure: { contextWindow: 24_000, estimator: 'flat', share: 0.2, primitives: false },
     })
     expect(await names()).toContain('filesystem__read')
     app.catalog.set(many, { tools: Array.from({ length: 40 }, (_, n) => makeTool(`many.tool_${n}`)) })
@@ -62,7 +62,7 @@ describe('exposure', () => {
 
   it('counts the tools of servers like any other [DIG-06]', async () => {
     const { app } = await discovery({
-      exposure: { contextWindow: 8_192, estimator: 'flat' },
+      exposure: { contextWindow: 8_192, estimator: 'flat', primitives: false },
       modules: { filesystem: { enabled: false } },
     })
     expect(app.explainExposure(localCaller).mode).toBe('direct')
@@ -74,7 +74,7 @@ describe('exposure', () => {
   })
 
   it('stands five tools in front of thirty at a small window, and hides the rest from the list [DIG-02]', async () => {
-    const { app, names } = await discovery({ exposure: { contextWindow: 8_192, estimator: 'flat' } })
+    const { app, names } = await discovery({ exposure: { contextWindow: 8_192, estimator: 'flat', primitives: false } })
     app.catalog.set(many, { tools: Array.from({ length: 30 }, (_, n) => makeTool(`many.tool_${n}`)) })
     expect(await names()).toEqual(METAS)
   })
@@ -134,8 +134,9 @@ describe('search_tools', () => {
     })
   })
 
-  it('refuses a query of a megabyte, and takes a pattern for words', async () => {
-    const { result } = await discovery()
+  it('refuses a query of a megabyte, and takes a pattern for words [META-10]', async () => {
+    const { app, result } = await discovery()
+    app.catalog.set(many, { tools: [makeTool('many.as', { description: `Reads ${'a'.repeat(5_000)}! and no more.` })] })
     expect((await result('search_tools', { query: 'x'.repeat(1024 * 1024) })).structuredContent.error.code).toBe(
       'E_VALIDATION',
     )
@@ -184,7 +185,7 @@ describe('execute_tool', () => {
     expect(app.surface.metaNames).toContain('execute_tool')
   })
 
-  it('does not execute itself or its siblings', async () => {
+  it('does not execute itself or its siblings [META-07]', async () => {
     const { result } = await discovery()
     for (const name of ['execute_tool', 'search_tools'])
       expect((await result('execute_tool', { name })).structuredContent.error.code).toBe('E_LOOP_DETECTED')
@@ -234,7 +235,7 @@ describe('list_categories and browse_category', () => {
     expect((await call('browse_category', { category: 'filesystem', page: 99 })).tools).toEqual([])
   })
 
-  it('say what is wrong with a category or a page', async () => {
+  it('say what is wrong with a category or a page [META-13]', async () => {
     const { result } = await discovery()
     const unknown = (await result('browse_category', { category: 'filesytem' })).structuredContent.error
     expect(unknown).toMatchObject({

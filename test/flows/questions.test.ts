@@ -21,6 +21,7 @@ async function apart(settings: Record<string, unknown> = {}): Promise<TestApp & 
       host: '127.0.0.1',
       port: 0,
       auth: 'token',
+      tokens: [],
       allowedHosts: [],
       allowedOrigins: [],
       maxSessions: 10,
@@ -168,6 +169,23 @@ describe('a 2025-era server that asks, called by several clients at once', () =>
     expect(JSON.parse(again.result.content[0].text)).toEqual(yes)
     expect(textOf(await slow)).toBe('waited')
     await program.close()
+  })
+})
+
+describe('a yes to a call', () => {
+  it('is good for these arguments, and once', async () => {
+    const { url } = await apart({ policy: { ask: ['mcp_new.echo'] } })
+    const call = { name: 'new__echo', arguments: { text: 'a' } }
+    const { requestState, inputRequests } = (await post(url, 'tools/call', call)).result
+    expect(inputRequests['elicitation-1'].params.message).toContain('May mcp_new.echo run?')
+    const inputResponses = { 'elicitation-1': { action: 'accept', content: {} } }
+    const other = { ...call, arguments: { text: 'b' } }
+    expect((await post(url, 'tools/call', { ...other, requestState, inputResponses })).error.code).toBe(-32602)
+    // Without the state it is another call, which is asked about.
+    expect((await post(url, 'tools/call', { ...call, inputResponses })).result.resultType).toBe('input_required')
+    const done = await post(url, 'tools/call', { ...call, requestState, inputResponses })
+    expect(done.result.content[0].text).toBe('a')
+    expect((await post(url, 'tools/call', { ...call, requestState, inputResponses })).error.code).toBe(-32602)
   })
 })
 

@@ -33,7 +33,7 @@ const pasted = (dir: string): string => {
   const at = (id: string): string => JSON.stringify(PROGRAMS[id])
   return `{
   // from everywhere
-  "exposure": { "mode": "discovery" },
+  "exposure": { "mode": "discovery", "primitives": false },
   "mcpServers": {
     "everything": { "command": "node", "args": [${at('everything')}, "stdio"] },
     "filesystem": { "command": "node", "args": [${at('filesystem')}, ${JSON.stringify(dir)}], "alwaysAllow": ["read_file"] },

@@ -12,7 +12,7 @@ for (const era of ['legacy', 'modern'] as Era[]) {
       const dir = temporaryFolder()
       const { app } = await startApp(
         {
-          exposure: { mode: 'discovery' },
+          exposure: { mode: 'discovery', primitives: false },
           mcpServers: { memory: servers.memory(join(dir, 'memory.json')), thinking: servers.thinking },
         },
         dir,
@@ -70,6 +70,49 @@ describe('a dead server', () => {
     const called = (await client.callTool({ name: 'execute_tool', arguments: { name: 'dead.anything' } })) as Answer
     expect(called.structuredContent.error.code).toBe('E_UPSTREAM_UNAVAILABLE')
     await client.close()
+  })
+})
+
+describe('a server never seen', () => {
+  const asleep = (mcpServers: object) =>
+    startApp({ exposure: { mode: 'discovery' }, mcpServers }, temporaryFolder(), {
+      connectDelayMs: { cold: 600_000, known: 600_000 },
+    })
+
+  it.each([
+    ['execute_tool', { name: 'thinking.sequentialthinking' }],
+    ['get_tool', { name: 'mcp_thinking.sequentialthinking' }],
+    ['thinking__sequentialthinking', {}],
+  ])('is started and waited for by %s', async (name, args) => {
+    const { app } = await asleep({ thinking: servers.thinking, dead: { command: 'no-such-program-anywhere' } })
+    const client = await connectTo(app)
+    const step = { thought: 'x', nextThoughtNeeded: false, thoughtNumber: 1, totalThoughts: 1 }
+    const input = name === 'get_tool' ? args : name === 'execute_tool' ? { ...args, params: { params: step } } : step
+    const answer = (await client.callTool({ name, arguments: input })) as Answer
+    expect(answer.isError).toBeFalsy()
+    expect(JSON.stringify(answer.structuredContent)).toContain(
+      name === 'get_tool' ? 'nextThoughtNeeded' : '"thoughtNumber":1',
+    )
+    // Nobody asked for the other.
+    expect(app.upstreams.status().map(({ state }) => state)).toEqual(['ready', 'configured'])
+    await client.close()
+  })
+
+  it.each(['execute_tool', 'get_tool'])('that cannot start is said to fail by %s, with the reason', async (name) => {
+    const { app } = await asleep({ dead: { command: 'no-such-program-anywhere' } })
+    const client = await connectTo(app)
+    const answer = (await client.callTool({ name, arguments: { name: 'dead.anything' } })) as Answer
+    expect(answer.structuredContent.error.code).toBe('E_UPSTREAM_UNAVAILABLE')
+    expect(answer.structuredContent.error.message).toContain('command not found')
+    await client.close()
+  })
+
+  it('is looked at as soon as the first list is out', async () => {
+    const { app } = await asleep({ thinking: servers.thinking })
+    expect(app.upstreams.status()[0]?.state).toBe('configured')
+    app.warm()
+    await app.settled(20_000)
+    expect(app.upstreams.status()[0]?.state).toBe('ready')
   })
 })
 
@@ -148,7 +191,7 @@ describe('ten cold servers at a small window', () => {
     const mcpServers = Object.fromEntries(
       Array.from({ length: 10 }, (_, n) => [`cold${n}`, { command: 'node', args: [silent, String(n)] }]),
     )
-    const { app } = await startApp({ exposure: { contextWindow: 8_192 }, mcpServers }, dir)
+    const { app } = await startApp({ exposure: { contextWindow: 8_192, primitives: false }, mcpServers }, dir)
     const client = await connectTo(app)
     const { tools } = await client.listTools()
     expect(tools.map((tool) => tool.name)).toEqual([
@@ -251,7 +294,12 @@ describe('what a server at rest costs', () => {
     const { app } = await startApp(settings, dir)
     const client = await connectTo(app)
     const search = async () =>
-      answerOf(await client.callTool({ name: 'search_tools', arguments: { query: 'change the tools; hang; echo' } }))
+      answerOf(
+        await client.callTool({
+          name: 'search_tools',
+          arguments: { query: 'change the tools; hang; echo; count the lists' },
+        }),
+      )
     const getTool = async () => answerOf(await client.callTool({ name: 'get_tool', arguments: { name: 'mcp_s.echo' } }))
     const cold = await search()
     expect(cold.tools).toHaveLength(5)

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { type CallContext, localCaller } from '../../src/core/context.ts'
 import { silentLog } from '../../src/core/log.ts'
 import type { ToolDef } from '../../src/core/module.ts'
+import { defaultProfile } from '../../src/core/profile.ts'
 import type { Parsed } from '../../src/core/schema.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
 import { adaptTool } from '../../src/loader/adapt.ts'
@@ -158,10 +159,10 @@ describe('availability and assembly', () => {
       },
       {},
     )
-    expect(made.available(localCaller)).toBe('set modules.m.config.key')
-    const draft = made.assemble(localCaller, () => undefined)
+    expect(made.available(localCaller, defaultProfile)).toBe('set modules.m.config.key')
+    const draft = made.assemble(localCaller, () => undefined, defaultProfile)
     expect(draft?.input.json).toMatchObject({ properties: { days: { maximum: 3 } }, additionalProperties: false })
-    expect(made.assemble(localCaller, () => undefined)?.input).toBe(draft?.input)
+    expect(made.assemble(localCaller, () => undefined, defaultProfile)?.input).toBe(draft?.input)
     expect(draft && sentence(draft.input.parse({ days: 2, hourly: true }))).toContain('unknown parameter "hourly"')
   })
 

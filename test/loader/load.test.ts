@@ -8,6 +8,7 @@ import { localCaller } from '../../src/core/context.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
 import { createViews } from '../../src/view/view.ts'
+import { sameRules } from '../same-rules.ts'
 import { bench, moduleSource, put, tempDir, until } from './setup.ts'
 
 const ids = (result: Awaited<ReturnType<typeof bench>>): string[] =>
@@ -111,6 +112,36 @@ describe('what is loaded', () => {
     ])
   })
 
+  it.each([
+    ['need: {}', 'tight.a has "need"; did you mean "needs"?'],
+    [
+      'needs: { flag: ["x"] }',
+      'tight.a needs has "flag"; it takes providers, notProviders, capabilities, flags, permissions.',
+    ],
+    ['needs: { permissions: "admin" }', 'tight.a needs.permissions is not a list of words.'],
+    ['needs: ["admin"]', 'tight.a needs is not an object.'],
+    ['intent: 3', 'the intent of tight.a is not a word.'],
+    ['provides: ["x"]', 'the provides of tight.a is not a word.'],
+  ])('refuses %s: what a tool needs must not be left out without a word', async (slip, error) => {
+    const tool = `{ description: 'A tool.', effect: 'read', ${slip}, run() {} }`
+    const found = await bench({
+      'tight.mjs': `export default { name: 'tight', description: 'x', tools: { a: ${tool} } }`,
+      'loose.mjs': `export default [{ name: 'b', ${tool.slice(1)}]`,
+    })
+    const { failed } = await found.loader.loadAll()
+    expect(failed.map((one) => [one.code, one.error])).toContainEqual(['E_MODULE_SHAPE', `tight.mjs: ${error}`])
+    expect(failed.map(({ file }) => file).includes('loose.mjs')).toBe(!slip.startsWith('need:'))
+  })
+
+  it('takes what a tool needs from files of single tools, too', async () => {
+    const found = await bench({
+      'loose.mjs':
+        "export const name = 'b'\nexport const description = 'Does one thing.'\nexport const needs = { flags: ['x'] }\nexport const intent = 'image'\nexport const provides = 'web_search'\nexport const run = () => 1\n",
+    })
+    await found.loader.loadAll()
+    expect(found.tool('loose.b')).toMatchObject({ needs: { flags: ['x'] }, intent: 'image', provides: 'web_search' })
+  })
+
   it('refuses TypeScript that cannot be stripped, with file and line', async () => {
     const found = await bench({
       'enums.ts': `const a: number = 1\nenum Kind { A }\n${moduleSource('enums', 'x')}`,
@@ -155,9 +186,31 @@ describe('names', () => {
     const error = 'bundled/two.mjs: the module "same" is already defined in bundled/one.mjs.'
     expect(report.failed).toEqual([{ file: 'bundled/two.mjs', code: 'E_NAME_TAKEN', error }])
     expect(found.warnings).toMatchObject([{ message: `a module was not loaded: ${error}` }])
-    const view = createViews({ catalog: found.catalog, policy: createPolicy(), log: silentLog }).viewFor(localCaller)
+    const view = createViews({ catalog: found.catalog, rulesOf: sameRules(createPolicy()), log: silentLog }).viewFor(
+      localCaller,
+    )
     const spoken = view.resolve('same.speak')
     expect(spoken.kind === 'found' && (await found.run(spoken.tool.tool.id))).toBe('first')
+  })
+
+  it('keeps every old name of a tool that is renamed while it is served, one name after the other', async () => {
+    const module = (action: string, renamed: object): string =>
+      moduleSource('same', action).replace('tools: { say:', `renamed: ${JSON.stringify(renamed)}, tools: { ${action}:`)
+    const found = await bench({ 'same.mjs': module('say', {}) })
+    await found.loader.loadAll()
+    const views = createViews({ catalog: found.catalog, rulesOf: sameRules(createPolicy()), log: silentLog })
+    const run = async (name: string) => {
+      const spoken = views.viewFor(localCaller).resolve(name)
+      return spoken.kind === 'found' ? await found.run(spoken.tool.tool.id) : spoken.kind
+    }
+    expect(await run('same.say')).toBe('say')
+    await put(found.dir, { 'same.mjs': module('tell', { say: 'tell' }) })
+    await found.loader.reload()
+    expect([await run('same.say'), await run('same__say'), await run('same.tell')]).toEqual(['tell', 'tell', 'tell'])
+    await put(found.dir, { 'same.mjs': module('speak', { say: 'tell', tell: 'speak', one: 'two', two: 'one' }) })
+    await found.loader.reload()
+    expect([await run('same.say'), await run('say'), await run('same.tell')]).toEqual(['speak', 'speak', 'speak'])
+    expect([await run('same.one'), views.viewFor(localCaller).tools.length]).toEqual(['unknown', 1])
   })
 
   it('lets a drop-in replace a bundled module only when it says so', async () => {

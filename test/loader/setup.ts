@@ -5,6 +5,7 @@ import { onTestFinished } from 'vitest'
 import { type Catalog, createCatalog } from '../../src/catalog/catalog.ts'
 import { type CallContext, localCaller, noOrigin, noServices } from '../../src/core/context.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
+import { defaultProfile } from '../../src/core/profile.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
 import { createLoader, type Loader, type LoaderOptions } from '../../src/loader/load.ts'
 
@@ -73,15 +74,22 @@ export function testContext(ctx: Partial<CallContext> = {}): CallContext {
   return {
     config: undefined,
     caller: localCaller,
+    profile: defaultProfile,
     callId: 'test',
     origin: noOrigin,
     services: noServices,
+    loop: null,
+    sentFiles: [],
+    injectedTools: [],
+    injectTool: () => undefined,
     signal: new AbortController().signal,
     log: silentLog,
     shared: {},
+    fetch: () => Promise.reject(new Error('there is no network in tests')),
     progress() {},
     sendFile() {},
     warn() {},
+    background() {},
     ask: async () => ({ action: 'cancel' }),
     call: async () => ({ kind: 'value', value: null, files: [], warnings: [] }),
     ...ctx,

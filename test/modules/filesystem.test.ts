@@ -103,7 +103,7 @@ describe('read', () => {
   it('hides the parameter encoding, which works all the same [DIG-28]', async () => {
     expect(await call('read', { path: 'crlf.txt', encoding: 'base64' })).toMatchObject({ content: 'eA0KeQ==' })
     const { json } = found.tool('filesystem.read').input
-    expect(Object.keys(json['properties'] as object)).toEqual(['path', 'offset', 'limit', 'numbered'])
+    expect(Object.keys(json['properties'] as object)).toEqual(['path', 'offset', 'limit', 'tail', 'numbered'])
   })
 })
 

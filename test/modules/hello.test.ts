@@ -7,6 +7,7 @@ import { createPolicy } from '../../src/policy/policy.ts'
 import { createViews } from '../../src/view/view.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { bench } from '../loader/setup.ts'
+import { sameRules } from '../same-rules.ts'
 
 keepsTheContract(hello)
 
@@ -46,7 +47,9 @@ describe('hello', () => {
     const found = await bench({}, bundled)
     await found.loader.loadAll()
     const policy = createPolicy({ constraints: { hello: { allowed_actions: ['greet'] } } })
-    const view = createViews({ catalog: found.catalog, policy, log: silentLog }).viewFor(localCaller)
+    const view = createViews({ catalog: found.catalog, rulesOf: sameRules(policy), log: silentLog }).viewFor(
+      localCaller,
+    )
     expect(view.tools.map(({ tool }) => tool.name)).toEqual(['hello__greet'])
     expect(view.resolve('hello__greet').kind).toBe('found')
   })

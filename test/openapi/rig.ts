@@ -2,6 +2,7 @@ import { createCatalog } from '../../src/catalog/catalog.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { type CallContext, localCaller, noOrigin } from '../../src/core/context.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
+import { defaultProfile } from '../../src/core/profile.ts'
 import type { McpResult } from '../../src/core/result.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
 import type { KeptList } from '../../src/openapi/api.ts'
@@ -82,15 +83,22 @@ export const settingsOf = (entries: Readonly<Record<string, object>>) =>
 const contextWith = (signal: AbortSignal): CallContext => ({
   config: undefined,
   caller: localCaller,
+  profile: defaultProfile,
   callId: 'test',
   origin: noOrigin,
   signal,
   log: silentLog,
+  loop: null,
   shared: {},
+  fetch: () => Promise.reject(new Error('there is no network in tests')),
   services: {} as never,
+  sentFiles: [],
+  injectedTools: [],
+  injectTool: () => undefined,
   progress: () => undefined,
   sendFile: () => undefined,
   warn: () => undefined,
+  background: () => undefined,
   ask: () => Promise.reject(new Error('no one to ask')),
   call: () => Promise.reject(new Error('no calls')),
 })

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
-import { matcher } from '../../src/policy/rules.ts'
+import { policyOptions } from '../../src/policy/options.ts'
+import { both, createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
+import { type Actor, matcher } from '../../src/policy/rules.ts'
 import { makeTool } from '../tools.ts'
 
 describe('a pattern', () => {
@@ -52,6 +53,20 @@ describe('the policy', () => {
     expect(kind({ maxEffect: 'read' }, makeTool('db.query'))).toBe('allowed')
   })
 
+  it('knows a tool of a server as its clients call it', () => {
+    const tool = makeTool('mcp_github.delete_repo', { aliases: ['drop'], name: 'delete_repo' })
+    for (const pattern of [
+      ...['github.delete_repo', 'GitHub.*', 'github__delete_repo', 'mcp_github__delete_repo', 'github.drop'],
+      ...['mcp_github.delete_repo', 'delete_repo', 'github__drop'],
+    ]) {
+      expect(kind({ deny: [pattern] }, tool), pattern).toBe('denied')
+      expect(createPolicy({ ask: [pattern] }).decide(tool), pattern).toMatchObject({ ask: { setting: 'policy.ask' } })
+      expect(createPolicy({ perMinute: { [pattern]: 1 } }).rates[0]?.fits(tool), pattern).toBe(true)
+    }
+    expect(kind({ disabled: ['github.delete_repo'] }, tool)).toBe('disabled')
+    expect(kind({ deny: ['hub.delete_repo', 'github.delete'] }, tool)).toBe('allowed')
+  })
+
   it('tells what is only switched off', () => {
     for (const name of ['db.drop', 'db__drop', 'drop']) expect(kind({ disabled: [name] })).toBe('disabled')
   })
@@ -62,5 +77,140 @@ describe('the policy', () => {
       { owner: 'db', action: 'qery' },
       { owner: 'db', action: 'x*' },
     ])
+  })
+})
+
+describe('what the policy says of a tool', () => {
+  const said = (settings: PolicySettings, tool = makeTool('db.drop', { effect: 'destructive' }), by?: Actor) => {
+    const decision = createPolicy(settings).decide(tool, by)
+    return decision.allow ? (decision.ask ? `ask: ${decision.ask.setting}` : 'run') : decision.kind
+  }
+  const named = ['db.drop']
+
+  // Three defaults by three lists.
+  it.each([
+    ['auto', {}, 'run'],
+    ['ask', {}, 'ask: policy.default'],
+    ['block', {}, 'denied'],
+    ['auto', { deny: named }, 'denied'],
+    ['ask', { allow: named }, 'run'],
+    ['block', { allow: named }, 'run'],
+    ['auto', { ask: named, allow: named }, 'ask: policy.ask'],
+    ['block', { ask: named }, 'ask: policy.ask'],
+    ['ask', { deny: named, ask: named, allow: named }, 'denied'],
+  ] as const)('with default %s and %j it is: %s [DIG-80]', (fallback, lists, outcome) =>
+    expect(said({ default: fallback, ...lists })).toBe(outcome),
+  )
+
+  it('counts the same in whatever order the lists name it, wildcard or exact [CFG-05]', () => {
+    expect(said({ allow: ['db.drop'], deny: ['*'] })).toBe('denied')
+    expect(said({ allow: ['*'], deny: ['db.drop'] })).toBe('denied')
+    expect(said({ allow: [{ module: 'db' }], ask: ['*.drop'] })).toBe('ask: policy.ask')
+  })
+
+  it('takes rules by module, action, effect, role and profile, all of which have to fit', () => {
+    const by = (roles: string[], profile = 'default') => ({ roles, profile })
+    const github = makeTool('mcp_github.delete_repo', { effect: 'destructive', origin: 'upstream' })
+    expect(said({ deny: [{ module: 'github', actions: 'delete_*' }] }, github)).toBe('denied')
+    expect(said({ deny: [{ module: 'mcp_github', actions: ['get_*'] }] }, github)).toBe('run')
+    expect(said({ deny: [{ module: 'GitHub', effects: ['write'] }] }, github)).toBe('run')
+    expect(said({ ask: [{ effects: ['destructive'] }] }, github)).toBe('ask: policy.ask')
+    const admins: PolicySettings = { default: 'block', allow: [{ tools: 'github.*', roles: ['admin'] }] }
+    expect(said(admins, github, by(['admin', 'x']))).toBe('run')
+    expect(said(admins, github, by(['x']))).toBe('denied')
+    const guests = { deny: [{ module: 'github', profiles: ['guest*'] }] }
+    expect(said(guests, github, by([], 'guests'))).toBe('denied')
+    expect(said(guests, github, by([], 'work'))).toBe('run')
+  })
+
+  it('forbids by any name of a tool, and permits by its own alone', () => {
+    const tool = makeTool('db.drop', { aliases: ['read'], effect: 'destructive' })
+    expect(said({ ask: ['READ'] }, tool)).toBe('ask: policy.ask')
+    expect(said({ default: 'block', allow: ['read'] }, tool)).toBe('denied')
+    for (const name of ['db.drop', 'DB__DROP', 'db.*'])
+      expect(said({ default: 'block', allow: [name] }, tool)).toBe('run')
+  })
+
+  it('does not take the word of a server that its tool only reads, where something is permitted for that', () => {
+    const reads: PolicySettings = { default: 'ask', allow: [{ effects: ['read'] }] }
+    expect(said(reads, makeTool('files.read'))).toBe('run')
+    expect(said(reads, makeTool('mcp_x.get', { origin: 'upstream', hearsay: true }))).toBe('ask: policy.default')
+    expect(said({ maxEffect: 'read', allow: ['*'] })).toBe('denied')
+  })
+
+  it('hides tools until something allows them [DIG-27]', () => {
+    const hidden = { hidden: [{ module: 'db' }] }
+    expect(said(hidden)).toBe('denied')
+    expect(said({ ...hidden, allow: ['db.drop'] })).toBe('run')
+    expect(said({ ...hidden, allow: ['db.drop'], deny: ['db.drop'] })).toBe('denied')
+  })
+
+  it('says why, with the setting and what the operator wrote', () => {
+    const decide = (settings: PolicySettings) => createPolicy(settings).decide(makeTool('db.drop'))
+    expect(decide({ deny: [{ module: 'db', reason: 'production' }] })).toMatchObject({
+      reason: 'matched by policy.deny: production',
+    })
+    expect(decide({ ask: [{ module: 'db', reason: 'production' }], where: 'profiles.work.' })).toEqual({
+      allow: true,
+      ask: { setting: 'profiles.work.policy.ask', timeoutMs: 300_000, reason: 'production' },
+    })
+  })
+
+  it('forbids nothing of an owner that no rule is about, so that its tools need not be made', () => {
+    const policy = createPolicy({ deny: [{ module: 'mail' }, { module: 'git', actions: ['push'] }], ask: ['*'] })
+    expect(['mail', 'git', 'mcp_git', 'web'].map(policy.allowsAll)).toEqual([false, false, false, true])
+    expect(['mail', 'git'].map(policy.sees)).toEqual([false, true])
+    expect(createPolicy({ default: 'block' }).allowsAll('web')).toBe(false)
+  })
+
+  it('of a file and a profile asks where one of them does, and takes the stricter wire', () => {
+    const file = createPolicy({ ask: ['db.drop'], tripwires: { db: 'redact' } })
+    const profile = createPolicy({ default: 'ask', allow: ['db.*'], tripwire: 'throw', where: 'profiles.work.' })
+    const policy = both(file, profile)
+    const setting = (id: string) => {
+      const decision = policy.decide(makeTool(id))
+      return decision.allow && decision.ask?.setting
+    }
+    expect([setting('db.drop'), setting('db.read'), setting('web.get')]).toEqual([
+      'policy.ask',
+      undefined,
+      'profiles.work.policy.default',
+    ])
+    expect(policy.tripwire({ module: 'db' })).toBe('throw')
+    expect(both(file, createPolicy()).tripwire({ module: 'db', tripwire: 'throw' })).toBe('redact')
+  })
+})
+
+describe('the keys of other servers', () => {
+  it('mean the same as ours', () => {
+    const read = policyOptions.parse({
+      default_policy: 'approve',
+      max_risk_level: 'medium',
+      grant: [{ module: 'hello' }],
+      approve: [{ module: 'shell', actions: ['run'], reason: 'care' }],
+      deny: ['*.rm'],
+      hidden_modules: ['index'],
+      hidden_actions: ['mcp.connect'],
+      approval_timeout: 60,
+    })
+    expect(read).toMatchObject({
+      default: 'ask',
+      maxEffect: 'write',
+      allow: [{ module: 'hello' }],
+      ask: [{ module: 'shell', actions: ['run'], reason: 'care' }],
+      deny: ['*.rm'],
+      hidden: [{ module: 'index' }, 'mcp.connect'],
+      approvalTimeoutMs: 60_000,
+    })
+  })
+
+  it('are refused like ours when they are wrong', () => {
+    const bad = [
+      { default_policy: 'maybe' },
+      { approval_timeout: 5 },
+      { deny: [{ reason: 'x' }] },
+      { ask: [{ tool: 'x' }] },
+    ]
+    for (const one of bad) expect(policyOptions.safeParse(one).success, JSON.stringify(one)).toBe(false)
   })
 })

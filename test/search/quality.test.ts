@@ -63,7 +63,9 @@ describe('the search model that is shipped', () => {
 
   it('finds the bundled tools by wishes in six languages as well as when it was made, within a point', async () => {
     const dir = temporaryFolder()
-    const { app } = await startApp({ modules: { filesystem: { config: { root: dir } } } }, dir, {
+    // The queries say which of these tools they mean, and know no others.
+    const constraints = { allowed_actions: ['read', 'ls', 'find', 'grep', 'write', 'mkdir'] }
+    const { app } = await startApp({ modules: { filesystem: { config: { root: dir }, constraints } } }, dir, {
       table: embeddedTable,
     })
     await app.indexed()

@@ -61,11 +61,11 @@ describe('the token file', () => {
 })
 
 describe('the bearer check', () => {
-  const tokens = [bearerToken('first-token-0123456789'), bearerToken('second-token-0123456789', 'ci')]
+  const tokens = [bearerToken('first-token-0123456789'), bearerToken('second-token-0123456789', { principal: 'ci' })]
 
   it('names the principal of the token', () => {
-    expect(checkBearer('Bearer first-token-0123456789', tokens)).toBe('local')
-    expect(checkBearer('bearer second-token-0123456789', tokens)).toBe('ci')
+    expect(checkBearer('Bearer first-token-0123456789', tokens)?.principal).toBe('local')
+    expect(checkBearer('bearer second-token-0123456789', tokens)?.principal).toBe('ci')
   })
 
   it.each([

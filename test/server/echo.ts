@@ -8,10 +8,14 @@ import type { HttpSettings } from '../../src/server/options.ts'
 
 export const TOKEN = 'test-token-of-sufficient-length'
 
+/** Whoever comes with it. */
+export const LOCAL = { principal: 'local', profile: 'default', roles: [], named: true }
+
 export const settings: HttpSettings = {
   host: '127.0.0.1',
   port: 0,
   auth: 'token',
+  tokens: [],
   allowedHosts: [],
   allowedOrigins: [],
   maxSessions: 1_000,

@@ -11,6 +11,7 @@ import {
   ask,
   call,
   initialize,
+  LOCAL,
   modern,
   open,
   openSession,
@@ -55,7 +56,6 @@ describe('the router', () => {
     '/register',
     '/token',
     '/mcp/',
-    '/mcp/x',
     '/.well-known/oauth-protected-resource',
     '//mcp',
   ])('knows no %s', async (path) => {
@@ -312,8 +312,8 @@ describe('a request that stands alone', () => {
       expect(answer.json.result).toMatchObject({ content: [{ type: 'text', text }], resultType: 'complete' })
     }
     expect(echo.made).toEqual([
-      { era: 'modern', principal: 'local' },
-      { era: 'modern', principal: 'local' },
+      { era: 'modern', entrant: LOCAL },
+      { era: 'modern', entrant: LOCAL },
     ])
     await until(() => echo.disposed() === 2)
   })
@@ -383,11 +383,20 @@ describe('a request that stands alone', () => {
 
 describe('streams', () => {
   it('are told of changes they asked for', async () => {
-    const { url, notify } = await serve()
+    let tell = (): void => undefined
+    const { url } = await serve(
+      {},
+      {
+        listening(_entrant, notify) {
+          tell = () => notify.toolsChanged()
+          return () => undefined
+        },
+      },
+    )
     const { body, headers } = modern('sub', 'subscriptions/listen', { notifications: { toolsListChanged: true } })
     const res = await open(url, { ...(headers ? { headers } : {}), body })
     expect(await readUntil(res, (text) => text.includes('acknowledged'))).toContain('"toolsListChanged":true')
-    notify.toolsChanged()
+    tell()
     expect(await readUntil(res, (text) => text.includes('list_changed'))).toContain('notifications/tools/list_changed')
     res.destroy()
   })
@@ -461,12 +470,11 @@ describe('closing', () => {
 
 describe('real clients', () => {
   it('of the current SDK speak the 2026 revision', async () => {
-    const { url, echo, notify } = await serve()
+    const { url, echo } = await serve()
     const client = await modernClient(url)
     expect(client.getNegotiatedProtocolVersion()).toBe('2026-07-28')
     expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['echo', 'steps', 'ask', 'wait'])
     expect(textOf(await client.callTool({ name: 'echo', arguments: { text: 'héllo' } }))).toBe('héllo')
-    notify.toolsChanged()
     await client.close()
     expect(echo.made.every(({ era }) => era === 'modern')).toBe(true)
   })
@@ -494,7 +502,7 @@ describe('real clients', () => {
       '{"action":"accept","content":{"color":"green"}}',
     )
     await client.close()
-    expect(echo.made).toEqual([{ era: 'legacy', principal: 'local', sessionId: expect.stringMatching(/^[\w-]{32}$/) }])
+    expect(echo.made).toEqual([{ era: 'legacy', entrant: LOCAL, sessionId: expect.stringMatching(/^[\w-]{32}$/) }])
   })
 
   it('of the SDK before it do too, and hear of changes', async () => {

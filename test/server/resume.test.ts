@@ -277,6 +277,38 @@ describe('a 2025-era server that wants a page opened first', () => {
   })
 })
 
+describe('a call that waits for its client', () => {
+  it('waits five minutes, and longer where a person may think longer, never shorter', async () => {
+    for (const [patienceMs, waits] of [
+      [undefined, 300_000],
+      [30_000, 300_000],
+      [600_000, 600_000],
+    ] as const) {
+      const { asked } = rig()
+      const clock = createManualClock()
+      const resumes = createResumes({ clock, key: () => Buffer.alloc(32), ...(patienceMs && { patienceMs }) })
+      const first = await resumes.run(
+        asked(),
+        async ({ relay }): Promise<Json> => ({
+          said: await relay.request?.('elicitation/create', {}),
+        }),
+      )
+      const back = () =>
+        resumes.run(asked({ requestState: first['requestState'], inputResponses: {} }), async (): Promise<Json> => ({}))
+      clock.pass(waits - 1)
+      const again = await back()
+      expect(again['resultType']).toBe('input_required')
+      clock.pass(waits)
+      await expect(
+        resumes.run(
+          asked({ requestState: again['requestState'], inputResponses: {} }),
+          async (): Promise<Json> => ({}),
+        ),
+      ).rejects.toMatchObject({ code: -32602 })
+    }
+  })
+})
+
 describe('the name of a task', () => {
   it('is found again after a restart, by its principal alone, and not when it was altered [AUTH-11]', () => {
     const { resumes, next } = rig()

@@ -279,14 +279,14 @@ describe('sessions of several principals', () => {
       idleMs: 60_000,
     })
     http = createServer((req, res) => {
-      const principal = String(req.headers['x-principal'])
-      if (req.method === 'GET') return sessions.listen(req, res, principal)
-      if (req.method === 'DELETE') return void sessions.end(req, res, principal)
+      const entrant = { principal: String(req.headers['x-principal']), profile: 'default', roles: [] }
+      if (req.method === 'GET') return sessions.listen(req, res, entrant)
+      if (req.method === 'DELETE') return void sessions.end(req, res, entrant)
       let text = ''
       req.setEncoding('utf8').on('data', (part) => (text += part))
       req.once('end', () => {
         const read = readMessages(text)
-        if (read.ok) void sessions.post(req, res, principal, read.value)
+        if (read.ok) void sessions.post(req, res, entrant, read.value)
       })
     })
     await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
@@ -311,6 +311,6 @@ describe('sessions of several principals', () => {
     expect(bobListens.statusCode).toBe(200)
     annListens.destroy()
     bobListens.destroy()
-    expect(echo.made.map(({ principal }) => principal)).toEqual(['ann', 'bob'])
+    expect(echo.made.map(({ entrant }) => entrant.principal)).toEqual(['ann', 'bob'])
   })
 })

@@ -10,6 +10,7 @@ import {
   ask,
   call,
   initialize,
+  LOCAL,
   manualClock,
   modern,
   open,
@@ -49,7 +50,7 @@ describe('the stream', () => {
     expect(await readUntil(stream, (text) => text.includes('serverInfo'))).toMatch(/^event: message\ndata: \{.*"id":0/)
     await ask(url, { path, body: call(1, 'echo', { text: 'hi' }) })
     expect(await readUntil(stream, (text) => text.includes('\n\n'))).toContain('"text":"hi"')
-    expect(echo.made).toEqual([{ era: 'legacy', principal: 'local', sessionId: path.split('=')[1], sse: true }])
+    expect(echo.made).toEqual([{ era: 'legacy', entrant: LOCAL, sessionId: path.split('=')[1], sse: true }])
     stream.destroy()
   })
 

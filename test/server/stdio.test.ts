@@ -51,7 +51,7 @@ async function appWith(
   tools = [makeTool('m.echo', { run: async (input) => valueResult(input), parse: (value) => ({ ok: true, value }) })],
 ) {
   const { app } = await startApp({
-    exposure: { mode: 'direct' },
+    exposure: { mode: 'direct', primitives: false },
     modules: { hello: { enabled: false }, filesystem: { enabled: false } },
   })
   app.catalog.set({ id: 'm', summary: 'm', origin: 'module', state: 'ready' }, { tools })
@@ -137,9 +137,11 @@ describe('a client of the 2025 era', () => {
     client.send({ id: 1, method: 'tools/list' })
     client.send({ id: 2, method: 'prompts/list' })
     client.send({ id: 3, method: 'resources/list' })
-    expect((await client.answer(2)).result).toEqual({ prompts: [] })
+    expect((await client.answer(2)).result.prompts.map(({ name }: { name: string }) => name)).toEqual(['system_prompt'])
     expect((await client.answer(3)).result.resources.map(({ uri }: { uri: string }) => uri)).toEqual([
       'server://status',
+      'notifications://inbox',
+      'stats://tools',
     ])
     expect(client.messages().filter(({ id }) => id === 0)).toHaveLength(1)
   })
@@ -180,7 +182,7 @@ describe('the SDK of the 2025 era, version 1', () => {
     expect((await client.callTool({ name: 'm__echo', arguments: { text: 'hé' } })).structuredContent).toEqual({
       text: 'hé',
     })
-    expect((await client.listPrompts()).prompts).toEqual([])
+    expect((await client.listPrompts()).prompts.map(({ name }) => name)).toEqual(['system_prompt'])
     await client.close()
   })
 })

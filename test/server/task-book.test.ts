@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest'
 import { createTaskBook } from '../../src/server/task-book.ts'
 import { createManualClock } from '../clock.ts'
 
-const known = (principal: string, id: string) => ({ principal, session: 's', owner: 'mcp_t', id, name: `${id}-name` })
+const known = (holder: string, id: string) => ({ holder, session: 's', owner: 'mcp_t', id, name: `${id}-name` })
 
 describe('the tasks begun through this process', () => {
-  it('are listed to their principal alone, the newest first, for as long as they live', () => {
+  it('are listed to their holder alone, the newest first, for as long as they live', () => {
     const clock = createManualClock(0)
     const book = createTaskBook(clock)
     book.began(known('ann', 'one'), 1_000)
@@ -13,7 +13,7 @@ describe('the tasks begun through this process', () => {
     book.began(known('ann', 'three'), 5_000)
     expect(book.of('ann').map(({ id }) => id)).toEqual(['three', 'one'])
     expect(book.of('bob').map(({ id }) => id)).toEqual(['two'])
-    expect(book.find('mcp_t', 'two')?.principal).toBe('bob')
+    expect(book.find('mcp_t', 'two')?.holder).toBe('bob')
     clock.pass(1_000)
     expect(book.of('ann').map(({ id }) => id)).toEqual(['three'])
     clock.pass(60 * 60_000)

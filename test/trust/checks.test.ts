@@ -5,12 +5,11 @@ import { skeleton } from '../../src/trust/lookalike.ts'
 /** A look at one tool beside `fs.read` and `search_web` of others and a sibling. */
 function around(): Surroundings {
   const others = ['read', 'fs.read', 'mcp_fs.read', 'search_web']
-  const shapes = new Map(['read', 'search_web'].map((name) => [skeleton(name), name]))
   return {
     own: new Set(['this_tool', 'resolve_library']),
     reserved: new Set(['execute_tool', 'search_tools']),
-    others: () => new Set(others),
-    lookalike: (shape) => shapes.get(shape),
+    isOther: (spelling) => others.includes(spelling),
+    lookalikes: (shape) => ['read', 'search_web'].filter((name) => skeleton(name) === shape),
   }
 }
 

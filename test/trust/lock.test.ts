@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { createLog } from '../../src/core/log.ts'
 import {
@@ -57,6 +58,17 @@ describe('the lock file', () => {
 }
 `)
     expect(formatLock(parseLock(formatLock(servers)))).toBe(formatLock(servers))
+  })
+
+  it('is written once for what changes within a moment', async () => {
+    const { file, lock } = setUp()
+    for (const server of ['a', 'b', 'c']) {
+      lock.change(pin(server, 't', 't'))
+      await sleep(40)
+    }
+    expect(existsSync(file)).toBe(false)
+    await sleep(300)
+    expect([...parseLock(readFileSync(file, 'utf8')).keys()]).toEqual(['a', 'b', 'c'])
   })
 
   it('takes names that mean something to JavaScript', () => {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
+import { defaultProfile } from '../../src/core/profile.ts'
 import { decodeManifest, encodeManifest, type Manifest } from '../../src/upstream/manifest.ts'
 import { keeping, modern, real, scripted, settingsOf, until, withHttpServer, withServers } from './host.ts'
 
@@ -175,7 +176,7 @@ describe('a server that goes away', () => {
       expect(await text('mcp_fake.echo', { text: 'again' })).toBe('again')
       // Dying at once is not waited for a second time.
       await expect(call('mcp_fake.crash')).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
-      expect(tool('mcp_fake.echo').available({} as never)).toBe(true)
+      expect(tool('mcp_fake.echo').available({} as never, defaultProfile)).toBe(true)
       await expect(call('mcp_fake.echo', { text: 'x' })).rejects.toMatchObject({
         code: 'E_UPSTREAM_UNAVAILABLE',
         message: 'fake is reconnecting (attempt 2): disconnected: it exited with code 1.',

@@ -5,6 +5,7 @@ import { type Catalog, createCatalog } from '../../src/catalog/catalog.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { type CallContext, localCaller, noOrigin, noServices } from '../../src/core/context.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
+import { defaultProfile } from '../../src/core/profile.ts'
 import type { McpResult, ToolResult } from '../../src/core/result.ts'
 import { noRelay, type Relay, type Tool } from '../../src/core/tool.ts'
 import { parseServer, type ServerSettings } from '../../src/upstream/settings.ts'
@@ -128,15 +129,22 @@ const contextWith = (
 ): CallContext => ({
   config: undefined,
   caller: localCaller,
+  profile: defaultProfile,
   callId: 'test',
   origin: noOrigin,
   services: noServices,
+  loop: null,
+  sentFiles: [],
+  injectedTools: [],
+  injectTool: () => undefined,
   signal,
   log: silentLog,
   shared: {},
+  fetch: () => Promise.reject(new Error('there is no network in tests')),
   progress: onProgress,
   sendFile: () => undefined,
   warn: () => undefined,
+  background: () => undefined,
   ask: () => Promise.reject(new Error('no one to ask')),
   call: () => Promise.reject(new Error('no calls')),
 })

@@ -453,6 +453,58 @@ describe('a change of the configuration', () => {
 })
 
 describe('a name that nobody knows', () => {
+  const never = { delayMs: { cold: 600_000 }, wait: false } as const
+
+  it('of a server never seen starts that one alone and waits for it, as often as it is asked', async () => {
+    await withServers(
+      { git: scripted('--say', 'x'), git_hub: scripted('--say', 'y'), other: scripted('--say', 'z') },
+      async ({ upstreams, catalog }) => {
+        // The one that is named best.
+        expect(await Promise.all([upstreams.missed('git_hub__echo'), upstreams.missed('mcp_git_hub.echo')])).toEqual([
+          true,
+          true,
+        ])
+        expect(catalog.snapshot().byId.has('mcp_git_hub.echo')).toBe(true)
+        expect(upstreams.status().map(({ state }) => state)).toEqual(['configured', 'ready', 'configured'])
+        expect(await upstreams.missed('git.echo')).toBe(true)
+        expect(upstreams.status().map(({ state }) => state)).toEqual(['ready', 'ready', 'configured'])
+      },
+      never,
+    )
+  })
+
+  it('of a server never seen is not waited for once that is known to fail, or nobody waits any more', async () => {
+    await withServers(
+      { dead: { command: 'no-such-program-anywhere' }, hangs: scripted('--silent') },
+      async ({ upstreams }) => {
+        await upstreams.missed('dead__x', { sees: (module) => module !== 'mcp_dead' })
+        expect(upstreams.status()[0]).toMatchObject({ state: 'configured' })
+        await upstreams.missed('dead__x')
+        expect(upstreams.status()[0]).toMatchObject({ state: 'failing' })
+        const startedAt = Date.now()
+        await upstreams.missed('dead__x')
+        const leaving = new AbortController()
+        setTimeout(() => leaving.abort(), 100)
+        await upstreams.missed('hangs__x', { signal: leaving.signal })
+        expect(Date.now() - startedAt).toBeLessThan(5_000)
+      },
+      never,
+    )
+  })
+
+  it('of a server that never answers is waited for as long as connecting may take', async () => {
+    await withServers(
+      { hangs: scripted('--silent') },
+      async ({ upstreams }) => {
+        const startedAt = Date.now()
+        expect(await upstreams.missed('hangs__x')).toBe(true)
+        expect(Date.now() - startedAt).toBeGreaterThanOrEqual(490)
+        expect(upstreams.status()[0]?.state).not.toBe('ready')
+      },
+      { ...never, connectTimeoutMs: 500 },
+    )
+  })
+
   it('makes us look once a minute for new tools of servers that run, and of the one that is named', async () => {
     const manifests = keeping()
     await withServers({ rests: scripted(), other: scripted('--say', 'x') }, async () => undefined, { manifests })

@@ -99,7 +99,7 @@ describe('a 2025-era server that asks during a call', () => {
         await text('mcp_s.log', {}, { relay: ann })
         expect(ann.heard).toEqual([['notifications/message', { level: 'info', data: 'from a call' }]])
         await text('mcp_s.log')
-        expect(logs).toEqual([['s', { level: 'info', data: 'from a call' }]])
+        expect(logs).toEqual([['mcp_s', { level: 'info', data: 'from a call' }]])
       },
       { hooks: { onLog: (server, params) => logs.push([server, params]) } },
     )

@@ -174,3 +174,21 @@ describe('an entry of mcpServers', () => {
     expect(() => parse(raw)).toThrow(expect.objectContaining({ code: 'E_CONFIG_INVALID', message }))
   })
 })
+
+describe('what a server is there for', () => {
+  it.each([
+    [{ url: 'https://a.test/mcp', provides: 'url_fetcher' }, 'url_fetcher', 'http'],
+    [{ url: 'https://a.test/mcp', type: 'web_search' }, 'web_search', 'http'],
+    [{ url: 'https://a.test/x', type: 'url_fetcher', transport: 'sse' }, 'url_fetcher', 'sse'],
+    [{ command: 'x', type: 'url_fetcher' }, 'url_fetcher', 'stdio'],
+    [{ url: 'https://a.test/mcp', type: 'http', provides: 'web_search' }, 'web_search', 'http'],
+    [{ url: 'https://a.test/sse', type: 'sse' }, undefined, 'sse'],
+  ])('is said by provides, or by type beside no transport: %j', (entry, provides, kind) => {
+    const { settings, warnings } = parse(entry)
+    expect([settings.provides, settings.target.kind, warnings]).toEqual([provides, kind, []])
+  })
+
+  it('is one of two things', () => {
+    expect(() => parse({ command: 'x', provides: 'coffee' })).toThrow('mcpServers.srv.provides')
+  })
+})

@@ -3,8 +3,10 @@ import { createCatalog } from '../../src/catalog/catalog.ts'
 import { localCaller } from '../../src/core/context.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
-import { decideExposure, exposureOptions } from '../../src/view/exposure.ts'
+import { decideExposure } from '../../src/view/exposure.ts'
+import { exposureOptions } from '../../src/view/options.ts'
 import { createViews } from '../../src/view/view.ts'
+import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
 
 const viewWith = (count: number, coldUpstreams = 0, state: 'configured' | 'failing' = 'configured') => {
@@ -15,7 +17,7 @@ const viewWith = (count: number, coldUpstreams = 0, state: 'configured' | 'faili
   )
   for (let n = 0; n < coldUpstreams; n++)
     catalog.set({ id: `mcp_${n}x`, summary: '', origin: 'upstream', state }, { tools: [] })
-  return createViews({ catalog, policy: createPolicy(), log: silentLog }).viewFor(localCaller)
+  return createViews({ catalog, rulesOf: sameRules(createPolicy()), log: silentLog }).viewFor(localCaller)
 }
 const decide = (count: number, settings: Parameters<typeof exposureOptions.parse>[0], cold = 0) =>
   decideExposure(viewWith(count, cold), exposureOptions.parse(settings))

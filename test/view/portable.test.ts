@@ -49,6 +49,30 @@ describe('a schema as clients are shown it', () => {
     )
   })
 
+  it('says of every list that it has items, as some clients refuse a tool otherwise, and changes nothing else', () => {
+    const schema = object({
+      bare: { type: 'array', description: 'Any.' },
+      maybe: { type: ['array', 'null'] },
+      inner: { type: 'array', items: { type: 'array' } },
+      pair: { type: 'array', prefixItems: [{ type: 'string' }] },
+      full: { type: 'array', items: { type: 'string' } },
+      closed: { type: 'array', prefixItems: [{ type: 'string' }], items: false },
+      data: { type: 'object', default: { type: 'array' } },
+    })
+    const listed = object({
+      bare: { type: 'array', description: 'Any.', items: {} },
+      maybe: { type: ['array', 'null'], items: {} },
+      inner: { type: 'array', items: { type: 'array', items: {} } },
+      pair: { type: 'array', prefixItems: [{ type: 'string' }], items: {} },
+      full: { type: 'array', items: { type: 'string' } },
+      closed: { type: 'array', prefixItems: [{ type: 'string' }], items: false },
+      data: { type: 'object', default: { type: 'array' } },
+    })
+    expect(portableSchema(schema)).toEqual(listed)
+    expect(portableSchema(listed)).toBe(listed)
+    expect(portableSchema(schema, 'as-is')).toBe(schema)
+  })
+
   it('narrows a reference by what stands beside it', () => {
     const schema = object(
       { a: { $ref: '#/definitions/text', maxLength: 3 } },

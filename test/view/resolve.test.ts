@@ -5,13 +5,14 @@ import { silentLog } from '../../src/core/log.ts'
 import type { Tool } from '../../src/core/tool.ts'
 import { createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
 import { createViews, type View } from '../../src/view/view.ts'
+import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
 
 function viewOf(owners: Record<string, Tool[]>, policy: PolicySettings = {}): View {
   const catalog = createCatalog()
   for (const [id, tools] of Object.entries(owners))
     catalog.set({ id, summary: id, origin: 'module', state: 'ready' }, { tools })
-  return createViews({ catalog, policy: createPolicy(policy), log: silentLog }).viewFor(localCaller)
+  return createViews({ catalog, rulesOf: sameRules(createPolicy(policy)), log: silentLog }).viewFor(localCaller)
 }
 
 const found = (view: View, name: string): string | undefined => {
@@ -88,6 +89,20 @@ describe('a name a model wrote', () => {
   it('with a category that is there gets the nearest of that first, whatever it is called by', () => {
     for (const name of ['github__list_isues', 'mcp_github.list_issue', 'github.lst_issues'])
       expect(view.resolve(name)).toMatchObject({ kind: 'unknown', suggestions: ['mcp_github.list_issues'] })
+  })
+
+  it('of a server that rests is unknown like any other, since its tools are known', () => {
+    const catalog = createCatalog()
+    const tools = [makeTool('mcp_notes.add', { origin: 'upstream' })]
+    catalog.set({ id: 'mcp_notes', summary: '', origin: 'upstream', state: 'known' }, { tools })
+    catalog.set({ id: 'mcp_new', summary: '', origin: 'upstream', state: 'configured' }, { tools: [] })
+    const rested = createViews({ catalog, rulesOf: sameRules(createPolicy({})), log: silentLog }).viewFor(localCaller)
+    expect(rested.resolve('notes.ad')).toEqual({
+      kind: 'unknown',
+      suggestions: ['mcp_notes.add'],
+      sameModule: ['mcp_notes.add'],
+    })
+    expect(rested.resolve('new.add')).toMatchObject({ kind: 'unknown', down: { id: 'mcp_new' } })
   })
 
   it('of an object prototype is unknown', () => {
@@ -168,7 +183,7 @@ describe('a server all of whose tools are denied', () => {
       { tools: [makeTool('mcp_gh.x')], resources: [resource] },
     )
     const seen = (deny: string[]) =>
-      createViews({ catalog, policy: createPolicy({ deny }), log: silentLog })
+      createViews({ catalog, rulesOf: sameRules(createPolicy({ deny })), log: silentLog })
         .viewFor(localCaller)
         .owners.map(({ id }) => id)
     expect(seen([])).toEqual(['mcp_gh'])
@@ -205,13 +220,35 @@ describe('what is switched off or unavailable', () => {
     expect(off.resolve('m.a')).toEqual({
       kind: 'hidden',
       id: 'm.a',
-      hidden: { kind: 'disabled', reason: 'm.a tool is disabled' },
+      hidden: { kind: 'disabled', stage: 'switch', reason: 'm.a tool is disabled', setting: 'tools.m.a.enabled' },
     })
     expect(off.resolve('m__b')).toEqual({
       kind: 'hidden',
       id: 'm.b',
-      hidden: { kind: 'unavailable', reason: 'set modules.m.config.key' },
+      hidden: { kind: 'unavailable', stage: 'backend', reason: 'set modules.m.config.key' },
     })
+  })
+
+  it('says why also by its own name or alias, where that may be told and one tool is called so', () => {
+    const down = () => 'it is down'
+    const off = viewOf(
+      {
+        m: [
+          makeTool('m.alone', { available: down, aliases: ['lonely'] }),
+          makeTool('m.twice', { available: down }),
+          makeTool('m.secret', { aliases: ['hush'] }),
+        ],
+        n: [makeTool('n.twice', { available: down })],
+      },
+      { deny: ['m.secret'] },
+    )
+    expect(['alone', 'Lonely', 'twice', 'secret', 'hush'].map((name) => off.resolve(name).kind)).toEqual([
+      'hidden',
+      'hidden',
+      'unknown',
+      'unknown',
+      'unknown',
+    ])
   })
 
   it('hides only the tool whose check throws', () => {
@@ -226,6 +263,11 @@ describe('what is switched off or unavailable', () => {
       ],
     })
     expect(broken.tools.map((entry) => entry.tool.id)).toEqual(['m.a'])
-    expect(broken.hidden.get('m.b')).toEqual({ kind: 'unavailable', reason: 'its availability check failed: boom' })
+    expect(broken.hidden.get('m.b')).toEqual({
+      kind: 'unavailable',
+      stage: 'backend',
+      reason: 'its availability check failed',
+      failure: 'boom',
+    })
   })
 })

@@ -4,6 +4,7 @@ import { localCaller } from '../../src/core/context.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
 import { createViews, type View } from '../../src/view/view.ts'
+import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
 
 /** A server of two tools that are made when someone looks, beside a module of one. */
@@ -29,7 +30,7 @@ function viewed(
     },
   )
   catalog.set({ id: 'near', summary: 'near', origin: 'module', state: 'ready' }, { tools: [makeTool('near.one')] })
-  const views = createViews({ catalog, policy: createPolicy(settings), log: silentLog })
+  const views = createViews({ catalog, rulesOf: sameRules(createPolicy(settings)), log: silentLog })
   return { view: views.viewFor(localCaller), made: () => made, warm: () => views.warm() }
 }
 

@@ -1,10 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { watch as watchFolder } from 'node:fs'
-import { link, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { hostname } from 'node:os'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { OAuthDiscoveryState, StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client'
 import { messageOf, PegboardError } from '../../core/errors.ts'
+import { exclusively } from '../../state/exclusive.ts'
 import { deletePieces, getPieces, type Keyring, setPieces } from './keyring.ts'
 
 /** Whose tokens: one server entry, and one principal where every principal logs in for itself. */
@@ -65,8 +65,6 @@ interface Document extends Grant {
   /** The secrets are in the keyring, under this name and in so many pieces. */
   readonly keyring?: { readonly name: string; readonly pieces: number }
 }
-
-const LOCK_MS = { poll: 50, wait: 20_000, stale: 40_000 }
 
 /**
  * Grants as files of mode 0600 in `dir`; with a keyring the secrets go there, and into the file only where the keyring
@@ -156,12 +154,9 @@ export function createTokenStore(
     },
     async exclusively(key, work) {
       await mkdir(dir, { recursive: true, mode: 0o700 })
-      const unlock = await lock(`${fileOf(key)}.lock`)
-      try {
-        return await work()
-      } finally {
-        await unlock()
-      }
+      return await exclusively(`${fileOf(key)}.lock`, work, () => {
+        throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'another process has been renewing its tokens for too long')
+      })
     },
     async principals(server, url) {
       const files = await readdir(dir).catch(() => [])
@@ -209,54 +204,5 @@ async function replace(dir: string, file: string, content: string): Promise<void
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => undefined)
     throw error
-  }
-}
-
-/**
- * A file nobody else may create while it is there; it says who made it. One left behind by a process that died counts for
- * nothing: clients start a server, ask it for its protocol, end it, and start it again for good.
- */
-async function lock(file: string): Promise<() => Promise<void>> {
-  const until = Date.now() + LOCK_MS.wait
-  for (;;) {
-    try {
-      await writeFile(file, `${process.pid} ${hostname()}`, { mode: 0o600, flag: 'wx' })
-      return () => rm(file, { force: true })
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    }
-    const [made, holder] = await Promise.all([
-      stat(file).catch(() => undefined),
-      readFile(file, 'utf8').catch(() => ''),
-    ])
-    if (isDead(holder) || (made && Date.now() - made.mtimeMs > LOCK_MS.stale)) await takeAway(file, holder)
-    else if (Date.now() > until)
-      throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'another process has been renewing its tokens for too long')
-    else await new Promise((resolve) => setTimeout(resolve, LOCK_MS.poll))
-  }
-}
-
-/** Processes of other machines and containers, which may share the folder, cannot be seen from here. */
-function isDead(holder: string): boolean {
-  const [pid = '', host] = holder.split(' ')
-  if (host !== hostname() || !/^[1-9]\d*$/.test(pid)) return false
-  try {
-    process.kill(Number(pid), 0)
-    return false
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ESRCH'
-  }
-}
-
-/** Of two that find the same dead lock one may already have made a new one: that one is put back. */
-async function takeAway(file: string, holder: string): Promise<void> {
-  const aside = `${file}.${randomUUID().slice(0, 8)}.tmp`
-  try {
-    await rename(file, aside)
-    if ((await readFile(aside, 'utf8')) !== holder) await link(aside, file)
-  } catch (error) {
-    if (!['ENOENT', 'EEXIST'].includes(String((error as NodeJS.ErrnoException).code))) throw error
-  } finally {
-    await rm(aside, { force: true })
   }
 }

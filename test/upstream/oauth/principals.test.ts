@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { localCaller, noOrigin } from '../../../src/core/context.ts'
 import { silentLog } from '../../../src/core/log.ts'
+import { defaultProfile } from '../../../src/core/profile.ts'
 import { noRelay } from '../../../src/core/tool.ts'
 import { type Rig as Served, until, withServers } from '../host.ts'
 import { type Rig, withRig } from './rig.ts'
@@ -13,17 +14,24 @@ async function who({ tool }: Served, principal: string): Promise<string> {
   const context = {
     config: undefined,
     caller: callerOf(principal),
+    profile: defaultProfile,
     callId: 'call',
     origin: noOrigin,
     signal: new AbortController().signal,
     log: silentLog,
+    loop: null,
     shared: {},
+    fetch: () => Promise.reject(new Error('there is no network in tests')),
     progress: () => undefined,
     sendFile: () => undefined,
     warn: () => undefined,
+    background: () => undefined,
     ask: () => Promise.reject(new Error('nobody is asked')),
     call: () => Promise.reject(new Error('nothing is called')),
     services: {} as never,
+    sentFiles: [],
+    injectedTools: [],
+    injectTool: () => undefined,
   }
   const result = await tool('mcp_web.who').run({}, context, noRelay)
   return JSON.stringify(result)
@@ -43,8 +51,10 @@ describe('a server where every principal logs in for itself', () => {
         expect(await who(host, 'bob')).toContain('"bob"')
         const answers = await Promise.all(['ann', 'bob', 'ann', 'bob'].map((name) => who(host, name)))
         expect(answers.map((answer) => /ann|bob/.exec(answer)?.[0])).toEqual(['ann', 'bob', 'ann', 'bob'])
-        expect(host.tool('mcp_web.who').available(callerOf('ann'))).toBe(true)
-        expect(host.tool('mcp_web.who').available(callerOf('eve'))).toBe('run `pegboard auth web --principal eve`')
+        expect(host.tool('mcp_web.who').available(callerOf('ann'), defaultProfile)).toBe(true)
+        expect(host.tool('mcp_web.who').available(callerOf('eve'), defaultProfile)).toBe(
+          'run `pegboard auth web --principal eve`',
+        )
         await expect(who(host, 'eve')).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
       })
     }))
@@ -55,7 +65,7 @@ describe('a server where every principal logs in for itself', () => {
       await served(rig, async (host) => {
         await until(() => host.upstreams.status()[0]?.state === 'ready')
         await rig.login(auth, {}, 'bob')
-        await until(() => host.tool('mcp_web.who').available(callerOf('bob')) === true)
+        await until(() => host.tool('mcp_web.who').available(callerOf('bob'), defaultProfile) === true)
         expect(await who(host, 'bob')).toContain('"bob"')
       })
     }))
@@ -111,11 +121,13 @@ describe('a server where every principal logs in for itself', () => {
           await rig.login(auth, {}, 'bob')
           await served(rig, async (host) => {
             await until(() => host.upstreams.status()[0]?.state === 'ready')
-            expect(host.tool('mcp_web.who').available(callerOf('ann'))).toBe(true)
-            await until(() => host.tool('mcp_web.who').available(callerOf('bob')) === true)
-            expect(host.tool('mcp_web.who').available(callerOf('eve'))).not.toBe(true)
-            expect(host.tool('mcp_web.secret').available(callerOf('ann'))).toBe(true)
-            expect(host.tool('mcp_web.secret').available(callerOf('bob')) === true).toBe(cacheScope === 'public')
+            expect(host.tool('mcp_web.who').available(callerOf('ann'), defaultProfile)).toBe(true)
+            await until(() => host.tool('mcp_web.who').available(callerOf('bob'), defaultProfile) === true)
+            expect(host.tool('mcp_web.who').available(callerOf('eve'), defaultProfile)).not.toBe(true)
+            expect(host.tool('mcp_web.secret').available(callerOf('ann'), defaultProfile)).toBe(true)
+            expect(host.tool('mcp_web.secret').available(callerOf('bob'), defaultProfile) === true).toBe(
+              cacheScope === 'public',
+            )
             expect(rig.server.lists()).toBe(lists)
           })
         },

@@ -1,0 +1,123 @@
+import { realpath } from 'node:fs/promises'
+import { isAbsolute, resolve } from 'node:path'
+import { isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
+import type { Settings } from './config.ts'
+import { ALIASES, pathsFor, placeOf } from './places.ts'
+
+/** What these two say and do is agreed elsewhere, to the word: agents written for it call them. */
+const READ_BYTES = 256 * 1024
+const WRITE_BYTES = 512 * 1024
+
+const needed = (name: string) =>
+  z.string({ error: (issue) => (issue.input === undefined ? `missing required param: ${name}` : undefined) })
+
+const ReadFile = z.object({
+  path: needed('path')
+    .min(1, 'missing required param: path')
+    .max(4096)
+    .describe('The file; file_cache_dir/… and file_state_dir/… are folders of their own.'),
+})
+
+export const read_file: ToolDef<Settings, typeof ReadFile> = {
+  title: 'Text as agents expect it',
+  description:
+    'The same as read for agents that know this name: gives text up to 256 KiB, and says so when it was cut. Prefer read, which knows lines, ends and pictures.',
+  aliases: ['morph reader'],
+  tags: ['contract'],
+  input: ReadFile,
+  effect: 'read',
+  opaque: ['content'],
+  sideEffects: ['none'],
+  examples: [{ input: { path: 'file_state_dir/a.txt' } }],
+  async run({ path: wanted }, { config }) {
+    try {
+      return await pathsFor(config).readFile(wanted, async ({ handle, path, size }) => {
+        const buffer = Buffer.alloc(READ_BYTES)
+        let length = 0
+        for (let read = 1; read > 0 && length < READ_BYTES; length += read)
+          read = (await handle.read(buffer, length, READ_BYTES - length, length)).bytesRead
+        if (size <= length) return { path, content: buffer.toString('utf8', 0, length), truncated: false }
+        const end = characterEnd(buffer.subarray(0, length))
+        const content = `${buffer.toString('utf8', 0, end)}\n[truncated: the first ${end} of ${size} bytes]`
+        return { path, content, truncated: true }
+      })
+    } catch (error) {
+      const matched = isPegboardError(error) && error.code === 'E_PATH_DENIED' ? ruleFor(wanted, config) : undefined
+      if (matched === undefined) throw error
+      throw new ToolError(`read_file denied for path "${wanted}" (matched "${await matched}")`, {
+        code: 'E_PATH_DENIED',
+        hint: 'modules.filesystem.config.deny_names and denied_paths decide.',
+      })
+    }
+  },
+}
+
+/** The name in the settings that a denied path has, or that what it leads to has. */
+async function ruleFor(wanted: string, { deny_names, workspace, roots, root }: Settings): Promise<string> {
+  const names = async (): Promise<string[]> => {
+    const absolute = isAbsolute(wanted) ? wanted : resolve(workspace, roots?.[0] ?? root ?? '.', wanted)
+    const real = await realpath(absolute).catch(() => '')
+    return [...wanted.split(/[\\/]/), ...real.split(/[\\/]/)].map((name) => name.toLowerCase())
+  }
+  const found = new Set(await names())
+  return deny_names.find((name) => found.has(name.toLowerCase())) ?? 'denied_paths'
+}
+
+/** Where the last whole character ends. */
+function characterEnd(bytes: Uint8Array): number {
+  let start = bytes.length - 1
+  while (start > 0 && bytes.length - start < 4 && ((bytes[start] as number) & 0xc0) === 0x80) start--
+  const lead = bytes[start] ?? 0
+  const needs = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1
+  return bytes.length - start < needs ? start : bytes.length
+}
+
+const WriteFile = z.object({
+  path: needed('path')
+    .min(1, 'missing required param: path')
+    .max(4096)
+    .describe('The file; a relative path lies in file_cache_dir.'),
+  content: needed('content').describe('The text; may be empty.'),
+  mode: z
+    .enum(['overwrite', 'append'], {
+      error: ({ input }) =>
+        `invalid mode: ${typeof input === 'string' ? input : typeof input} (expected overwrite|append)`,
+    })
+    .default('overwrite')
+    .describe('Replace the file, or add at its end.'),
+})
+
+export const write_file: ToolDef<Settings, typeof WriteFile> = {
+  title: 'Write a file of your own',
+  description:
+    'Writes a text file into one of the two folders kept for that: file_cache_dir/… (relative paths too) or file_state_dir/…; up to 512 KiB. For files of the project use write.',
+  aliases: ['scratch file', 'fichier de travail'],
+  tags: ['files', 'text'],
+  input: WriteFile,
+  effect: 'destructive',
+  available: ({ config }) => config.readonly !== true || 'modules.filesystem.config.readonly is true',
+  sideEffects: ['creates or replaces a file', 'creates folders'],
+  examples: [
+    { input: { path: 'file_state_dir/a.txt', content: 'x' } },
+    { input: { path: 'log.txt', content: 'one more\n', mode: 'append' } },
+  ],
+  async run({ path: wanted, content, mode }, { config }) {
+    const bytes = Buffer.byteLength(content)
+    if (bytes > WRITE_BYTES)
+      throw new ToolError(`content too large (${bytes} bytes > ${WRITE_BYTES} max)`, {
+        code: 'E_TOO_LARGE',
+        hint: 'Write it in parts, with mode append.',
+      })
+    const place =
+      placeOf(config, wanted, 'write') ??
+      (isAbsolute(wanted) ? undefined : placeOf(config, `file_cache_dir/${wanted}`, 'write'))
+    if (!place)
+      throw new ToolError(`refusing to write outside allowed base dirs (${ALIASES.join(', ')})`, {
+        code: 'E_PATH_OUTSIDE_ROOT',
+        hint: 'Use a relative path, or one that begins with file_state_dir/.',
+      })
+    const { alias, rest } = place
+    const { path } = await pathsFor(config).writeFile(`${alias}/${rest}`, content, { append: mode === 'append' })
+    return { path, abs_path: resolve(config[alias], rest), base_dir: alias, bytes, mode, max_bytes: WRITE_BYTES }
+  },
+}

@@ -1,0 +1,88 @@
+import { dirname } from 'node:path/posix'
+import { compileGlob, type FolderEntry, isPegboardError, type Matcher, type OpenFolder, type Paths } from 'pegboard'
+import { SKIPPED, under } from './config.ts'
+import { textOf } from './text.ts'
+
+interface Rule {
+  /** The folder of the file it stands in. */
+  readonly base: string
+  readonly fits: Matcher
+  readonly foldersOnly: boolean
+  /** Takes back what an earlier rule said. */
+  readonly not: boolean
+}
+
+const MAX_BYTES = 256 * 1024
+
+/** The rules of one `.gitignore`. A line that is no pattern is left out, as git does it. */
+export function ignoreRules(text: string, base: string): Rule[] {
+  return text.split(/\r?\n/).flatMap((line) => {
+    const kept = line.replace(/(?<!\\) +$/, '')
+    if (kept === '' || kept.startsWith('#')) return []
+    const not = kept.startsWith('!')
+    const foldersOnly = kept.endsWith('/')
+    const pattern = kept.slice(not ? 1 : 0, foldersOnly ? -1 : undefined)
+    // A slash at the start or in the middle says from where; braces mean nothing to git.
+    const anchored = pattern.includes('/') ? pattern.replace(/^\//, '') : `**/${pattern}`
+    try {
+      const fits = compileGlob(anchored.replaceAll(/[{}]/g, '\\$&').replace(/\/\*\*$/, '/**/*'))
+      return pattern === '' ? [] : [{ base, fits, foldersOnly, not }]
+    } catch (error) {
+      if (error instanceof RangeError) return []
+      throw error
+    }
+  })
+}
+
+export interface TreeOptions {
+  /** Also what `.gitignore` files leave out, and node_modules. */
+  readonly ignored: boolean
+  /** Folders to name without looking into them, besides. */
+  readonly skip?: (entry: FolderEntry) => boolean
+}
+
+/** What is below a folder, without what the `.gitignore` files above it and in it leave out. */
+export async function* walkTree(paths: Paths, wanted: string, options: TreeOptions): AsyncGenerator<FolderEntry> {
+  const { ignored, skip = () => false } = options
+  if (ignored) {
+    yield* paths.walk(wanted, (entry) => entry.name === '.git' || skip(entry))
+    return
+  }
+  const rulesOf = new Map<string, readonly Rule[]>()
+  const isIgnored = (entry: FolderEntry): boolean => {
+    const rules = rulesOf.get(dirname(entry.path)) ?? []
+    for (let index = rules.length - 1; index >= 0; index--) {
+      const rule = rules[index] as Rule
+      if ((!rule.foldersOnly || entry.kind === 'dir') && rule.fits(under(rule.base, entry.path))) return !rule.not
+    }
+    return false
+  }
+  const entered = async (folder: OpenFolder): Promise<void> => {
+    const own = folder.entries.some(({ name, kind }) => name === '.gitignore' && kind === 'file')
+    const above = rulesOf.get(dirname(folder.path)) ?? (await rulesAbove(paths, folder.path))
+    rulesOf.set(folder.path, own ? [...above, ...(await rulesIn(paths, folder.path))] : above)
+  }
+  const leftOut = (entry: FolderEntry): boolean => SKIPPED.has(entry.name) || skip(entry) || isIgnored(entry)
+  for await (const entry of paths.walk(wanted, { skip: leftOut, entered })) if (!isIgnored(entry)) yield entry
+}
+
+/** From the outermost folder that may be read to the one above. */
+async function rulesAbove(paths: Paths, folder: string): Promise<readonly Rule[]> {
+  const rules: Rule[] = []
+  for (let at = folder; at !== dirname(at); ) {
+    at = dirname(at)
+    rules.unshift(...(await rulesIn(paths, at)))
+  }
+  return rules
+}
+
+async function rulesIn(paths: Paths, folder: string): Promise<Rule[]> {
+  try {
+    const text = await paths.readFile(`${folder}/.gitignore`, (file) => textOf(file, MAX_BYTES))
+    return ignoreRules(text ?? '', folder)
+  } catch (error) {
+    // None, or not ours to read.
+    if (isPegboardError(error)) return []
+    throw error
+  }
+}

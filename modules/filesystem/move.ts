@@ -1,0 +1,106 @@
+import { normalize } from 'node:path/posix'
+import { isPegboardError, type Paths, type ToolDef, ToolError, z } from 'pegboard'
+import { path, type Settings, under, writable } from './config.ts'
+import { pathsFor } from './places.ts'
+
+const Rm = z.object({
+  path: path.describe('The file or folder.'),
+  recursive: z.boolean().default(false).describe('A folder with all that is in it.'),
+})
+
+export const rm: ToolDef<Settings, typeof Rm> = {
+  title: 'Remove a file or folder',
+  description:
+    'Removes a file, a link or an empty folder, for good; with recursive a folder with all in it. A folder that holds something protected stays as it is.',
+  aliases: [
+    'delete',
+    'delete file',
+    'remove file',
+    'delete folder',
+    'erase',
+    'supprimer',
+    'supprimer fichier',
+    'effacer',
+  ],
+  tags: ['files', 'folders'],
+  input: Rm,
+  effect: 'destructive',
+  available: writable,
+  sideEffects: ['removes files and folders'],
+  examples: [{ input: { path: 'old.txt' } }, { input: { path: 'build', recursive: true } }],
+  run: ({ path: wanted, recursive }, { config, signal }) => pathsFor(config).remove(wanted, { recursive, signal }),
+}
+
+const Move = z.object({
+  from: path.describe('What is there.'),
+  to: path.describe('Where it goes: the new path itself, not the folder for it.'),
+  overwrite: z.boolean().default(false).describe('Replace the file that is there.'),
+})
+
+export const mv: ToolDef<Settings, typeof Move> = {
+  title: 'Move or rename',
+  description:
+    'Moves or renames a file or folder; missing folders are made. Nothing is replaced, but for a file with overwrite. To keep the old one use cp.',
+  aliases: ['move file', 'rename', 'rename file', 'déplacer', 'renommer', 'renommer fichier'],
+  tags: ['files', 'folders'],
+  input: Move,
+  effect: 'destructive',
+  available: writable,
+  sideEffects: ['moves files and folders', 'creates folders'],
+  examples: [{ input: { from: 'draft.md', to: 'posts/final.md' } }],
+  async run({ from, to, overwrite }, { config }) {
+    const { path: shown, created } = await pathsFor(config).move(from, to, { overwrite })
+    return { from, path: shown, replaced: !created }
+  },
+}
+
+export const cp: ToolDef<Settings, typeof Move> = {
+  title: 'Copy a file or folder',
+  description:
+    'Copies a file, or a folder with all in it; missing folders are made. Nothing is replaced, but for files with overwrite. Links and what is protected are not copied.',
+  aliases: ['copy', 'copy file', 'copy folder', 'duplicate', 'copier', 'copier fichier', 'dupliquer'],
+  tags: ['files', 'folders'],
+  input: Move,
+  effect: 'destructive',
+  available: writable,
+  sideEffects: ['creates or replaces files', 'creates folders'],
+  examples: [{ input: { from: 'config.example.yaml', to: 'config.local.yaml' } }],
+  async run({ from, to, overwrite }, { config, signal }) {
+    const paths = pathsFor(config)
+    const { kind, path: base } = await paths.stat(from)
+    if (kind !== 'dir') {
+      const { path: shown, created } = await copyFile(paths, from, to, overwrite)
+      return { from, path: shown, replaced: !created, files: 1 }
+    }
+    const itself = (shown: string): boolean => base === '.' || `${normalize(shown)}/`.startsWith(`${base}/`)
+    const refusal = (): ToolError =>
+      new ToolError(`'${to}' is '${from}' itself, or in it.`, { code: 'E_VALIDATION', hint: 'Name another place.' })
+    if (itself(to)) throw refusal()
+    const target = await paths.makeFolder(to)
+    if (itself(target.path)) throw refusal()
+    if (!target.created && !overwrite)
+      throw new ToolError(`'${to}' exists already.`, { hint: 'Use another name, or overwrite: true.' })
+    let files = 0
+    const skipped: string[] = []
+    for await (const entry of paths.walk(from)) {
+      signal.throwIfAborted()
+      const place = `${target.path}/${under(base, entry.path)}`
+      try {
+        if (entry.kind === 'dir') await paths.makeFolder(place)
+        else if (entry.kind === 'file') {
+          await copyFile(paths, entry.path, place, overwrite)
+          files++
+        } else skipped.push(entry.path)
+      } catch (error) {
+        if (!isPegboardError(error) || error.code !== 'E_PATH_DENIED') throw error
+        skipped.push(entry.path)
+      }
+    }
+    return { from, path: target.path, files, ...(skipped.length > 0 ? { skipped: skipped.slice(0, 100) } : {}) }
+  },
+}
+
+const copyFile = (paths: Paths, from: string, to: string, overwrite: boolean) =>
+  paths.readFile(from, ({ handle, mode }) =>
+    paths.writeFile(to, handle.createReadStream({ autoClose: false }), { mode, exclusive: !overwrite }),
+  )

@@ -1,0 +1,184 @@
+import { promises as fs } from 'node:fs'
+import { isAbsolute, relative, resolve, sep } from 'node:path'
+import { createPaths, type FolderEntry, type Paths, ToolError } from 'pegboard'
+import { isReadonly, type Settings } from './config.ts'
+
+/** Folders of their own, which paths name by their first part. */
+export const ALIASES = ['file_cache_dir', 'file_state_dir'] as const
+export type Alias = (typeof ALIASES)[number]
+
+const SETTING = 'modules.filesystem.config'
+
+const isInside = (path: string, folder: string): boolean => {
+  const way = relative(folder, path)
+  return way === '' || (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way))
+}
+
+/** The guarded way to files under one configuration: the folders the operator named, and those of the aliases. */
+export function pathsFor(settings: Settings): Paths {
+  const main = mainPaths(settings)
+  const made = new Map<Alias, Paths>()
+  const behind = (alias: Alias): Paths => {
+    const paths = made.get(alias) ?? aliasPaths(settings, alias)
+    made.set(alias, paths)
+    return paths
+  }
+  /** `what`: the alias alone is a folder, and no place for a file. */
+  const at = (path: string, what: 'read' | 'write' | 'list') => {
+    const place = placeOf(settings, path, what)
+    if (!place) return { paths: main, path, alias: undefined, named: (shown: string) => shown }
+    const { alias, rest } = place
+    const named = (shown: string): string => (shown === '.' ? alias : `${alias}/${shown}`)
+    return { paths: behind(alias), path: rest, alias, named }
+  }
+  const toWrite = async (path: string) => {
+    const place = at(path, 'write')
+    if (place.alias !== undefined && !isReadonly({ ...settings, readonly: settings.readonly ?? false }))
+      await makeBase(place.alias, settings[place.alias])
+    return place
+  }
+  const renamed = (entry: FolderEntry, named: (shown: string) => string): FolderEntry => ({
+    ...entry,
+    path: named(entry.path),
+  })
+  return {
+    roots: main.roots,
+    readFile(wanted, use) {
+      const { paths, path, named } = at(wanted, 'read')
+      return paths.readFile(path, (file) => use({ ...file, path: named(file.path) }))
+    },
+    async listFolder(wanted) {
+      const { paths, path, named } = at(wanted, 'list')
+      const found = await paths.listFolder(path)
+      return { path: named(found.path), entries: found.entries.map((entry) => renamed(entry, named)) }
+    },
+    async *walk(wanted, how = {}) {
+      const { paths, path, alias, named } = at(wanted, 'list')
+      if (alias === undefined) {
+        yield* paths.walk(path, how)
+        return
+      }
+      const { skip, entered } = typeof how === 'function' ? { skip: how, entered: undefined } : how
+      const inner = paths.walk(path, {
+        skip: (entry) => skip?.(renamed(entry, named)) ?? false,
+        entered: async (folder) =>
+          entered?.({ path: named(folder.path), entries: folder.entries.map((entry) => renamed(entry, named)) }),
+      })
+      for await (const entry of inner) yield renamed(entry, named)
+    },
+    async stat(wanted) {
+      const { paths, path, named } = at(wanted, 'list')
+      const facts = await paths.stat(path)
+      return { ...facts, path: named(facts.path) }
+    },
+    async writeFile(wanted, data, how) {
+      const { paths, path, named } = await toWrite(wanted)
+      const written = await paths.writeFile(path, data, how)
+      return { ...written, path: named(written.path) }
+    },
+    async makeFolder(wanted, how) {
+      const { paths, path, named } = await toWrite(wanted)
+      const written = await paths.makeFolder(path, how)
+      return { ...written, path: named(written.path) }
+    },
+    async remove(wanted, how) {
+      const { paths, path, named } = await toWrite(wanted)
+      const removed = await paths.remove(path, how)
+      return { ...removed, path: named(removed.path) }
+    },
+    async move(from, to, how = {}) {
+      const [source, target] = [await toWrite(from), await toWrite(to)]
+      if (source.alias === target.alias) {
+        const written = await source.paths.move(source.path, target.path, how)
+        return { ...written, path: target.named(written.path) }
+      }
+      // Between two places nothing can be renamed; the old one goes when the new one is there.
+      const written = await source.paths.readFile(source.path, ({ handle, mode }) =>
+        target.paths.writeFile(target.path, handle.createReadStream({ autoClose: false }), {
+          mode,
+          exclusive: !how.overwrite,
+        }),
+      )
+      await source.paths.remove(source.path)
+      return { ...written, path: target.named(written.path) }
+    },
+  }
+}
+
+function mainPaths(settings: Settings): Paths {
+  const absolute = (path: string): string => (isAbsolute(path) ? path : resolve(settings.workspace, path))
+  const named = settings.roots ?? (settings.root === undefined ? [settings.workspace] : [settings.root])
+  const allowed = settings.allowed_paths.map(absolute)
+  return createPaths({
+    roots: [...named.map(absolute), ...allowed],
+    ...(settings.write_roots ? { writeRoots: settings.write_roots.map(absolute) } : {}),
+    allowed,
+    // What Pegboard keeps for itself, tokens among it, is nobody's business; nor is what its configuration holds.
+    denied: [...settings.denied_paths, settings.state_dir, settings.config_file],
+    denyNames: settings.deny_names,
+    // Whoever writes these decides what Pegboard runs.
+    protected: [settings.modules_dir],
+    readonly: isReadonly(settings),
+  })
+}
+
+function aliasPaths(settings: Settings, alias: Alias): Paths {
+  const base = resolve(settings[alias])
+  return createPaths({
+    roots: [base],
+    // A part of the state folder may be given away; the whole of it never.
+    denied: [
+      ...settings.denied_paths,
+      settings.config_file,
+      ...(isInside(resolve(settings.state_dir), base) ? [settings.state_dir] : []),
+    ],
+    denyNames: settings.deny_names,
+    protected: [settings.modules_dir],
+    readonly: settings.readonly === true,
+  })
+}
+
+/** The alias a path begins with, or whose folder it lies in, and what follows. */
+export function placeOf(
+  settings: Settings,
+  path: string,
+  what: 'read' | 'write' | 'list',
+): { readonly alias: Alias; readonly rest: string } | undefined {
+  for (const alias of ALIASES) {
+    const base = settings[alias]
+    if (path !== alias && !path.startsWith(`${alias}/`)) {
+      if (base === '' || !isAbsolute(path) || !isInside(resolve(path), resolve(base))) continue
+      return { alias, rest: relative(resolve(base), resolve(path)) || '.' }
+    }
+    if (base === '')
+      throw new ToolError(`base dir ${alias} is not configured`, {
+        code: 'E_NOT_FOUND',
+        hint: `Set ${SETTING}.${alias}.`,
+      })
+    const rest = path.slice(alias.length + 1)
+    if (rest === '' && what !== 'list')
+      throw new ToolError(`invalid path: alias requires a relative file path (for example: ${alias}/notes/todo.md)`, {
+        code: 'E_VALIDATION',
+        hint: 'Name a file in it.',
+      })
+    if (!isInside(resolve(base, rest), resolve(base)))
+      throw new ToolError(
+        what === 'write'
+          ? `refusing to write outside allowed base dirs (${ALIASES.join(', ')})`
+          : `refusing to read outside allowed base dir ${alias}`,
+        { code: 'E_PATH_OUTSIDE_ROOT', hint: 'Use a path without "..".' },
+      )
+    return { alias, rest: rest === '' ? '.' : rest }
+  }
+  return undefined
+}
+
+/** Made when it is first written to, for its owner alone. */
+async function makeBase(alias: Alias, base: string): Promise<void> {
+  await fs.mkdir(base, { recursive: true, mode: 0o700 })
+  if ((await fs.lstat(base)).isSymbolicLink())
+    throw new ToolError(`base dir ${alias} is a symbolic link`, {
+      code: 'E_PATH_OUTSIDE_ROOT',
+      hint: `Set ${SETTING}.${alias} to the folder itself.`,
+    })
+}

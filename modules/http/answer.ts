@@ -1,0 +1,61 @@
+import { isUtf8 } from 'node:buffer'
+import { shownHeaders } from './headers.ts'
+
+export interface Shown {
+  readonly status: number
+  readonly ok: boolean
+  readonly url: string
+  readonly content_type: string
+  readonly headers: Record<string, string>
+  /** The answer as text, unless it is JSON or no text at all. */
+  readonly body?: string
+  readonly json?: unknown
+  readonly binary?: true
+  readonly bytes: number
+  readonly truncated: boolean
+  readonly elapsed_ms: number
+}
+
+const isJson = (type: string): boolean => /^(?:application|text)\/(?:[\w.-]+\+)?json\b/i.test(type)
+
+export async function bytesOf(answer: Response): Promise<Buffer> {
+  return Buffer.from(await answer.arrayBuffer())
+}
+
+/** Text in the encoding that the answer says; undefined for what is no text. */
+export function textOf(bytes: Buffer, type: string): string | undefined {
+  const charset = /charset="?([\w.:-]+)/i.exec(type)?.[1]
+  if (charset === undefined && bytes.subarray(0, 8192).includes(0)) return undefined
+  try {
+    return new TextDecoder(charset ?? (isUtf8(bytes) ? 'utf-8' : 'latin1')).decode(bytes)
+  } catch {
+    return bytes.toString('latin1')
+  }
+}
+
+export function parsed(text: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) as unknown }
+  } catch {
+    return undefined
+  }
+}
+
+/** What a model is told of an answer, whatever its status. */
+export async function shown(answer: Response, startedAt: number, maxText: number): Promise<Shown> {
+  const type = answer.headers.get('content-type') ?? ''
+  const bytes = await bytesOf(answer)
+  const text = textOf(bytes, type)
+  const json = text !== undefined && text.length <= maxText && isJson(type) ? parsed(text) : undefined
+  return {
+    status: answer.status,
+    ok: answer.ok,
+    url: answer.url,
+    content_type: type,
+    headers: shownHeaders(answer.headers),
+    ...(text === undefined ? { binary: true } : json ? { json: json.value } : { body: text.slice(0, maxText) }),
+    bytes: bytes.length,
+    truncated: text === undefined ? bytes.length > 0 : text.length > maxText,
+    elapsed_ms: Math.round(performance.now() - startedAt),
+  }
+}

@@ -1,0 +1,48 @@
+import { createFetch, type Fetch, type GuardedFetch, ToolError } from 'pegboard'
+import { isAmong, SETTING, type Settings } from './config.ts'
+
+/** One `fetch` for each configuration there is, since profiles may have their own. */
+export interface Client {
+  fetchFor(settings: Settings): Fetch
+  close(): Promise<void>
+}
+
+export function createClient(): Client {
+  const made = new Map<string, GuardedFetch>()
+  return {
+    fetchFor(settings) {
+      const key = JSON.stringify(settings)
+      const found = made.get(key) ?? fetchUnder(settings)
+      made.set(key, found)
+      return found
+    },
+    async close() {
+      await Promise.all([...made.values()].map((one) => one.close()))
+      made.clear()
+    },
+  }
+}
+
+const fetchUnder = (settings: Settings): GuardedFetch =>
+  createFetch({
+    allowPrivate: settings.allow_private_hosts,
+    setting: `${SETTING}.allow_private_hosts`,
+    sizeSetting: `${SETTING}.max_response`,
+    check: (url) => checkHost(url.hostname, settings),
+    maxRedirects: settings.max_redirects,
+    timeoutMs: settings.timeout * 1000,
+    maxWireBytes: settings.max_response,
+    maxBytes: settings.max_response,
+    userAgent: settings.user_agent,
+  })
+
+function checkHost(host: string, { allowed_hosts, blocked_hosts }: Settings): void {
+  const refuse = (key: string): never => {
+    throw new ToolError(`The host "${host}" may not be reached.`, {
+      code: 'E_SSRF_BLOCKED',
+      hint: `${SETTING}.${key} decides.`,
+    })
+  }
+  if (isAmong(host, blocked_hosts)) refuse('blocked_hosts')
+  if (allowed_hosts && !isAmong(host, allowed_hosts)) refuse('allowed_hosts')
+}

@@ -1,0 +1,73 @@
+import { ToolError } from 'pegboard'
+import { isAmong, SETTING, type Settings } from './config.ts'
+
+/** What any request may say of itself. */
+const USUAL = [
+  'accept',
+  'accept-language',
+  'content-type',
+  'user-agent',
+  'range',
+  'if-match',
+  'if-none-match',
+  'if-modified-since',
+  'if-unmodified-since',
+  'idempotency-key',
+  'prefer',
+]
+/** Whoever says these speaks for somebody else, or changes how the request is read: no setting lets a model do so. */
+const NEVER =
+  /^(?:host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-length|content-encoding|cookie|authorization|forwarded|via|proxy-.*|x-forwarded-.*|x-real-ip|sec-.*)$/
+
+const bad = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+
+/** The headers of one request: the operator's, the model's as far as it may set them, and the login it names. */
+export function headersFor(
+  url: URL | undefined,
+  given: Readonly<Record<string, string>>,
+  auth: string | undefined,
+  settings: Settings,
+): Record<string, string> {
+  const allowed = [...new Set([...USUAL, ...settings.allowed_headers.map((name) => name.toLowerCase())])].filter(
+    (name) => !NEVER.test(name),
+  )
+  const headers: Record<string, string> = {}
+  for (const [name, value] of Object.entries(settings.default_headers)) headers[name.toLowerCase()] = value
+  for (const [name, value] of Object.entries(given)) {
+    if (!allowed.includes(name.toLowerCase()))
+      throw bad(
+        `The header ${JSON.stringify(name.slice(0, 60))} is not allowed; allowed are ${allowed.join(', ')}.`,
+        `Leave it out; ${SETTING}.allowed_headers allows more, and ${SETTING}.credentials are for logins.`,
+      )
+    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
+      throw bad(
+        `The value of the header ${name} has characters that headers cannot have; allowed headers are ${allowed.join(', ')}.`,
+        'Send plain text on one line.',
+      )
+    headers[name.toLowerCase()] = value
+  }
+  return auth === undefined ? headers : { ...headers, ...login(url, auth, settings) }
+}
+
+function login(url: URL | undefined, name: string, { credentials, allow_private_hosts }: Settings) {
+  const credential = Object.hasOwn(credentials, name) ? credentials[name] : undefined
+  if (!credential) {
+    const known = Object.keys(credentials).join(', ')
+    throw bad(
+      `There are no credentials called "${name.slice(0, 60)}"; ${known === '' ? 'there are none at all' : `there are ${known}`}.`,
+      `The operator sets ${SETTING}.credentials.`,
+    )
+  }
+  if (!url || !isAmong(url.hostname, credential.hosts))
+    throw bad(`The credentials "${name}" are not for this host.`, `${SETTING}.credentials.${name}.hosts decides.`)
+  if (url.protocol !== 'https:' && !allow_private_hosts)
+    throw bad(`The credentials "${name}" are only sent by https.`, 'Use the https address.')
+  if (credential.type === 'api_key') return { [credential.header.toLowerCase()]: credential.token }
+  if (credential.type === 'bearer') return { authorization: `Bearer ${credential.token}` }
+  const pair = Buffer.from(`${credential.username}:${credential.password}`).toString('base64')
+  return { authorization: `Basic ${pair}` }
+}
+
+/** Of an answer, without what only a browser may know. */
+export const shownHeaders = (headers: Headers): Record<string, string> =>
+  Object.fromEntries([...headers].filter(([name]) => !/^(?:set-cookie2?|authorization|proxy-auth.*)$/.test(name)))

@@ -1,0 +1,81 @@
+import { randomBytes } from 'node:crypto'
+import { basename } from 'node:path'
+import { type OpenFile, type ToolDef, ToolError, z } from 'pegboard'
+import { shown } from './answer.ts'
+import type { Client } from './client.ts'
+import { pathsFor, SETTING, type Settings, writes } from './config.ts'
+import { base, requestOf } from './parameters.ts'
+
+const { follow_redirects: _follow, ...short } = base
+const Upload = z.object({
+  ...short,
+  path: z.string().min(1).max(4096).describe('The file, in the folders that may be used.'),
+  field: z.string().min(1).max(200).default('file').describe('The field of the form that takes the file.'),
+  fields: z.record(z.string(), z.string()).default({}).describe('Other fields of the form.'),
+})
+
+export const createUploadFile = (client: Client): ToolDef<Settings, typeof Upload> => ({
+  title: 'Upload a file',
+  description:
+    'Sends a file of this machine to an address as a form does (POST, multipart) and gives the answer. For text that is at hand use post.',
+  aliases: ['upload', 'send file', 'téléverser', 'envoyer un fichier'],
+  tags: ['http', 'files', 'forms'],
+  input: Upload,
+  effect: 'write',
+  openWorld: true,
+  opaque: ['body', 'json'],
+  available: writes,
+  sideEffects: ['reads a file', 'sends it to the address'],
+  examples: [{ input: { url: 'https://example.com/files', path: 'report.pdf', fields: { title: 'Report' } } }],
+  async run(asked, { config, signal }) {
+    const startedAt = performance.now()
+    const { address, init } = requestOf({ ...asked, follow_redirects: true }, config)
+    return await pathsFor(config).readFile(asked.path, async (file) => {
+      if (file.size > config.max_upload)
+        throw new ToolError(`The file has ${file.size} bytes; ${config.max_upload} are allowed.`, {
+          code: 'E_TOO_LARGE',
+          hint: `${SETTING}.max_upload decides.`,
+        })
+      const form = multipart(file, asked.field, asked.fields)
+      const answer = await client.fetchFor(config)(address, {
+        ...init,
+        method: 'POST',
+        headers: { ...init.headers, 'content-type': form.type, 'content-length': String(form.length) },
+        body: form.pieces(),
+        signal,
+      })
+      return { sent: file.size, ...(await shown(answer, startedAt, config.max_text)) }
+    })
+  },
+})
+
+const CHUNK = 64 * 1024
+/** As browsers write names into the headers of a form. */
+const quoted = (name: string): string =>
+  `"${name.replace(/["\r\n]/g, (one) => `%${one.charCodeAt(0).toString(16).padStart(2, '0').toUpperCase()}`)}"`
+
+/** A form with one file, which is read as it is sent. */
+function multipart(file: OpenFile, field: string, fields: Readonly<Record<string, string>>) {
+  const boundary = `----pegboard${randomBytes(16).toString('hex')}`
+  const part = (name: string): string => `--${boundary}\r\nContent-Disposition: form-data; name=${quoted(name)}`
+  const others = Object.entries(fields).map(([name, value]) => `${part(name)}\r\n\r\n${value}\r\n`)
+  const head = Buffer.from(
+    `${others.join('')}${part(field)}; filename=${quoted(basename(file.path))}\r\nContent-Type: application/octet-stream\r\n\r\n`,
+  )
+  const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
+  return {
+    type: `multipart/form-data; boundary=${boundary}`,
+    length: head.length + file.size + tail.length,
+    async *pieces(): AsyncGenerator<Uint8Array> {
+      yield head
+      for (let at = 0; at < file.size; ) {
+        const buffer = Buffer.alloc(Math.min(CHUNK, file.size - at))
+        const { bytesRead } = await file.handle.read(buffer, 0, buffer.length, at)
+        if (bytesRead === 0) throw new ToolError('The file became shorter while it was sent.')
+        yield buffer.subarray(0, bytesRead)
+        at += bytesRead
+      }
+      yield tail
+    },
+  }
+}

@@ -1,0 +1,128 @@
+import { ToolError } from 'pegboard'
+import type { Settings } from './config.ts'
+
+/** Arguments by which a harmless program runs another, or writes where nobody looks. */
+const RISKY: Readonly<Record<string, readonly string[]>> = {
+  git: [
+    '-c',
+    '-c?*',
+    '--config-env*',
+    '--exec-path*',
+    '--upload-pack*',
+    '--receive-pack*',
+    '--ext-diff',
+    '--output*',
+    '--open-files-in-pager*',
+    '-O*',
+    '-C',
+    '-C?*',
+    '--git-dir*',
+    '--work-tree*',
+  ],
+  find: ['-exec*', '-ok*', '-delete', '-fprint*', '-fls'],
+  fd: ['-x*', '-X*', '--exec*'],
+  tar: [
+    '--to-command*',
+    '--checkpoint-action*',
+    '--use-compress-program*',
+    '-I*',
+    '--info-script*',
+    '--new-volume-script*',
+    '-F*',
+  ],
+  rg: ['--pre', '--pre=*', '--hostname-bin*'],
+  sort: ['--compress-program*', '-o*', '--output*'],
+  curl: ['-o*', '-O*', '--output*', '-K*', '--config*', '-T*', '--upload-file*'],
+  rsync: ['-e*', '--rsh*', '--rsync-path*'],
+  zip: ['-T*', '-TT*', '--unzip-command*'],
+}
+
+const INTERPRETERS = new Set(
+  'sh bash dash zsh fish ksh busybox env xargs node deno bun python python3 perl ruby php lua awk gawk mawk sed vi vim emacs ssh sudo su doas docker podman npx npm pnpm yarn make cargo go powershell pwsh cmd tclsh expect screen tmux nohup nice timeout watch strace gdb parallel'.split(
+    ' ',
+  ),
+)
+
+interface Rule {
+  readonly words: readonly string[]
+  readonly denied: readonly string[]
+}
+
+const rulesOf = ({ allowed_commands }: Settings): Rule[] =>
+  allowed_commands.map((entry) => {
+    const { command, deny_args } = typeof entry === 'string' ? { command: entry, deny_args: [] } : entry
+    return { words: command.trim().split(/\s+/), denied: deny_args }
+  })
+
+export const allowedNames = (settings: Settings): string[] => rulesOf(settings).map(({ words }) => words.join(' '))
+
+/** Allowed programs that run whatever they are given. */
+export const interpreters = (settings: Settings): string[] =>
+  rulesOf(settings)
+    .map(({ words: [program = ''] }) => program)
+    .filter((program) => INTERPRETERS.has(baseName(program)))
+
+const baseName = (program: string): string =>
+  (program.split(/[\\/]/).at(-1) ?? '')
+    .toLowerCase()
+    .replace(/\.(?:exe|cmd|bat|com)$/, '')
+    .replace(/[\d.]+$/, (version) => (version === '3' ? version : ''))
+
+/** @throws ToolError E_DENIED_BY_POLICY, listing what is allowed */
+export function checkAllowed(settings: Settings, command: string, args: readonly string[]): void {
+  const rules = rulesOf(settings)
+  const fitting = rules.filter(
+    ({ words: [program, ...first] }) => program === command && first.every((word, at) => args[at] === word),
+  )
+  const names = rules.map(({ words }) => words.join(' '))
+  const refuse = (message: string): ToolError =>
+    new ToolError(message, {
+      code: 'E_DENIED_BY_POLICY',
+      hint: `Allowed are: ${names.join(', ') || 'none'} (modules.shell.config.allowed_commands).`,
+    })
+  if (fitting.length === 0)
+    throw refuse(
+      /\s/.test(command)
+        ? `'${shown(command)}' is a command line, and no shell reads it: put the program in command and each word after it in args.`
+        : `'${shown([command, ...args].join(' '))}' is not an allowed command.`,
+    )
+  const risky = RISKY[baseName(command)] ?? []
+  // One rule that lets it pass is enough; what follows `--` is no option.
+  const wrong = (rule: Rule): string | undefined => {
+    const end = args.indexOf('--')
+    const options = end < 0 ? args : args.slice(0, end)
+    const own = rule.denied.map(patternOf)
+    const known = risky.map(patternOf)
+    return (
+      args.find((arg) => own.some((fits) => fits.test(arg))) ??
+      options.slice(rule.words.length - 1).find((arg) => arg.startsWith('-') && known.some((fits) => fits.test(arg)))
+    )
+  }
+  const found = fitting.map(wrong)
+  if (found.includes(undefined)) return
+  throw refuse(`'${shown(String(found[0]))}' is an argument that ${command} may not have here.`)
+}
+
+/** `*` stands for any characters, `?` for one. Not the globs of paths, in which `*` stops at a slash. */
+const patternOf = (pattern: string): RegExp =>
+  new RegExp(`^${literal(pattern).replaceAll('\\*', '.*').replaceAll('\\?', '.')}$`, 's')
+const literal = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
+const shown = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text)
+
+/**
+ * Words and paths that a command may not name. A hint for whoever means well: what enforces is the sandbox.
+ * @throws ToolError E_DENIED_BY_POLICY
+ */
+export function checkWords(settings: Settings, what: string, text: string): void {
+  for (const [kind, words, setting] of [
+    ['path', settings.denied_paths, 'denied_paths'],
+    ['token', settings.deny_tokens, 'deny_tokens'],
+  ] as const)
+    for (const word of words) {
+      if (!new RegExp(`(?<![\\w-])${literal(word)}(?![\\w-])`).test(text)) continue
+      throw new ToolError(
+        `${what} command references denied ${kind} "${word}" (configure via modules.shell.config.${setting})`,
+        { code: 'E_DENIED_BY_POLICY', hint: 'Do it another way, or ask the operator.' },
+      )
+    }
+}

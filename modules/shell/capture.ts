@@ -1,0 +1,70 @@
+/** The beginning and the end of what a program writes, in bounded memory. */
+export interface Capture {
+  add(chunk: Buffer): void
+  /** Of all that was written. */
+  readonly bytes: number
+  readonly truncated: boolean
+  text(): string
+  /** The last lines of what is kept. */
+  tail(lines: number): string
+}
+
+/** @param max bytes that are kept: half from the beginning, half from the end */
+export function createCapture(max: number): Capture {
+  const half = Math.floor(max / 2)
+  const head: Buffer[] = []
+  let headBytes = 0
+  // A ring, made when it is needed.
+  let ring: Buffer | undefined
+  let written = 0
+  let bytes = 0
+
+  function add(chunk: Buffer): void {
+    bytes += chunk.length
+    const first = chunk.subarray(0, half - headBytes)
+    // Copied: a small piece would keep the whole chunk it is part of.
+    if (first.length > 0) head.push(Buffer.from(first))
+    headBytes += first.length
+    const rest = chunk.subarray(first.length)
+    if (rest.length === 0) return
+    ring ??= Buffer.alloc(max - half)
+    const kept = rest.subarray(Math.max(0, rest.length - ring.length))
+    const at = (written + rest.length - kept.length) % ring.length
+    const fits = Math.min(kept.length, ring.length - at)
+    kept.copy(ring, at, 0, fits)
+    kept.copy(ring, 0, fits)
+    written += rest.length
+  }
+
+  function end(): Buffer {
+    if (!ring) return Buffer.alloc(0)
+    if (written <= ring.length) return ring.subarray(0, written)
+    const at = written % ring.length
+    return Buffer.concat([ring.subarray(at), ring.subarray(0, at)])
+  }
+
+  function text(): string {
+    const left = written - (ring?.length ?? 0)
+    if (left <= 0) return Buffer.concat([...head, end()]).toString('utf8')
+    const [start, last] = [Buffer.concat(head).toString('utf8'), end().toString('utf8')]
+    // A character that was cut is left out.
+    return `${start.replace(/\uFFFD$/, '')}\n… ${left} bytes left out …\n${last.replace(/^\uFFFD+/, '')}`
+  }
+
+  return {
+    add,
+    get bytes() {
+      return bytes
+    },
+    get truncated() {
+      return written > (ring?.length ?? 0)
+    },
+    text,
+    tail(lines) {
+      const all = text()
+      const parts = all.split('\n')
+      const closed = all.endsWith('\n') ? 1 : 0
+      return parts.slice(-(lines + closed)).join('\n')
+    },
+  }
+}

@@ -1,0 +1,44 @@
+import { constants } from 'node:fs'
+import { access, stat } from 'node:fs/promises'
+import { delimiter, isAbsolute, join, sep } from 'node:path'
+import type { Processes } from 'pegboard'
+
+/** Folders of PATH that nobody who may only write in the workspace can put a program into. */
+export function programFolders(processes: Processes, roots: readonly string[]): string[] {
+  const env = processes.environment()
+  const path = env['PATH'] ?? Object.entries(env).find(([name]) => name.toUpperCase() === 'PATH')?.[1] ?? ''
+  const inside = (folder: string): boolean => roots.some((root) => folder === root || folder.startsWith(root + sep))
+  return path.split(delimiter).filter((folder) => isAbsolute(folder) && !inside(folder))
+}
+
+/** Where a program is, absolute; undefined where there is none. One that is named by a path is what it is named. */
+export async function findProgram(
+  name: string,
+  processes: Processes,
+  roots: readonly string[],
+): Promise<string | undefined> {
+  const windows = processes.platform === 'win32'
+  const endings = windows && !/\.\w+$/.test(name) ? ['.exe', '.cmd', '.bat', '.com'] : ['']
+  const named = isAbsolute(name) ? [''] : /[\\/]/.test(name) ? [] : programFolders(processes, roots)
+  for (const folder of named)
+    for (const ending of endings) {
+      const file = folder === '' ? name + ending : join(folder, name + ending)
+      if (await isProgram(file)) return file
+    }
+  return undefined
+}
+
+async function isProgram(file: string): Promise<boolean> {
+  try {
+    await access(file, constants.X_OK)
+    return (await stat(file)).isFile()
+  } catch (error) {
+    if (
+      ['ENOENT', 'ENOTDIR', 'EACCES', 'EPERM', 'ELOOP', 'ENAMETOOLONG'].includes(
+        (error as NodeJS.ErrnoException).code ?? '',
+      )
+    )
+      return false
+    throw error
+  }
+}

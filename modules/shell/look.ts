@@ -1,0 +1,47 @@
+import { type ToolDef, z } from 'pegboard'
+import { allowedNames } from './allow.ts'
+import { enabled, rootsOf, type Settings } from './config.ts'
+import { findProgram } from './find.ts'
+import { stateOf } from './state.ts'
+
+const Which = z.object({ name: z.string().min(1).max(200).describe('The program.') })
+
+export const which: ToolDef<Settings, typeof Which> = {
+  title: 'Find a program',
+  description: 'Says where a program is and which commands run may start. Not for files (filesystem.find).',
+  aliases: ['where is', 'program path', 'où est', 'dónde está'],
+  tags: ['shell', 'program'],
+  input: Which,
+  effect: 'read',
+  sideEffects: ['none'],
+  examples: [{ input: { name: 'git' } }],
+  available: enabled,
+  async run({ name }, ctx) {
+    const path = await findProgram(name, stateOf(ctx).processes, rootsOf(ctx.config))
+    return { name, path: path ?? null, allowed_commands: allowedNames(ctx.config) }
+  },
+}
+
+const Env = z.object({
+  name: z.string().max(200).optional().describe('One variable alone.'),
+  prefix: z.string().max(200).optional().describe('Those whose names begin so.'),
+})
+
+export const env: ToolDef<Settings, typeof Env> = {
+  title: 'Show the environment',
+  description:
+    'Lists the environment variables that commands get. Values of those named like credentials are replaced. Pegboard has more, which commands do not get.',
+  aliases: ['environment variables', 'printenv', "variables d'environnement", 'Umgebungsvariablen'],
+  tags: ['shell', 'environment'],
+  input: Env,
+  effect: 'read',
+  sideEffects: ['none'],
+  examples: [{ input: { prefix: 'LC_' } }],
+  available: enabled,
+  run({ name, prefix = '' }, ctx) {
+    const { env: own, env_passthrough } = ctx.config
+    const all = { ...stateOf(ctx).processes.environment(env_passthrough), ...own }
+    const wanted = Object.entries(all).filter(([key]) => (name === undefined || key === name) && key.startsWith(prefix))
+    return { variables: Object.fromEntries(wanted.sort(([a], [b]) => (a < b ? -1 : 1))) }
+  },
+}

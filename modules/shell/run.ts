@@ -1,0 +1,163 @@
+import { type CallContext, type ToolDef, z } from 'pegboard'
+import { checkAllowed, checkWords } from './allow.ts'
+import { finished, type Wanted } from './command.ts'
+import { args, checkTexts, cwd, enabled, folderFor, line, type Settings, stdin, timeoutSeconds } from './config.ts'
+import { stateOf } from './state.ts'
+
+type Context = CallContext<Settings>
+
+export const Output = z.object({
+  exit_code: z.int().nullable(),
+  signal: z.string().optional(),
+  stdout: z.string(),
+  stderr: z.string(),
+  duration_ms: z.int(),
+  timed_out: z.boolean(),
+  truncated: z.boolean(),
+})
+
+/** A program of the list with its arguments. @throws ToolError E_DENIED_BY_POLICY, E_PATH_OUTSIDE_ROOT */
+export async function program(
+  what: string,
+  given: { readonly command: string; readonly args: readonly string[]; readonly cwd: string },
+  settings: Settings,
+): Promise<Omit<Wanted, 'timeoutMs'>> {
+  checkTexts([given.command, ...given.args])
+  checkAllowed(settings, given.command, given.args)
+  checkWords(settings, what, [given.command, ...given.args].join(' '))
+  const folder = await folderFor(settings, given.cwd)
+  return { what, command: given.command, args: given.args, cwd: folder, sandboxed: settings.sandbox === 'all' }
+}
+
+export const INTERPRETERS = ['bash', 'sh', 'node', 'python3'] as const
+
+/** Text for an interpreter. @throws ToolError E_DENIED_BY_POLICY, E_PATH_OUTSIDE_ROOT */
+export async function scripted(
+  what: string,
+  given: {
+    readonly text: string
+    readonly interpreter: (typeof INTERPRETERS)[number]
+    readonly args: readonly string[]
+    readonly cwd: string
+    readonly login?: boolean
+  },
+  settings: Settings,
+): Promise<Omit<Wanted, 'timeoutMs'>> {
+  const { text, interpreter } = given
+  checkTexts([text, ...given.args])
+  checkWords(settings, what, [text, ...given.args].join(' '))
+  const folder = await folderFor(settings, given.cwd)
+  const before =
+    interpreter === 'node'
+      ? ['-e', text, '--']
+      : interpreter === 'python3'
+        ? ['-c', text]
+        : [given.login ? '-lc' : '-c', text, interpreter]
+  return {
+    what,
+    command: interpreter,
+    args: [...before, ...given.args],
+    cwd: folder,
+    sandboxed: settings.sandbox !== 'off',
+  }
+}
+
+async function execute(
+  wanted: Omit<Wanted, 'timeoutMs'>,
+  given: { readonly timeout_seconds?: number | undefined; readonly stdin?: string | undefined },
+  ctx: Context,
+) {
+  const { config, signal } = ctx
+  const whole: Wanted = {
+    ...wanted,
+    timeoutMs: Math.min(given.timeout_seconds ?? config.timeout, config.timeout) * 1_000,
+    maxWritten: config.max_written_bytes,
+    ...(given.stdin === undefined ? {} : { stdin: given.stdin }),
+  }
+  const command = await stateOf(ctx).starter.start(whole, config)
+  return await finished(command, whole, config, signal)
+}
+
+const sideEffects = ['runs programs', 'may change files of the workspace']
+
+const Run = z.object({
+  command: line.describe('The program alone, such as "git".'),
+  args: args.default([]).describe('Its arguments, one each. Nothing in them is expanded.'),
+  cwd,
+  timeout_seconds: timeoutSeconds,
+  stdin,
+})
+
+export const run: ToolDef<Settings, typeof Run> = {
+  title: 'Run a program',
+  description:
+    'Runs one allowed program with arguments, without a shell: no pipes, no globs, no variables. Gives exit code, stdout and stderr; a code other than 0 is a failure that has them, too. For a command line use bash; for what takes long, background_run.',
+  aliases: ['exec', 'run command', 'execute program', 'exécuter', 'lancer une commande', 'ejecutar', 'ausführen'],
+  tags: ['shell', 'command', 'process'],
+  input: Run,
+  output: Output,
+  effect: 'destructive',
+  sideEffects,
+  examples: [{ input: { command: 'git', args: ['log', '--oneline', '-5'] } }],
+  available: (view) => {
+    const on = enabled(view)
+    if (on !== true) return on
+    return view.config.allowed_commands.length > 0 || 'name programs in modules.shell.config.allowed_commands'
+  },
+  async run(given, ctx) {
+    return await execute(await program('run', given, ctx.config), given, ctx)
+  },
+}
+
+const Bash = z.object({
+  cmd: line.describe('The command line.'),
+  cwd,
+  timeout_seconds: timeoutSeconds,
+  stdin,
+})
+
+export const bash: ToolDef<Settings, typeof Bash> = {
+  title: 'Run a command line',
+  description:
+    'Runs a command line in bash, with pipes and all, in a sandbox: no network, and only the workspace can be written. Gives exit code, stdout and stderr; a code other than 0 is a failure that has them, too. For longer programs use script.',
+  aliases: ['shell', 'terminal', 'command line', 'sh', 'ligne de commande', 'línea de comandos', 'Befehlszeile'],
+  tags: ['shell', 'bash', 'command'],
+  input: Bash,
+  output: Output,
+  effect: 'destructive',
+  sideEffects,
+  examples: [{ input: { cmd: 'grep -rn "TODO" src | wc -l' } }],
+  available: enabled,
+  async run({ cmd, ...given }, ctx) {
+    const wanted = { text: cmd, interpreter: 'bash' as const, args: [], cwd: given.cwd, login: true }
+    return await execute(await scripted('bash', wanted, ctx.config), given, ctx)
+  },
+}
+
+const Script = z.object({
+  content: line.describe('The program.'),
+  interpreter: z.enum(INTERPRETERS).default('bash').describe('What reads it.'),
+  args: args.default([]).describe('Its arguments.'),
+  cwd,
+  timeout_seconds: timeoutSeconds,
+  stdin,
+})
+
+export const script: ToolDef<Settings, typeof Script> = {
+  title: 'Run a script',
+  description:
+    'Runs a program you write, in bash, sh, node or python3, in a sandbox: no network, and only the workspace can be written. Nothing of it is kept. Gives exit code, stdout and stderr. For a single line use bash.',
+  aliases: ['run script', 'run code', 'python', 'javascript', 'exécuter un script', 'Skript ausführen'],
+  tags: ['shell', 'script', 'code'],
+  input: Script,
+  output: Output,
+  effect: 'destructive',
+  sideEffects,
+  examples: [
+    { input: { content: 'import sys; print(sum(map(int, sys.argv[1:])))', interpreter: 'python3', args: ['1', '2'] } },
+  ],
+  available: enabled,
+  async run({ content, ...given }, ctx) {
+    return await execute(await scripted('script', { ...given, text: content }, ctx.config), given, ctx)
+  },
+}

@@ -1,0 +1,29 @@
+import { type CallContext, type Log, type Processes, ToolError } from 'pegboard'
+import { createStarter, type Starter } from './command.ts'
+import type { Settings } from './config.ts'
+import { createJobs, type Jobs } from './jobs.ts'
+
+export interface State {
+  readonly starter: Starter
+  readonly jobs: Jobs
+}
+
+// One process may run several gateways, and this module is imported once.
+const states = new WeakMap<Processes, State>()
+
+/** From now on; what ran before is ended. */
+export function begin(processes: Processes, log: Log): State {
+  const state = { starter: createStarter(processes, log), jobs: createJobs() }
+  states.set(processes, state)
+  return state
+}
+
+/** @throws ToolError where the host starts no programs */
+export function stateOf({
+  services,
+}: Pick<CallContext<Settings>, 'services'>): State & { readonly processes: Processes } {
+  const { processes } = services
+  const state = processes && states.get(processes)
+  if (!processes || !state) throw new ToolError('No programs can be started here.', { hint: 'Do it another way.' })
+  return { ...state, processes }
+}

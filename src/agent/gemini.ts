@@ -1,0 +1,116 @@
+import { isRecord } from '../core/record.ts'
+import type { JsonSchema } from '../core/schema.ts'
+import { portableSchema } from '../view/portable.ts'
+
+/** The part of OpenAPI 3.0's schema object that Gemini's function declarations take. */
+export interface GeminiSchema {
+  type?: 'STRING' | 'NUMBER' | 'INTEGER' | 'BOOLEAN' | 'ARRAY' | 'OBJECT'
+  nullable?: true
+  properties?: Record<string, GeminiSchema>
+  items?: GeminiSchema
+  anyOf?: GeminiSchema[]
+  enum?: string[]
+  [key: string]: unknown
+}
+
+const TYPES = {
+  string: 'STRING',
+  number: 'NUMBER',
+  integer: 'INTEGER',
+  boolean: 'BOOLEAN',
+  array: 'ARRAY',
+  object: 'OBJECT',
+} as const
+/** What is taken over as it is. Everything else makes Gemini refuse the whole request. */
+const KEPT: readonly string[] = [
+  'title',
+  'description',
+  'minimum',
+  'maximum',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'minItems',
+  'maxItems',
+  'minProperties',
+  'maxProperties',
+]
+const MAX_DEPTH = 32
+
+/**
+ * A JSON Schema as Gemini takes it: looser than the original, never stricter. Alternatives at the top become one object,
+ * `oneOf` becomes `anyOf`, `const` an `enum` of one, `["string", "null"]` a nullable string; `allOf` is put together;
+ * references, conditions, `not`, defaults, `additionalProperties`, rarer formats and enums of anything but text are left
+ * out. The tool itself still checks its arguments.
+ */
+export const geminiSchema = (schema: JsonSchema): GeminiSchema => convert(portableSchema(schema, 'strict'), 0)
+
+function convert(given: unknown, depth: number): GeminiSchema {
+  if (!isRecord(given) || depth > MAX_DEPTH) return {}
+  const schema = merged(given)
+  const out: GeminiSchema = {}
+  const types = Array.isArray(schema['type']) ? schema['type'].map(String) : [String(schema['type'])]
+  const known = types.flatMap((one) => (Object.hasOwn(TYPES, one) ? [TYPES[one as keyof typeof TYPES]] : []))
+  if (types.includes('null')) out.nullable = true
+  for (const key of KEPT) if (schema[key] !== undefined) out[key] = schema[key]
+  if (isRecord(schema['properties']) && Object.keys(schema['properties']).length > 0)
+    return { ...out, ...objectOf(schema, schema['properties'], depth) }
+
+  const options = [schema['anyOf'], schema['oneOf']].find(Array.isArray) as readonly unknown[] | undefined
+  if (options) return eitherOf(out, options, depth)
+  if (known.length > 1)
+    return eitherOf(
+      out,
+      types.map((type) => ({ ...schema, type })),
+      depth,
+    )
+  const [type] = known
+  if (type) out.type = type
+  if (type === 'STRING' && schema['format'] === 'date-time') out['format'] = 'date-time'
+  const values = schema['const'] === undefined ? schema['enum'] : [schema['const']]
+  // An empty text is refused as well.
+  if (Array.isArray(values) && values.every((value) => typeof value === 'string' && value !== '')) {
+    out.type = 'STRING'
+    out.enum = values
+  }
+  if (out.type === 'ARRAY') out.items = convert(isRecord(schema['items']) ? schema['items'] : {}, depth + 1)
+  return out
+}
+
+function objectOf({ required }: JsonSchema, properties: JsonSchema, depth: number): GeminiSchema {
+  const entries = Object.entries(properties).map(([name, one]) => [name, convert(one, depth + 1)])
+  const there = Array.isArray(required) ? required.filter((name) => Object.hasOwn(properties, String(name))) : []
+  return {
+    type: 'OBJECT',
+    properties: Object.fromEntries(entries),
+    ...(there.length > 0 ? { required: there } : {}),
+  }
+}
+
+/** `null` among alternatives is a mark, and a single other one stands for itself. Beside `anyOf` nothing may stand. */
+function eitherOf(out: GeminiSchema, options: readonly unknown[], depth: number): GeminiSchema {
+  const others = options.filter((one) => !(isRecord(one) && one['type'] === 'null'))
+  const { title, description } = out
+  const nullable = out.nullable || others.length < options.length ? { nullable: true as const } : {}
+  const converted = others.map((one) => ({
+    ...(title === undefined ? {} : { title }),
+    ...(description === undefined ? {} : { description }),
+    ...convert(one, depth + 1),
+    ...nullable,
+  }))
+  return converted.length === 1 && converted[0] ? converted[0] : { anyOf: converted }
+}
+
+/** What all parts of an `allOf` say, in one. */
+function merged(schema: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { allOf, ...base } = schema
+  if (!Array.isArray(allOf)) return schema
+  const parts = [base, ...allOf.filter(isRecord).map(merged)]
+  const properties = Object.assign({}, ...parts.map((part) => (isRecord(part['properties']) ? part['properties'] : {})))
+  const required = parts.flatMap((part) => (Array.isArray(part['required']) ? part['required'] : []))
+  return {
+    ...Object.assign({}, ...parts.toReversed()),
+    ...(Object.keys(properties).length > 0 ? { properties } : {}),
+    ...(required.length > 0 ? { required: [...new Set(required)] } : {}),
+  }
+}

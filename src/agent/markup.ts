@@ -1,0 +1,163 @@
+import { isRecord } from '../core/record.ts'
+import type { JsonSchema } from '../core/schema.ts'
+import { callsIn, type Found, type ToolCall, wholeJson } from './calls.ts'
+import { afterSpace, type Budget, type Read, readJson } from './loose-json.ts'
+
+/** The schema of a tool by name, where it is known: says which parameters are text. */
+export type SchemaOf = (name: string) => JsonSchema | undefined
+
+/** Where a needle is next. Asked from ever later places, so that all questions together read the text once. */
+function finder(text: string, needle: string): (from: number) => number {
+  let at = -2
+  return (from) => {
+    if (at !== -1 && at < from) at = text.indexOf(needle, from)
+    return at
+  }
+}
+
+/** The end of what stands at `at`, or `at` when it is something else. */
+function skip(text: string, at: number, expression: RegExp): number {
+  expression.lastIndex = at
+  return at + (expression.exec(text)?.[0].length ?? 0)
+}
+
+const INVOKE = /<(?:antml:)?invoke\s{1,20}name\s{0,20}=\s{0,20}["']([^"'<>]{1,128})["']\s{0,20}>/g
+const PARAMETER = /<(?:antml:)?parameter\s{1,20}name\s{0,20}=\s{0,20}["']([^"'<>]{1,128})["'][^<>]{0,80}>/y
+const END_INVOKE = /<\/(?:antml:)?invoke>/y
+
+/** `<invoke name="…">` with a `<parameter name="…">` for each argument, as Anthropic's models write it. */
+export const invokes = (text: string, _budget: Budget, schemaOf: SchemaOf): Found[] =>
+  elements(text, INVOKE, PARAMETER, END_INVOKE, schemaOf)
+
+const FUNCTION = /<function=([\w.:/-]{1,128})>?/g
+const FUNCTION_PARAMETER = /<parameter=([^<>\s]{1,128})>/y
+const END_FUNCTION = /<\/?function>/y
+
+/** `<function=name>{…}</function>`, or with a `<parameter=…>` for each argument. */
+export function functions(text: string, budget: Budget, schemaOf: SchemaOf): Found[] {
+  const found = elements(text, FUNCTION, FUNCTION_PARAMETER, END_FUNCTION, schemaOf)
+  for (const { index, 0: opener, 1: name = '' } of text.matchAll(FUNCTION)) {
+    const read = readAfter(text, index + opener.length, budget)
+    if (!read || !isRecord(read.value)) continue
+    const end = skip(text, afterSpace(text, read.end), END_FUNCTION)
+    found.push({ calls: [{ name, arguments: read.value }], start: index, end })
+  }
+  return outermost(found)
+}
+
+/** Calls with an element for each argument. One that does not end is none: some of its arguments may be missing. */
+function elements(text: string, opener: RegExp, parameter: RegExp, closer: RegExp, schemaOf: SchemaOf): Found[] {
+  const found: Found[] = []
+  const ends = ['', 'antml:'].map((prefix) => ({
+    needle: `</${prefix}parameter>`,
+    next: finder(text, `</${prefix}parameter>`),
+  }))
+  let seen = 0
+  for (const { index, 0: tag, 1: name = '' } of text.matchAll(opener)) {
+    if (index < seen) continue
+    const properties = schemaOf(name)?.['properties']
+    const entries: [string, unknown][] = []
+    let at = afterSpace(text, index + tag.length)
+    for (;;) {
+      parameter.lastIndex = at
+      const part = parameter.exec(text)
+      if (!part) break
+      const from = at + part[0].length
+      const [close] = ends
+        .map(({ needle, next }) => ({ at: next(from), length: needle.length }))
+        .filter((one) => one.at >= 0)
+        .sort((a, b) => a.at - b.at)
+      if (!close) return found
+      const key = part[1] ?? ''
+      const schema = isRecord(properties) ? properties[key] : undefined
+      entries.push([key, argument(text.slice(from, close.at), isRecord(schema) && schema['type'] === 'string')])
+      at = afterSpace(text, close.at + close.length)
+    }
+    const end = skip(text, at, closer)
+    seen = end
+    if (end > at) found.push({ calls: [{ name, arguments: Object.fromEntries(entries) }], start: index, end })
+  }
+  return found
+}
+
+/** The text of an argument as the value it stands for. */
+function argument(raw: string, isText: boolean): unknown {
+  // A line of its own for each tag is layout.
+  const text = raw.replace(/^\n/, '').replace(/\n$/, '')
+  if (isText) return text
+  const trimmed = text.trim()
+  if (/^(?:true|false|null)$/.test(trimmed)) return JSON.parse(trimmed)
+  // `007` is no number, nor is one with more digits than a number has.
+  if (/^-?\d/.test(trimmed) && String(Number(trimmed)) === trimmed) return Number(trimmed)
+  if (!/^[{[]/.test(trimmed)) return text
+  const read = wholeJson(trimmed)
+  return read ? read.value : text
+}
+
+const BEGIN = /<[｜|]tool[▁_ ]call[▁_ ]begin[｜|]>/g
+const SEPARATOR = /<[｜|]tool[▁_ ]sep[｜|]>/g
+const END = /<[｜|]tool[▁_ ]call[▁_ ]end[｜|]>/y
+const HEAD = 200
+
+/** DeepSeek's markers: a name, or `function` and then the name, before the arguments. */
+export function markers(text: string, budget: Budget): Found[] {
+  const found: Found[] = []
+  for (const { index, 0: begin } of text.matchAll(BEGIN)) {
+    const from = index + begin.length
+    SEPARATOR.lastIndex = 0
+    const head = text.slice(from, from + HEAD)
+    const separator = SEPARATOR.exec(head)
+    if (!separator) continue
+    const after = from + separator.index + separator[0].length
+    const named = text[afterSpace(text, after)] !== '{'
+    const line = /^[^\n`{]{1,128}/.exec(text.slice(after, after + HEAD))?.[0] ?? ''
+    const name = (named ? line : head.slice(0, separator.index)).trim()
+    const read = readAfter(text, named ? after + line.length : after, budget)
+    if (name === '' || !read || !isRecord(read.value)) continue
+    found.push({
+      calls: [{ name, arguments: read.value }],
+      start: index,
+      end: skip(text, afterSpace(text, skip(text, afterSpace(text, read.end), TICKS)), END),
+    })
+  }
+  return found
+}
+
+// The tag with angle or curly brackets, perhaps in back-ticks; or back-ticks and the word alone.
+const OPEN = /`{0,3}[<{]tool_calls?[>}]`{0,3}|`{1,3}tool_calls?`{0,3}/g
+const CLOSE = /`{0,3}[<{]\/tool_calls?[>}]`{0,3}|`{1,3}/y
+const TICKS = /`{1,3}/y
+const TICKS_AND_WORD = /`{3}[a-z]{0,10}/y
+
+/** `<tool_call>{"name": …, "arguments": …}</tool_call>`. The value ends where JSON says, whatever its strings hold. */
+export function tagged(text: string, budget: Budget): Found[] {
+  const found: Found[] = []
+  for (const { index, 0: opener } of text.matchAll(OPEN)) {
+    if (index < (found.at(-1)?.end ?? 0)) continue
+    const calls: ToolCall[] = []
+    let end = index + opener.length
+    for (let read = readAfter(text, end, budget); read; read = readAfter(text, end, budget)) {
+      calls.push(...callsIn(read.value, true))
+      end = read.end
+    }
+    if (calls.length === 0) continue
+    const close = afterSpace(text, end)
+    const closed = skip(text, close, CLOSE)
+    found.push({ calls, start: index, end: closed > close ? skip(text, afterSpace(text, closed), CLOSE) : end })
+  }
+  return found
+}
+
+/** The object or list that comes next, perhaps in a fence. */
+function readAfter(text: string, at: number, budget: Budget): Read | undefined {
+  const from = afterSpace(text, skip(text, afterSpace(text, at), TICKS_AND_WORD))
+  return text[from] === '{' || text[from] === '[' ? readJson(text, from, budget) : undefined
+}
+
+/** In order, without those inside another. */
+function outermost(found: readonly Found[]): Found[] {
+  const kept: Found[] = []
+  for (const one of found.toSorted((a, b) => a.start - b.start))
+    if (one.start >= (kept.at(-1)?.end ?? 0)) kept.push(one)
+  return kept
+}

@@ -1,0 +1,65 @@
+import type { ListedTool } from '../view/listing.ts'
+import { type GeminiSchema, geminiSchema } from './gemini.ts'
+
+export const TOOL_FORMATS = ['openai', 'anthropic', 'gemini', 'ollama'] as const
+export type ToolFormat = (typeof TOOL_FORMATS)[number]
+
+/** A tool as chat completions take it; Ollama's own interface takes the same. */
+export interface FunctionTool {
+  readonly type: 'function'
+  readonly function: {
+    readonly name: string
+    readonly description: string
+    readonly parameters: ListedTool['inputSchema']
+  }
+}
+export interface AnthropicTool {
+  readonly name: string
+  readonly description: string
+  readonly input_schema: ListedTool['inputSchema']
+}
+export interface GeminiTools {
+  readonly functionDeclarations: readonly {
+    readonly name: string
+    readonly description: string
+    readonly parameters?: GeminiSchema
+  }[]
+}
+
+export interface ToolDeclarations {
+  readonly openai: readonly FunctionTool[]
+  readonly ollama: readonly FunctionTool[]
+  readonly anthropic: readonly AnthropicTool[]
+  readonly gemini: readonly GeminiTools[]
+}
+
+type Declared = Pick<ListedTool, 'name' | 'description' | 'inputSchema'>
+
+/**
+ * Listed tools as a provider wants them declared. Names and schemas are those that `tools/list` has; only for Gemini a
+ * schema is cut down to what it takes, and a tool without parameters has none.
+ */
+export function serializeTools<Format extends ToolFormat>(
+  tools: readonly Declared[],
+  format: Format,
+): ToolDeclarations[Format] {
+  const declarations: { readonly [One in ToolFormat]: () => ToolDeclarations[One] } = {
+    openai: () => tools.map(asFunction),
+    ollama: () => tools.map(asFunction),
+    anthropic: () =>
+      tools.map(({ name, description, inputSchema }) => ({ name, description, input_schema: inputSchema })),
+    gemini: () => (tools.length === 0 ? [] : [{ functionDeclarations: tools.map(asDeclaration) }]),
+  }
+  return declarations[format]()
+}
+
+const asFunction = ({ name, description, inputSchema }: Declared): FunctionTool => ({
+  type: 'function',
+  function: { name, description, parameters: inputSchema },
+})
+
+function asDeclaration({ name, description, inputSchema }: Declared) {
+  const parameters = geminiSchema(inputSchema)
+  // An object without properties is refused.
+  return parameters.properties === undefined ? { name, description } : { name, description, parameters }
+}

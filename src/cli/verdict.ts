@@ -1,0 +1,235 @@
+import { join } from 'node:path'
+import { actionNames, createFilter } from '../catalog/naming.ts'
+import { shownState } from '../catalog/state.ts'
+import type { Config } from '../config/load.ts'
+import { nearest } from '../core/names.ts'
+import type { Tool } from '../core/tool.ts'
+import { createBytesStore } from '../state/files.ts'
+import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
+import { type Hidden, refusalOf, STAGES, type Stage } from '../view/visible.ts'
+import { failureLine } from './describe.ts'
+import type { Session } from './open.ts'
+
+/** Everything that decides about one tool for one caller. */
+export interface Verdict {
+  readonly tool: string
+  readonly profile: string
+  readonly visible: boolean
+  /** What takes it away; `unknown` where nothing of that name is known. */
+  readonly stage?: Stage | 'unknown'
+  readonly rule?: string
+  readonly setting?: string
+  readonly hint?: string
+  /** Stages it has passed before that one, in their order. */
+  readonly passed?: readonly Stage[]
+  /** What a client is told that calls it. */
+  readonly refusal?: string
+  /** What it may be called. */
+  readonly names?: readonly string[]
+  readonly listed?: boolean
+  readonly listing?: string
+  /** What else has to be so, of a tool that is not always there. */
+  readonly only?: string
+  /** What a call of it has to wait for, and the settings that want it. */
+  readonly calls?: readonly string[]
+  readonly server?: { readonly id: string; readonly state: string; readonly reason?: string }
+  readonly nearest?: readonly string[]
+}
+
+/** Looks a name up for the caller of a session, in everything that is known. */
+export function verdictOf(session: Session, name: string): Verdict {
+  const { app, caller } = session
+  const { profile } = caller
+  const { mode, why } = app.explainExposure(caller)
+  if (app.surface.metaNames.includes(name)) {
+    const listing = `${mode === 'direct' ? 'in direct mode every tool is listed instead' : `mode ${mode}`} (${why})`
+    return { tool: name, profile, visible: true, names: [name], listed: mode !== 'direct', listing }
+  }
+  const view = app.view(caller)
+  const found = view.resolve(name)
+  const { byId, byName } = app.catalog.snapshot()
+  const meant = byId.get(name) ?? byName.get(name)
+  // A hidden tool's own name may be another spelling of a visible one.
+  if (found.kind === 'found' && !(meant && view.hidden.has(meant.id))) {
+    const { tool } = found.tool
+    return {
+      tool: tool.id,
+      profile,
+      visible: true,
+      ...calledAs(session, tool),
+      ...listingOf(session, tool),
+      ...onlyWhen(session, tool),
+      ...guardsOf(session, tool),
+      ...serverOf(session, tool.module),
+    }
+  }
+  const candidates = found.kind === 'ambiguous' ? found.candidates : knownAs(session, name)
+  const [id, ...others] = candidates
+  if (id === undefined) return leftOut(session, name)
+  if (others.length > 0)
+    return {
+      tool: name,
+      profile,
+      visible: false,
+      stage: 'unknown',
+      rule: `several tools are called that: ${candidates.join(', ')}`,
+      nearest: candidates,
+    }
+  const hidden = view.hidden.get(id) ?? { kind: 'denied' as const, stage: 'policy' as const, reason: 'it is not there' }
+  return {
+    tool: id,
+    profile,
+    visible: false,
+    ...hiddenBy(id, hidden),
+    ...serverOf(session, id.slice(0, id.indexOf('.'))),
+  }
+}
+
+function hiddenBy(id: string, hidden: Hidden): Partial<Verdict> {
+  const isServers = /^(?:mcp|api)_/.test(id)
+  const { stage, reason, failure, setting, hint } = hidden
+  const refusal = hidden.kind === 'denied' ? undefined : refusalOf({ id, hidden })
+  return {
+    stage,
+    rule: failure === undefined ? reason : `${reason}: ${failure}`,
+    ...(setting === undefined ? {} : { setting }),
+    ...(hint === undefined ? {} : { hint }),
+    passed: STAGES.slice(0, STAGES.indexOf(stage)).filter((one) => one !== (isServers ? 'backend' : 'upstream')),
+    refusal: refusal ? `${refusal.code}: ${refusal.message}` : 'E_NOT_FOUND, as if it did not exist',
+  }
+}
+
+/** Ids of hidden tools that are called this, in any spelling. */
+function knownAs({ app }: Session, name: string): readonly string[] {
+  const { tools, owners, byId, byName } = app.catalog.snapshot()
+  const all = [...tools, ...[...owners.values()].flatMap(({ withheld }) => withheld.map(({ tool }) => tool))]
+  const dotted = name.replace(/__|::|:|\//, '.').toLowerCase()
+  const exact = byId.get(name) ?? byName.get(name)
+  if (exact) return [exact.id]
+  const ids = (spellings: (tool: Tool) => readonly string[]): string[] => [
+    ...new Set(all.filter((tool) => spellings(tool).some((one) => one.toLowerCase() === dotted)).map(({ id }) => id)),
+  ]
+  const whole = ids(({ id, name: wire }) => [id, wire.replace('__', '.'), id.replace(/^(?:mcp|api)_/, '')])
+  return whole.length > 0 ? whole : ids(({ id, module, aliases }) => [id.slice(module.length + 1), ...aliases])
+}
+
+function calledAs({ app, caller }: Session, tool: Tool): Partial<Verdict> {
+  const view = app.view(caller)
+  const { id, module, name, aliases } = tool
+  const action = id.slice(module.length + 1)
+  const spellings = [id, name, id.replace(/^(?:mcp|api)_/, ''), action, ...aliases]
+  const names = [...new Set(spellings)].filter((one) => {
+    const found = view.resolve(one)
+    return found.kind === 'found' && found.tool.tool.id === id
+  })
+  return { names }
+}
+
+function listingOf({ app, caller, config }: Session, tool: Tool): Partial<Verdict> {
+  const { mode, why } = app.explainExposure(caller)
+  const listed = app.surface.list(caller, mode).some(({ name }) => name === tool.name)
+  const pinned = `pinned by ${caller.profile in config.profiles && config.profiles[caller.profile]?.exposure.pinned ? `profiles.${caller.profile}.` : ''}exposure.pinned`
+  const how =
+    mode === 'discovery'
+      ? listed
+        ? pinned
+        : 'behind search_tools'
+      : mode === 'compact'
+        ? 'by name and one line'
+        : 'as a whole'
+  return { listed, listing: `${how}; mode ${mode} (${why})` }
+}
+
+/** Of a tool that waits for a message, where no message was given. */
+const onlyWhen = ({ caller, config }: Session, { intent }: Tool): Partial<Verdict> =>
+  intent !== undefined && !caller.turn && config.profiles[caller.profile]?.deliberate.enabled
+    ? { only: `when a message asks for it (${intent}); to try one: --message "…"` }
+    : {}
+
+/** What each call has to pass, of a tool that not everybody may run at any time. */
+function guardsOf({ app, caller }: Session, tool: Tool): Partial<Verdict> {
+  const { policy } = app.view(caller)
+  const decision = policy.decide(tool, caller)
+  const calls = [
+    ...(decision.allow && decision.ask ? [`each needs a yes of a person (${decision.ask.setting})`] : []),
+    ...policy.rates
+      .filter((rate) => rate.fits(tool))
+      .map(({ perMinute, setting }) => `${perMinute} a minute (${setting})`),
+  ]
+  return calls.length > 0 ? { calls } : {}
+}
+
+/** Of a server that is not well, or not started. */
+function serverOf({ app }: Session, module: string): Partial<Verdict> {
+  const owner = app.catalog.snapshot().owners.get(module)
+  if (owner?.origin !== 'upstream') return {}
+  const { reason } = owner
+  const state = shownState(owner, owner.tools.length)
+  return { server: { id: module, state, ...(reason === undefined ? {} : { reason }) } }
+}
+
+/** What is not in the catalogue at all: left out by a setting, of a server or module that is not there, or nothing. */
+function leftOut(session: Session, name: string): Verdict {
+  const { app, caller, config } = session
+  const out = (stage: Stage | 'unknown', rule: string, more: Partial<Verdict> = {}): Verdict => ({
+    tool: name,
+    profile: caller.profile,
+    visible: false,
+    stage,
+    rule,
+    ...more,
+  })
+  const dotted = name.replace(/__|::|:|\//, '.')
+  for (const [id, settings] of Object.entries(config.servers)) {
+    const named = [`mcp_${id}`, id, settings.prefix].find((one) => one !== '' && dotted.startsWith(`${one}.`))
+    const action = named === undefined ? dotted : dotted.slice(named.length + 1)
+    const own = offered(session, id).get(action)
+    if (own !== undefined) {
+      if (!settings.enabled) return out('upstream', `its server is switched off by mcpServers.${id}`)
+      if (!createFilter(settings)(own)) {
+        const by = createFilter({ allow: [], deny: settings.deny })(own) ? 'allow' : 'deny'
+        return out('upstream', `left out by mcpServers.${id}.${by}`, { setting: `mcpServers.${id}.${by}` })
+      }
+    }
+    if (named === undefined) continue
+    const status = app.upstreams.status().find((server) => server.id === id)
+    if (!settings.enabled) return out('upstream', `its server is switched off by mcpServers.${id}`)
+    if (status && status.tools === 0) {
+      const reason = status.detail ?? status.reason
+      return out('upstream', `the tools of mcp_${id} are not known${reason ? `: ${reason}` : ' yet'}`)
+    }
+  }
+  const [category = ''] = dotted.split('.')
+  const skipped = config.skipped.find(({ id }) => id === category || `mcp_${id}` === category)
+  if (skipped) return out('upstream', skipped.reason)
+  if (dotted.includes('.') && Object.hasOwn(config.modules, category) && config.modules[category]?.enabled === false)
+    return out('policy', `its module is switched off by modules.${category}.enabled`, {
+      setting: `modules.${category}.enabled`,
+    })
+  const failed = app.failed().find(({ file }) => file.split(/[/\\.]/).includes(category))
+  if (failed) return out('backend', `its module could not be loaded: ${failureLine(failed)}`)
+  const near = nearest(
+    dotted,
+    app.catalog.snapshot().tools.map(({ id }) => id),
+  )
+  return out('unknown', 'no tool is called that', { nearest: near })
+}
+
+/** What a server offers, or offered last, by what its tools would be called here; one that was never seen has nothing. */
+function offered({ app, config }: Session, id: string): ReadonlyMap<string, string> {
+  const settings = config.servers[id] as Config['servers'][string]
+  const running = app.upstreams.offered(id)
+  const names = running.length > 0 ? running : keptNames(config, settings)
+  const actions = actionNames(names, settings)
+  return new Map(names.flatMap((own) => [[own, own] as const, [actions.get(own) ?? own, own] as const]))
+}
+
+function keptNames({ dirs }: Config, settings: Config['servers'][string]): readonly string[] {
+  try {
+    const bytes = createBytesStore(join(dirs.state, 'manifests'), () => undefined).get(manifestKey(settings))
+    return (bytes && decodeManifest(bytes)?.tools.map(({ name }) => name)) ?? []
+  } catch {
+    // What cannot be read is not known.
+    return []
+  }
+}

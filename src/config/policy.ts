@@ -1,0 +1,42 @@
+import type { Tripwire } from '../core/tool.ts'
+import type { PolicySettings } from '../policy/policy.ts'
+import type { Config } from './load.ts'
+
+/** The part of the configuration that decides what clients may run. */
+export function policySettings(config: Config): PolicySettings {
+  const constraints = Object.entries(config.modules).flatMap(([id, entry]) =>
+    entry.constraints ? [[id, entry.constraints] as const] : [],
+  )
+  return {
+    ...config.policy,
+    ...switches(config.tools),
+    constraints: Object.fromEntries(constraints),
+    tripwires: { ...tripwiresOf(config.modules), ...tripwiresOf(config.servers, 'mcp_') },
+  }
+}
+
+type Switches = Readonly<
+  Record<string, { readonly enabled: boolean; readonly rate_limit?: { readonly per_minute: number } | undefined }>
+>
+
+/** What is said of single tools. */
+export function switches(tools: Switches): Pick<PolicySettings, 'disabled' | 'perMinute'> {
+  const entries = Object.entries(tools)
+  return {
+    disabled: entries.flatMap(([name, { enabled }]) => (enabled ? [] : [name])),
+    perMinute: Object.fromEntries(
+      entries.flatMap(([name, { rate_limit }]) => (rate_limit ? [[name, rate_limit.per_minute]] : [])),
+    ),
+  }
+}
+
+export function tripwiresOf(
+  owners: Readonly<Record<string, { readonly tripwire?: Tripwire | undefined }>>,
+  before = '',
+): Record<string, Tripwire> {
+  return Object.fromEntries(
+    Object.entries(owners).flatMap(([id, { tripwire }]) =>
+      tripwire === undefined ? [] : [[`${before}${id}`, tripwire]],
+    ),
+  )
+}

@@ -1,0 +1,70 @@
+import { PegboardError } from './errors.ts'
+
+/** Which functions can be called through it: those that only read by their name, or all. */
+export type Callable = 'reads' | 'all'
+
+const READS =
+  /^(?:at|count|describe|entries|exists|find|forEach|get|has|includes|is|keys|list|peek|read|search|size|stat|status|toJSON|toString|values)(?![a-z])/
+
+const refuse = (what: string): never => {
+  throw new PegboardError('E_READ_ONLY_CONTRACT', `A read-only tool may not ${what}.`)
+}
+
+/**
+ * A look at a value that nothing can be changed through, however deep: setting, deleting and defining throw, and so does
+ * calling a function that may do more than read. The value itself stays as it is for everybody else.
+ * @throws PegboardError E_READ_ONLY_CONTRACT at the attempt
+ */
+export function readOnly<T>(value: T, callable: Callable = 'reads', name = 'its context'): T {
+  if (typeof value === 'function') return callableLook(value, undefined, callable, name) as T
+  if (typeof value !== 'object' || value === null) return value
+  return look(value, callable, name) as T
+}
+
+/** An object whose own members cannot be changed; what they hold is as open as it was. */
+export function closed<T extends object>(value: T, name = 'its context'): T {
+  const change = (_value: T, key: string | symbol): never => refuse(`change ${name}.${String(key)}`)
+  return new Proxy(value, { set: change, defineProperty: change, deleteProperty: change })
+}
+
+function look(target: object, callable: Callable, name: string): object {
+  // A promise and the like work on themselves alone.
+  if (target instanceof Promise) return target.then((one) => readOnly(one, callable, name))
+  const isList = Array.isArray(target)
+  const child = (key: string | symbol): unknown => {
+    const value = Reflect.get(target, key) as unknown
+    const place = `${name}.${String(key)}`
+    if (typeof value !== 'function') return readOnly(value, callable, place)
+    // What lists are born with works on the look itself, where changes fail.
+    if (isList || Object.hasOwn(Object.prototype, key) || key === 'constructor') return value
+    return callableLook(value, target, callable, place)
+  }
+  const change = (key: string | symbol): never => refuse(`change ${name}.${String(key)}`)
+  // A stand-in: what is frozen would have to be shown as it is.
+  return new Proxy((isList ? [] : {}) as object, {
+    get: (_shadow, key) => child(key),
+    has: (_shadow, key) => Reflect.has(target, key),
+    ownKeys: () => Reflect.ownKeys(target),
+    getPrototypeOf: () => Reflect.getPrototypeOf(target),
+    getOwnPropertyDescriptor(shadow, key) {
+      const own = Reflect.getOwnPropertyDescriptor(target, key)
+      if (!own) return undefined
+      if (isList && key === 'length') return { ...Reflect.getOwnPropertyDescriptor(shadow, key), value: target.length }
+      return { value: child(key), enumerable: own.enumerable === true, writable: true, configurable: true }
+    },
+    set: (_shadow, key) => change(key),
+    deleteProperty: (_shadow, key) => change(key),
+    defineProperty: (_shadow, key) => change(key),
+    setPrototypeOf: () => change('prototype'),
+    preventExtensions: () => change('extensibility'),
+  })
+}
+
+function callableLook(fn: object, self: object | undefined, callable: Callable, name: string): unknown {
+  const short = name.slice(name.lastIndexOf('.') + 1)
+  const may = callable === 'all' || READS.test(short)
+  return (...args: unknown[]): unknown =>
+    may
+      ? readOnly(Reflect.apply(fn as (...given: unknown[]) => unknown, self, args), callable, `${name}()`)
+      : refuse(`call ${name}`)
+}

@@ -1,0 +1,244 @@
+import type { Readable, Writable } from 'node:stream'
+import type { SentFile } from './context.ts'
+
+/** A file of a message. */
+export interface Attachment {
+  readonly data: Uint8Array | string
+  readonly mimetype: string
+  readonly filename: string
+  readonly source_url?: string
+}
+
+/** A message as it is remembered. Named as chat tools name these things. */
+export interface CachedMessage {
+  readonly user_id: string
+  readonly user_name: string
+  readonly platform: string
+  readonly channel_id: string
+  readonly text: string
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number
+  readonly message_id: string
+  readonly reply_to_id: string
+}
+
+/** A message as an adapter takes it in. */
+export interface IncomingMessage extends CachedMessage {
+  readonly guild_id: string
+  readonly attachments: readonly Attachment[]
+}
+
+/** What is recorded of a message; who and where default to where the request came from, its id to a new one. */
+export type NewMessage = Partial<CachedMessage> & Pick<CachedMessage, 'text'>
+
+/** A key-value store of one module within one profile. Values are anything JSON can say; times are seconds, as in Redis. */
+export interface Kv {
+  /** `null` when there is none. */
+  get(key: string): Promise<unknown>
+  /** @throws PegboardError E_TOO_LARGE when the store is full; E_VALIDATION for what JSON cannot say */
+  set(key: string, value: unknown, options?: { readonly ttl?: number }): Promise<void>
+  /** How many there were. */
+  del(...keys: readonly string[]): Promise<number>
+  /** Adds to a number, or to 0. @throws PegboardError E_VALIDATION when it is something else */
+  incr(key: string, by?: number): Promise<number>
+  /** Whether there is one to expire; at once when `seconds` is not above 0. */
+  expire(key: string, seconds: number): Promise<boolean>
+  keys(prefix?: string): Promise<readonly string[]>
+  /** New length. @throws PegboardError E_VALIDATION when it is no list */
+  lpush(key: string, ...values: readonly unknown[]): Promise<number>
+  rpush(key: string, ...values: readonly unknown[]): Promise<number>
+  lpop(key: string): Promise<unknown>
+  rpop(key: string): Promise<unknown>
+  /** Both ends included; negative ones count from the end. */
+  lrange(key: string, start: number, stop: number): Promise<readonly unknown[]>
+  llen(key: string): Promise<number>
+  /** Where it is kept. */
+  readonly backend: 'file' | 'redis'
+  /** The same for all modules of the profile. */
+  readonly shared: Kv
+}
+
+/** Recent messages of the channels of a profile. */
+export interface Messages {
+  record(message: NewMessage): Promise<CachedMessage>
+  /** The newest `n`, newest first. @param platform default where the request came from */
+  recent(channel: string, n?: number, platform?: string): Promise<readonly CachedMessage[]>
+  /** The best `k`, best first, of all channels or of one of them. */
+  search(query: string, k?: number, channel?: string): Promise<readonly CachedMessage[]>
+}
+
+export interface ConversationEntry {
+  readonly message_id: string
+  readonly role: 'user' | 'assistant' | 'system' | 'tool'
+  readonly content: string
+  readonly user_id: string
+  readonly user_name: string
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number
+  readonly deleted?: boolean
+  /** What was sent along: its name, its type, and where it can be read again. */
+  readonly files?: readonly { readonly filename: string; readonly mimetype: string; readonly uri: string }[]
+}
+
+/** The last hundred entries of each channel. */
+export interface Conversations {
+  append(
+    channel: string,
+    entry: Partial<ConversationEntry> & Pick<ConversationEntry, 'role' | 'content'>,
+  ): Promise<ConversationEntry>
+  /** Oldest first, without deleted ones. */
+  get(channel: string, n?: number): Promise<readonly ConversationEntry[]>
+  /** `null` when there is no such entry. */
+  update(
+    channel: string,
+    messageId: string,
+    change: Partial<Pick<ConversationEntry, 'content' | 'files'>>,
+  ): Promise<ConversationEntry | null>
+  /** Marks it as deleted. Whether there was one. */
+  delete(channel: string, messageId: string): Promise<boolean>
+  /** How many there were. */
+  clear(channel: string): Promise<number>
+}
+
+export interface TaskState {
+  readonly status: string
+  readonly result?: unknown
+  readonly error?: string
+}
+
+/** Calls that go on in the background. */
+export interface Tasks {
+  /** `null` for one that is not there or is somebody else's. */
+  check(id: string): Promise<TaskState | null>
+}
+
+export interface RegistryEntry {
+  readonly name: string
+  readonly description: string
+  readonly category: string
+  readonly effect: 'read' | 'write' | 'destructive'
+}
+
+export interface RegistryTool extends RegistryEntry {
+  readonly parameters: Readonly<Record<string, unknown>>
+  readonly tags: readonly string[]
+  readonly aliases: readonly string[]
+}
+
+/** What became of names that were to be injected. */
+export interface Injection {
+  readonly injected: readonly string[]
+  readonly unknown: readonly string[]
+  readonly already: readonly string[]
+}
+
+export interface Reloaded {
+  readonly loaded: number
+  readonly failed: readonly { readonly file: string; readonly code: string; readonly error: string }[]
+}
+
+/** The tools this caller sees. Nothing in it changes one. */
+export interface Registry {
+  list(): readonly RegistryEntry[]
+  /** By any spelling a call takes. */
+  get(name: string): RegistryTool | null
+  /** Reads module files again. @throws PegboardError E_TOOL_HIDDEN for who is no admin */
+  reload(name?: string): Promise<Reloaded>
+  /** Has tools listed beside the meta-tools, where lists can change, and found first elsewhere. */
+  inject(names: readonly string[]): Injection
+}
+
+/** A server, guild or session that an adapter reaches. */
+export interface AdapterServer {
+  readonly id: string
+  readonly name: string
+  readonly [more: string]: unknown
+}
+
+/** The way to one chat platform. */
+export interface PlatformAdapter {
+  /** `mcp`, `telegram`. */
+  readonly name: string
+  send(channel: string, text: string, options?: Readonly<Record<string, unknown>>): Promise<unknown>
+  sendFile(channel: string, file: SentFile): Promise<unknown>
+  listServers(): Promise<readonly AdapterServer[]>
+  /** The platform's own client library. */
+  readonly client: unknown
+}
+
+export interface Adapters {
+  /** A fresh copy. */
+  list(): PlatformAdapter[]
+  get(name: string): PlatformAdapter | undefined
+  /** That of the platform the request came from. */
+  readonly current: PlatformAdapter | null
+  /** Returns what takes it away again. @throws PegboardError E_NAME_TAKEN */
+  add(adapter: PlatformAdapter): () => void
+}
+
+export interface Completion {
+  readonly system?: string
+  readonly user: string
+  /** One JSON value is wanted, and is read. */
+  readonly json?: boolean
+  readonly temperature?: number
+  /** Default 1,024. */
+  readonly maxTokens?: number
+  /** A wish; the client or the setting decides. */
+  readonly model?: string
+}
+
+export interface Completed {
+  readonly text: string
+  /** With `json`: what the text says. */
+  readonly json?: unknown
+  readonly model: string
+}
+
+/** A language model: the client's, or the one of `services.llm`. */
+export interface Llm {
+  readonly source: 'sampling' | 'endpoint'
+  /** @throws PegboardError E_BACKEND_UNAVAILABLE; E_TOOL_FAILED when JSON was wanted and did not come */
+  complete(wanted: Completion): Promise<Completed>
+}
+
+/** A program to run. No shell reads its arguments. */
+export interface ProgramStart {
+  readonly command: string
+  readonly args?: readonly string[]
+  readonly cwd: string
+  /** More than the short list that every child gets, and instead of what is in it. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Names of variables of ours that it gets, too. */
+  readonly inherit?: readonly string[]
+}
+
+/** What a program and all that it started use now. Zeros where the system does not say. */
+export interface ProgramUsage {
+  readonly processes: number
+  /** Resident memory of all together. */
+  readonly bytes: number
+}
+
+/** A program that runs, in a process group of its own. */
+export interface Program {
+  readonly pid: number
+  readonly stdin: Writable
+  readonly stdout: Readable
+  readonly stderr: Readable
+  /** It has ended, its output has been read, and what it left running was ended with it. Never rejects. */
+  readonly ended: Promise<{ readonly code: number | null; readonly signal: string | null }>
+  usage(): Promise<ProgramUsage>
+  /** Ends it and what it started: SIGTERM, and SIGKILL after `graceMs` (default 500). */
+  stop(graceMs?: number): Promise<void>
+}
+
+/** Runs programs that end with Pegboard, however that ends. */
+export interface Processes {
+  /** As Node names it. */
+  readonly platform: string
+  /** What a program gets that asks for nothing more: nothing of ours that is secret. */
+  environment(inherit?: readonly string[]): Readonly<Record<string, string>>
+  /** @throws PegboardError E_NOT_FOUND when there is no such program, E_TOOL_FAILED when it cannot start */
+  start(program: ProgramStart): Promise<Program>
+}

@@ -1,0 +1,261 @@
+import { randomUUID } from 'node:crypto'
+import {
+  type Answer,
+  type CallContext,
+  type Caller,
+  originOf,
+  type Question,
+  type ServicesFor,
+} from '../core/context.ts'
+import { type EndedContext, type Ending, offEnd, onEnd } from '../core/ending.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { Fetch } from '../core/fetch.ts'
+import type { Log } from '../core/log.ts'
+import type { Profile } from '../core/profile.ts'
+import type { ToolResult } from '../core/result.ts'
+import type { Relay, Tool } from '../core/tool.ts'
+import type { CallRequest } from './call.ts'
+import { type Inspection, inspectValue } from './inspect.ts'
+import { createOutput, notInjectable, type Part } from './output.ts'
+import { readOnlyContext } from './read-only.ts'
+
+/** What contexts are made of. */
+export interface ContextHost {
+  readonly servicesFor: ServicesFor
+  /** Told at the end of a client's call which tools it wants at hand; answers with those nobody knows. */
+  readonly onInjected?: ((caller: Caller, names: readonly string[]) => readonly string[]) | undefined
+  readonly fetch: Fetch
+  readonly log: Log
+  shared(): Readonly<Record<string, unknown>>
+  profileOf(caller: Caller): Profile
+  call(request: CallRequest): Promise<ToolResult>
+}
+
+/** A run by its name in the log, which few need. */
+export interface Run {
+  id: string | undefined
+  /** Which tool it is of, once that is known. */
+  tool: Tool | undefined
+}
+export const idOf = (run: Pick<Run, 'id'>): string => {
+  run.id ??= randomUUID()
+  return run.id
+}
+
+/** A context as relayed calls have it. */
+interface Relayed extends EndedContext {
+  caller: Caller
+  tool: Tool
+  request: CallRequest
+  relay: Relay
+  run: Run
+  ending: Ending
+  depth: number
+}
+
+export interface Contexts {
+  /** Runs a module's tool, with what it sends and warns of beside its result. */
+  runModule(
+    tool: Tool,
+    input: unknown,
+    request: CallRequest,
+    relay: Relay,
+    run: Run,
+    ending: Ending,
+    depth: number,
+    inspection: Inspection | undefined,
+  ): Promise<ToolResult>
+  /** The context of a call that is handed on. */
+  relayed(tool: Tool, request: CallRequest, relay: Relay, run: Run, ending: Ending, depth: number): CallContext
+}
+
+/** Makes what `run` receives. */
+export function createContexts(host: ContextHost): Contexts {
+  function contextFor(
+    tool: Tool,
+    request: CallRequest,
+    relay: Relay,
+    callId: string,
+    ending: Ending,
+    depth: number,
+    part: Part,
+    inspection: Inspection | undefined,
+  ) {
+    const readOnly = tool.readOnly === true || request.readOnly === true
+    const warnings: string[] = []
+    const { caller } = request
+    const { module } = tool
+    const loop = request.loop ?? null
+    const profile = host.profileOf(caller)
+    const ctx: CallContext = {
+      config: undefined,
+      caller,
+      profile,
+      callId,
+      origin: originOf(caller, profile),
+      services: host.servicesFor({ module, caller, profile, relay, ending, loop }),
+      loop,
+      signal: ending.signal,
+      // A module's own log is made once by the loader; this one only serves tools that have none.
+      log: host.log,
+      shared: host.shared(),
+      fetch: host.fetch,
+      sentFiles: part.output.files,
+      injectedTools: part.output.injected,
+      progress: (done, total, message) =>
+        request.onProgress?.(done, total, inspection ? inspectValue(message, inspection) : message),
+      sendFile: part.sendFile,
+      injectTool: part.injectTool,
+      warn: (message) => warnings.push(message),
+      background: () => request.onBackground?.(),
+      ask: (question) => ask(tool, caller, relay, ending, question),
+      call: (id, input) => callInner(id, input, request, relay, ending, depth, part, readOnly),
+    }
+    return { ctx, warnings }
+  }
+
+  function callInner(
+    id: string,
+    input: unknown,
+    { caller, loop }: CallRequest,
+    relay: Relay,
+    ending: Ending,
+    depth: number,
+    part: Part | undefined,
+    readOnly = false,
+  ) {
+    return host.call({
+      name: id,
+      input,
+      caller,
+      within: ending,
+      depth: depth + 1,
+      relay,
+      ...(readOnly ? { readOnly } : {}),
+      ...(loop === undefined ? {} : { loop }),
+      ...(part === undefined ? {} : { part: part.output.part() }),
+    })
+  }
+
+  // Relayed calls have no use for most of a context: they share what is the same for all, and the rest is made when asked for.
+  const relayed: Omit<CallContext, 'caller'> & ThisType<Relayed> = {
+    config: undefined,
+    get profile() {
+      return host.profileOf(this.caller)
+    },
+    get origin() {
+      return originOf(this.caller, host.profileOf(this.caller))
+    },
+    get services() {
+      const { tool, caller, profile, relay, ending, request } = this as unknown as Relayed & CallContext
+      return host.servicesFor({ module: tool.module, caller, profile, relay, ending, loop: request.loop ?? null })
+    },
+    get loop() {
+      return this.request.loop ?? null
+    },
+    fetch: host.fetch,
+    sentFiles: [],
+    injectedTools: [],
+    log: host.log,
+    get callId() {
+      return idOf(this.run)
+    },
+    get signal() {
+      return this.ending.signal
+    },
+    get shared() {
+      return host.shared()
+    },
+    progress(done, total, message) {
+      this.request.onProgress?.(done, total, message)
+    },
+    sendFile() {},
+    injectTool() {},
+    warn() {},
+    background() {},
+    ask(question) {
+      return ask(this.tool, this.caller, this.relay, this.ending, question)
+    },
+    call(id, input) {
+      const { request } = this
+      return callInner(id, input, request, this.relay, this.ending, this.depth, request.part, request.readOnly)
+    },
+  }
+
+  function relayedContext(
+    tool: Tool,
+    request: CallRequest,
+    relay: Relay,
+    run: Run,
+    ending: Ending,
+    depth: number,
+  ): CallContext {
+    const ctx = Object.create(relayed) as Relayed
+    ctx.caller = request.caller
+    ctx.tool = tool
+    ctx.request = request
+    ctx.relay = relay
+    ctx.run = run
+    ctx.ending = ending
+    ctx.depth = depth
+    return ctx
+  }
+
+  /** A result with what the tool sent beside it: the client's own call has what all inner ones sent. */
+  async function withExtras(
+    work: Promise<ToolResult>,
+    { caller, part: given }: CallRequest,
+    { output, index }: Part,
+    warnings: string[],
+  ): Promise<ToolResult> {
+    const result = await work
+    if (given === undefined && output.injected.length > 0)
+      for (const name of host.onInjected?.(caller, output.injected) ?? []) warnings.push(notInjectable(name))
+    if (result.kind !== 'value' || (output.files.length === 0 && warnings.length === 0)) return result
+    const files = given === undefined ? output.files : output.files.filter(({ callIndex }) => callIndex === index)
+    return { ...result, files: [...result.files, ...files], warnings: [...result.warnings, ...warnings] }
+  }
+
+  return {
+    runModule(tool, input, request, relay, run, ending, depth, inspection) {
+      // Upstream calls listen to the signal themselves; a module may be deaf to it.
+      if (tool.takesContext?.() === false)
+        return raceEnd(tool.run(input, relayedContext(tool, request, relay, run, ending, depth), relay), ending)
+      const part = request.part ?? createOutput().part()
+      const { ctx, warnings } = contextFor(tool, request, relay, idOf(run), ending, depth, part, inspection)
+      const handed = tool.readOnly ? readOnlyContext(ctx, tool) : ctx
+      return withExtras(raceEnd(tool.run(input, handed, relay), ending), request, part, warnings)
+    },
+    relayed: relayedContext,
+  }
+}
+
+/** Asks the person behind the client. @throws PegboardError E_CANNOT_ASK */
+export async function ask(
+  tool: Tool,
+  caller: Caller,
+  relay: Relay,
+  ending: Ending,
+  question: Question,
+): Promise<Answer> {
+  const send = relay.request
+  if (!send || !caller.supports.elicitation)
+    throw new PegboardError('E_CANNOT_ASK', `${tool.id} has a question: ${question.message}`)
+  return (await send(
+    'elicitation/create',
+    { mode: 'form', message: question.message, requestedSchema: question.schema },
+    ending.signal,
+  )) as Answer
+}
+
+function raceEnd<T>(work: Promise<T>, ending: Ending): Promise<T> {
+  if (ending.aborted) {
+    work.catch(() => undefined)
+    return Promise.reject(ending.reason)
+  }
+  return new Promise((resolve, reject) => {
+    const give = (): void => reject(ending.reason)
+    onEnd(ending, give)
+    work.then(resolve, reject).finally(() => offEnd(ending, give))
+  })
+}

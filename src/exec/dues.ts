@@ -1,0 +1,180 @@
+import type { Clock } from '../core/clock.ts'
+import { createEnding } from '../core/ending.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Alarms } from '../state/alarms.ts'
+import type { Stored, Table } from '../state/store.ts'
+import type { Instance } from './instance.ts'
+import { createSlots } from './limits.ts'
+
+/** Something that is to be done at a time, and perhaps again. */
+export interface Due {
+  /** Milliseconds since the epoch; `null` while nothing is planned. */
+  readonly nextAt: number | null
+  /** The process that is doing it now. */
+  readonly by?: string
+}
+
+export interface Dues<T extends Due> {
+  /** From now on does what falls due. */
+  start(): Promise<void>
+  add(id: string, owner: string, value: T): Promise<void>
+  get(owner: string, id: string): Promise<T | undefined>
+  list(owner: string): Promise<readonly { readonly id: string; readonly value: T }[]>
+  /** Changes one whole, whoever else does at the same time; `undefined` deletes it. Answers what it became, or nothing where there is none. */
+  change(owner: string, id: string, to: (value: T) => T | undefined): Promise<T | undefined>
+  stop(): Promise<void>
+}
+
+export interface DuesOptions<T extends Due> {
+  readonly table: Table<T>
+  readonly alarms: Alarms
+  readonly clock: Clock
+  readonly log: Log
+  readonly instance: Instance
+  /**
+   * What it is while it is being done: the next time is planned before the first is begun, so that what dies in the middle is
+   * not done twice. Answers `undefined` where it is not to be done after all.
+   */
+  claim(value: T, now: number): T | undefined
+  /** Does it. Answers how it is changed by that; `undefined` deletes it. Never rejects. */
+  run(id: string, owner: string, claimed: T): Promise<(value: T) => T | undefined>
+  /** The process that did it has died: how it goes on. `undefined` deletes it. */
+  abandoned(id: string, owner: string, value: T): T | undefined
+}
+
+/** Done at once by this process: what falls due in the same second takes turns, and takes no place from those who wait. */
+const MAX_AT_ONCE = 32
+/** One that another process does is looked at again after this long. */
+const AGAIN_MS = 20_000
+/** In steps of this: whoever else plans to look does it at the same moment, which is one alarm. */
+const STEP_MS = 10_000
+/** What came of one is tried to be kept again after this long. */
+const RETRY_MS = 1_000
+
+/**
+ * Does what falls due, each once, whoever else reads the same table: to claim one is to write it before anybody else did, and the
+ * revision that was written is the fence behind which nobody else writes what came of it.
+ */
+export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
+  const { table, alarms, clock, log, instance } = options
+  const slots = createSlots({ maxConcurrent: MAX_AT_ONCE, maxQueued: Number.POSITIVE_INFINITY, setting: '' })
+  const ending = createEnding()
+  let stopped = false
+
+  const plan = async (id: string, { nextAt }: Due): Promise<void> => {
+    if (nextAt === null) alarms.clear(id)
+    else await alarms.set(id, nextAt)
+  }
+
+  /** What is kept and not planned is found when all that is kept is looked at. */
+  const planOrNot = (id: string, due: Due): Promise<void> =>
+    plan(id, due).catch((error: unknown) =>
+      log.warn('what is due could not be planned for now', { id, error: messageOf(error) }),
+    )
+
+  const doing = new Set<string>()
+  const isDone = async (id: string, by: string): Promise<boolean> =>
+    by === instance.id ? !doing.has(id) : !(await instance.isAlive(by))
+
+  async function ring(id: string): Promise<void> {
+    await slots.take(ending)
+    try {
+      await look(id)
+    } finally {
+      slots.release()
+    }
+  }
+
+  async function look(id: string): Promise<void> {
+    let row = await table.get(id)
+    if (!row || stopped) return
+    const { by } = row.value
+    if (by !== undefined) {
+      if (!(await isDone(id, by))) return alarms.set(id, Math.ceil((clock.now() + AGAIN_MS) / STEP_MS) * STEP_MS)
+      const { owner } = row
+      await changed(id, owner, (now) => (now.by === by ? released(options.abandoned(id, owner, now)) : now))
+      row = await table.get(id)
+      if (!row || row.value.by !== undefined) return
+    }
+    const now = clock.now()
+    if (row.value.nextAt === null || row.value.nextAt > now) return plan(id, row.value)
+    const wanted = options.claim(row.value, now)
+    if (wanted === undefined) return void (await table.delete(id))
+    // A second alarm for the same must not end what the first began.
+    if (doing.has(id)) return
+    doing.add(id)
+    try {
+      await instance.begin()
+      const claimed = { ...wanted, by: instance.id }
+      // Another was faster, and does it.
+      if ((await table.put({ id, owner: row.owner, value: claimed }, row.revision)) === undefined) return
+      await planOrNot(id, claimed)
+      const change = await options.run(id, row.owner, claimed)
+      await kept(id, row.owner, change)
+    } finally {
+      doing.delete(id)
+      instance.end()
+    }
+  }
+
+  /** Writes what came of it, as soon as that can be. */
+  async function kept(id: string, owner: string, change: (value: T) => T | undefined): Promise<void> {
+    for (;;)
+      try {
+        await changed(id, owner, (value) => (value.by === instance.id ? released(change(value)) : value))
+        return
+      } catch (error) {
+        log.error('what came of it could not be kept', { id, error: messageOf(error) })
+        if (stopped) return
+        await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve))
+      }
+  }
+
+  async function changed(id: string, owner: string, to: (value: T) => T | undefined): Promise<T | undefined> {
+    for (;;) {
+      const row: Stored<T> | undefined = await table.get(id)
+      if (row?.owner !== owner) return undefined
+      const next = to(row.value)
+      if (next === undefined) {
+        alarms.clear(id)
+        await table.delete(id)
+        return row.value
+      }
+      if ((await table.put({ id, owner, value: next }, row.revision)) === undefined) continue
+      await planOrNot(id, next)
+      return next
+    }
+  }
+
+  return {
+    start: () =>
+      alarms.start(ring, async () =>
+        (await table.list()).flatMap(({ id, value: { nextAt, by } }) =>
+          by !== undefined ? [{ id, at: 0 }] : nextAt === null ? [] : [{ id, at: nextAt }],
+        ),
+      ),
+    async add(id, owner, value) {
+      // Nothing is kept that nobody would look at.
+      await plan(id, value)
+      await table.put({ id, owner, value })
+      if (value.nextAt !== null && value.nextAt <= clock.now()) await planOrNot(id, value)
+    },
+    async get(owner, id) {
+      const row = await table.get(id)
+      return row?.owner === owner ? row.value : undefined
+    },
+    list: (owner) => table.list(owner),
+    change: (owner, id, to) => changed(id, owner, to),
+    async stop() {
+      stopped = true
+      await alarms.stop()
+    },
+  }
+}
+
+function released<T extends Due>(value: T | undefined): T | undefined {
+  if (value === undefined) return undefined
+  const { by: _done, ...rest } = value
+  return rest as T
+}

@@ -1,0 +1,92 @@
+import { randomUUID } from 'node:crypto'
+import type { Clock } from '../core/clock.ts'
+import type { Caller } from '../core/context.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Shared } from '../state/shared.ts'
+import type { Table } from '../state/store.ts'
+import { lastingOwner, sessionOwner } from './owner.ts'
+
+/** Lines for whoever is not listening: each is told once, with the next result its owner gets, in whatever process. */
+export interface Inbox {
+  /** Reads what is kept from before. */
+  start(): Promise<void>
+  /** The text is cut at 2,000 characters; of a thousand the oldest goes. */
+  add(owner: string, line: string): void
+  /** Whether there may be something for a caller: known without looking. */
+  has(caller: Caller): boolean
+  /**
+   * Takes out a caller's: of its session, and of what lasts longer.
+   * @param most the oldest so many, and a line that says how many are left; default all
+   */
+  take(caller: Caller, most?: number): Promise<readonly string[]>
+}
+
+const MAX_LINES = 1_000
+const MAX_CHARS = 2_000
+/** It is looked whether there are too many after so many more: reading all for each would take longer and longer. */
+const TRIM_EVERY = 50
+const KEPT_MS = 7 * 24 * 60 * 60_000
+const TOPIC = 'notice'
+
+export function createInbox(shared: Pick<Shared, 'store' | 'tell' | 'hear' | 'onBack'>, clock: Clock, log: Log): Inbox {
+  const waiting = new Set<string>()
+  const added = new Map<string, number>()
+  const table = (): Table<string> => shared.store().table('notice')
+  shared.hear(TOPIC, (owner) => waiting.add(owner))
+
+  async function keep(owner: string, line: string): Promise<void> {
+    const value = line.length > MAX_CHARS ? `${line.slice(0, MAX_CHARS - 1)}…` : line
+    await table().put({ id: randomUUID(), owner, value, expiresAt: clock.now() + KEPT_MS })
+    shared.tell(TOPIC, owner)
+    const since = (added.get(owner) ?? 0) + 1
+    added.set(owner, since % TRIM_EVERY)
+    if (since < TRIM_EVERY) return
+    const all = await table().list(owner)
+    await Promise.all(all.slice(0, Math.max(0, all.length - MAX_LINES)).map(({ id }) => table().delete(id)))
+  }
+
+  async function drain(owner: string, most: number): Promise<readonly string[]> {
+    if (!waiting.delete(owner)) return []
+    const all = await table()
+      .list(owner)
+      .catch((error: unknown) => {
+        // They stay for the next time: whoever asked gets what he asked for.
+        waiting.add(owner)
+        unread(error)
+        return []
+      })
+    const takeOut = (id: string): Promise<unknown> => table().delete(id).catch(unread)
+    const old = all.slice(0, Math.max(0, all.length - MAX_LINES))
+    await Promise.all(old.map(({ id }) => takeOut(id)))
+    const kept = all.slice(old.length)
+    const rows = kept.slice(0, most)
+    if (rows.length < kept.length) waiting.add(owner)
+    else added.delete(owner)
+    // Another process may be telling them at this moment: whoever deletes a line tells it.
+    const ours = await Promise.all(rows.map(async ({ id, value }) => ((await takeOut(id)) ? [value] : [])))
+    const left = kept.length - rows.length
+    return left === 0 ? ours.flat() : [...ours.flat(), `${left} more: read notifications://inbox.`]
+  }
+
+  async function start(): Promise<void> {
+    for (const { owner } of await table().list()) waiting.add(owner)
+  }
+  const unread = (error: unknown): void => log.warn('notices could not be read', { error: messageOf(error) })
+  // What was said meanwhile was missed.
+  shared.onBack(() => void start().catch(unread))
+
+  return {
+    start,
+    add(owner, line) {
+      keep(owner, line)
+        .then(() => waiting.add(owner))
+        .catch((error: unknown) => log.error('a notice could not be kept', { error: messageOf(error) }))
+    },
+    has: (caller) => waiting.size > 0 && (waiting.has(sessionOwner(caller)) || waiting.has(lastingOwner(caller))),
+    take: async (caller, most = MAX_LINES) => [
+      ...(await drain(sessionOwner(caller), most)),
+      ...(await drain(lastingOwner(caller), most)),
+    ],
+  }
+}

@@ -1,0 +1,74 @@
+import { isRecord } from '../core/record.ts'
+import type { Outcome } from './outcome.ts'
+
+export const STRATEGIES = ['on_change', 'on_error', 'on_threshold', 'summary', 'always'] as const
+export type Strategy = (typeof STRATEGIES)[number]
+
+/** One comparison on a dotted path: `result.value > 1`. Nothing is evaluated. */
+export interface Threshold {
+  readonly path: readonly string[]
+  readonly operator: string
+  readonly value: unknown
+}
+
+const COMPARISON = /^\s*((?:result|error)(?:\.[\w-]{1,64}){0,16})\s*(!=|>=|<=|==|>|<)\s*(.{1,200}?)\s*$/
+
+/** `undefined` for anything that is no single comparison. */
+export function thresholdOf(expression: string): Threshold | undefined {
+  const [, path = '', operator = '', raw = ''] = COMPARISON.exec(expression.slice(0, 1_500)) ?? []
+  if (path === '') return undefined
+  return { path: path.split('.'), operator, value: literal(raw) }
+}
+
+function literal(raw: string): unknown {
+  const quoted = /^(['"])(.*)\1$/.exec(raw)
+  if (quoted) return quoted[2]
+  try {
+    return JSON.parse(raw) as unknown
+  } catch {
+    return raw
+  }
+}
+
+function holds({ path, operator, value }: Threshold, outcome: Outcome): boolean {
+  const [root, ...rest] = path
+  let at: unknown =
+    root === 'error' ? (outcome.success ? undefined : outcome.error) : outcome.success ? outcome.data : undefined
+  for (const key of rest)
+    at = isRecord(at) && Object.hasOwn(at, key) ? at[key] : Array.isArray(at) ? at[Number(key)] : undefined
+  if (operator === '==') return same(at, value)
+  if (operator === '!=') return !same(at, value)
+  const [left, right] = [Number(at), Number(value)]
+  if (at === undefined || at === null || Number.isNaN(left) || Number.isNaN(right)) return false
+  if (operator === '>') return left > right
+  if (operator === '<') return left < right
+  return operator === '>=' ? left >= right : left <= right
+}
+
+const same = (a: unknown, b: unknown): boolean => JSON.stringify(a ?? null) === JSON.stringify(b ?? null)
+
+export interface Check {
+  /** The first is 1. */
+  readonly number: number
+  readonly now: Outcome
+  /** Of the check before. */
+  readonly before: Outcome | undefined
+  readonly threshold?: Threshold
+  readonly batchSize: number
+}
+
+/** Whether a check is worth a line to its owner. The first never is for what changed: there is nothing before it. */
+export function isWorthTelling(strategy: Strategy, { number, now, before, threshold, batchSize }: Check): boolean {
+  switch (strategy) {
+    case 'always':
+      return true
+    case 'summary':
+      return number % batchSize === 0
+    case 'on_threshold':
+      return threshold !== undefined && holds(threshold, now)
+    case 'on_error':
+      return !now.success || before?.success === false
+    case 'on_change':
+      return before !== undefined && JSON.stringify(before) !== JSON.stringify(now)
+  }
+}

@@ -1,0 +1,104 @@
+import { createEnding, type Ending, offEnd, onEnd } from '../core/ending.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+import type { ToolResult } from '../core/result.ts'
+import type { CallRequest } from './call.ts'
+import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
+import { createOutput, type Output } from './output.ts'
+
+export interface Action {
+  readonly name: string
+  readonly params: unknown
+}
+
+/** How one of several calls ended. */
+export type ActionResult = { readonly index: number; readonly name: string; readonly label: string } & Outcome
+
+export interface ParallelResult {
+  readonly results: readonly ActionResult[]
+  readonly total: number
+  readonly succeeded: number
+  readonly failed: number
+  readonly elapsed_ms: number
+}
+
+/** Codes of calls that never ran. */
+const NEVER_RAN: ReadonlySet<string> = new Set([
+  'E_NOT_FOUND',
+  'E_VALIDATION',
+  'E_INT_PRECISION',
+  'E_TOOL_HIDDEN',
+  'E_TOOL_DISABLED',
+  'E_TOOL_CHANGED',
+  'E_TOOL_QUARANTINED',
+  'E_LOOP_DETECTED',
+])
+
+/**
+ * Runs all at once, each through the one call path; results come in the order they were asked for, and one that fails stops
+ * no other. What tools send along is kept, in the order it came, with the place of the call that sent it.
+ * @throws PegboardError E_VALIDATION when not one of them could begin
+ */
+export async function runParallel(
+  actions: readonly Action[],
+  request: CallRequest,
+  call: (request: CallRequest) => Promise<ToolResult>,
+  labelOf: (name: string) => string,
+  now: () => number,
+): Promise<{ readonly value: ParallelResult; readonly output: Output }> {
+  const began = now()
+  const output = createOutput()
+  const parts = actions.map(() => output.part())
+  let done = 0
+  const { onProgress, abort, ...shared } = request
+  const results = await Promise.all(
+    actions.map(async ({ name, params }, index): Promise<ActionResult> => {
+      const label = labelOf(name)
+      let outcome: Outcome
+      const part = parts[index] ?? output.part()
+      // What ends one, such as its time limit, ends no other; what ends the whole ends all.
+      const ending = createEnding()
+      const free = follow(abort, ending)
+      try {
+        const ended = outcomeOf(await call({ ...shared, name, input: params, part, abort: ending }))
+        outcome = ended.outcome
+        for (const file of ended.files) part.sendFile(file)
+      } catch (error) {
+        if (!isPegboardError(error)) throw error
+        outcome = failureOf(error)
+      } finally {
+        free()
+      }
+      onProgress?.(++done, actions.length, label)
+      return { index, name, label, ...outcome }
+    }),
+  )
+  const failed = results.filter(({ success }) => !success)
+  if (failed.length === results.length && failed.every((one) => !one.success && NEVER_RAN.has(one.code)))
+    throw new PegboardError(
+      'E_VALIDATION',
+      `All ${results.length} parallel action(s) failed before execution. ${failed
+        .slice(0, 5)
+        .map((one) => `${one.index}: ${one.success ? '' : one.error}`)
+        .join(' ')}`,
+      { hint: 'Correct the named actions and call run_parallel again.' },
+    )
+  return {
+    value: {
+      results,
+      total: results.length,
+      succeeded: results.length - failed.length,
+      failed: failed.length,
+      elapsed_ms: Math.round(now() - began),
+    },
+    output,
+  }
+}
+
+/** Ends the second when the first ends. Answers how to let go of it. */
+function follow(whole: Ending | undefined, part: Ending): () => void {
+  if (!whole) return () => undefined
+  const end = (): void => part.abort(whole.reason)
+  if (whole.aborted) end()
+  else onEnd(whole, end)
+  return () => offEnd(whole, end)
+}

@@ -1,0 +1,107 @@
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { isProtocolFailure } from '../core/failure.ts'
+import { sizeOf } from '../core/raw.ts'
+import { isRecord } from '../core/record.ts'
+import type { Issue } from '../core/schema.ts'
+import { scrub } from '../core/scrub.ts'
+import { signatureOf } from '../core/signature.ts'
+import type { Tool } from '../core/tool.ts'
+import type { ViewTool } from '../view/view.ts'
+
+/** Nothing runs longer, whatever a tool says of itself. */
+export const MAX_CALL_MS = 600_000
+
+/** Why a call ends that its client no longer wants. */
+export const cancelled = (): PegboardError => new PegboardError('E_CANCELLED', 'The call was cancelled by the client.')
+
+export function timedOut({ id, timeoutMs, timeoutSetting }: Tool, after: number): PegboardError {
+  const setting = timeoutSetting ?? (timeoutMs === undefined ? 'execution.timeoutMs' : undefined)
+  return new PegboardError('E_TIMEOUT', `${id} took longer than ${after} ms.`, {
+    hint: setting === undefined || after === MAX_CALL_MS ? 'Ask for less.' : `Ask for less, or raise ${setting}.`,
+  })
+}
+
+/** @throws PegboardError E_TOO_LARGE */
+export function checkSize({ id }: Tool, result: object, maxBytes: number): void {
+  const bytes = sizeOf(result)
+  if (bytes > maxBytes)
+    throw new PegboardError('E_TOO_LARGE', `${id} answered with ${bytes} bytes; up to ${maxBytes} are handed on.`, {
+      hint: 'Ask for a part, or raise execution.maxResultBytes.',
+    })
+}
+
+export function invalid(entry: ViewTool, issues: readonly Issue[]): PegboardError {
+  const lines = issues.slice(0, 5).map(({ path, message }) => (path ? `${path}: ${message}` : message))
+  return new PegboardError('E_VALIDATION', `Invalid params for ${entry.tool.id}: ${lines.join('; ')}`, {
+    hint: `Call ${entry.tool.id}(${signatureOf(entry.input.json)}).`,
+  })
+}
+
+/** Arguments that the tool would take, had its assembly not left them out for this caller. */
+export function notOffered(entry: ViewTool, input: unknown, issues: readonly Issue[]): PegboardError {
+  const shown = entry.input.json['properties']
+  const pruned = Object.entries(isRecord(input) ? input : {}).filter(
+    ([name]) => isRecord(shown) && !Object.hasOwn(shown, name),
+  )
+  if (pruned.length === 0) return invalid(entry, issues)
+  return invalid(
+    entry,
+    pruned.map(([path, value]) => ({ path, message: `${shortly(value)} is not available here` })),
+  )
+}
+
+const shortly = (value: unknown): string => {
+  const text = JSON.stringify(value) ?? 'this'
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text
+}
+
+export function notFound(
+  name: string,
+  suggestions: readonly string[],
+  sameModule: readonly string[],
+  finders: readonly string[],
+  all: readonly string[],
+): PegboardError {
+  const shown = name.length > 80 ? `${name.slice(0, 80)}…` : name
+  const message = `Tool '${shown}' not found.`
+  const [first, ...others] = suggestions
+  if (first) {
+    const also = others.length > 0 ? ` Or ${others.map((id) => `'${id}'`).join(', ')}.` : ''
+    return new PegboardError('E_NOT_FOUND', `${message} Did you mean '${first}'?${also}`, {
+      hint: `Call it again as '${first}'.`,
+    })
+  }
+  if (sameModule.length > 0)
+    return new PegboardError('E_NOT_FOUND', `${message} Near it: ${sameModule.join(', ')}.`, {
+      hint: 'Use one of these names.',
+    })
+  if (finders.length > 0)
+    return new PegboardError('E_NOT_FOUND', message, { hint: `Find the right name with ${finders.join(' or ')}.` })
+  if (all.length === 0) return new PegboardError('E_NOT_FOUND', `${message} There are no tools now.`)
+  return new PegboardError('E_NOT_FOUND', `${message} There is: ${all.slice(0, 15).join(', ')}.`, {
+    hint: 'Use one of these names.',
+  })
+}
+
+/** Whatever was thrown, as what a client may read. */
+export function refusal(error: unknown, callId: string, tool: string): PegboardError {
+  const failure = isPegboardError(error) ? error : translated(error, callId, tool)
+  failure.correlationId ??= callId
+  return failure
+}
+
+/** What the author said with a plain Error is told; a bug is not; an upstream's own error stays the cause for whoever relays it. */
+function translated(error: unknown, callId: string, tool: string): PegboardError {
+  if (isProtocolFailure(error)) {
+    const code = error.code === -32602 ? 'E_VALIDATION' : 'E_TOOL_FAILED'
+    return new PegboardError(code, `Tool '${tool}' failed: ${scrub(error.message)}`, { cause: error })
+  }
+  if (isPlain(error))
+    return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message)}`, { cause: error })
+  const hint = `The operator finds the details in the log under ${callId}.`
+  return new PegboardError('E_INTERNAL', `Tool '${tool}' failed: internal error.`, { cause: error, hint })
+}
+
+// System errors (ENOENT and the like) carry paths and addresses; subclasses are mostly bugs.
+const isPlain = (error: unknown): error is Error =>
+  error instanceof Error && error.name === 'Error' && !('code' in error)

@@ -1,0 +1,234 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../core/clock.ts'
+import type { Caller } from '../core/context.ts'
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { ToolResult } from '../core/result.ts'
+import type { Alarms } from '../state/alarms.ts'
+import type { Store } from '../state/store.ts'
+import type { CallRequest } from './call.ts'
+import { type Delivery, textOf } from './delivery.ts'
+import { createDues, type Due } from './dues.ts'
+import type { Inbox } from './inbox.ts'
+import type { Instance } from './instance.ts'
+import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
+import { lastingOwner } from './owner.ts'
+import { callerAgain, type StoredCaller, storedCaller } from './stored-caller.ts'
+import { momentOf, nextOf, skippedBy } from './when.ts'
+
+/** A call, or a line of text, that comes later. */
+export interface Job extends Due {
+  readonly caller: StoredCaller
+  readonly label?: string
+  /** What is called; absent: only `message` is told. */
+  readonly tool?: string
+  readonly params?: Readonly<Record<string, unknown>>
+  readonly message?: string
+  readonly cron?: string
+  readonly timezone?: string
+  /** 0 has no end. */
+  readonly maxRuns: number
+  readonly runs: number
+  readonly createdAt: number
+  readonly lastAt?: number
+  /** Times that passed without a run, because nothing ran then or the run before was not over. */
+  readonly skipped?: number
+  /** How much too late the run that is under way began. */
+  readonly lateMs?: number
+  /** Where what comes of it is sent; default its owner's notices. */
+  readonly channel?: string
+  readonly last?: Outcome
+}
+
+export interface NewJob {
+  readonly label?: string
+  readonly tool?: string
+  readonly params?: Readonly<Record<string, unknown>>
+  readonly message?: string
+  /** One of these two. */
+  readonly when?: string
+  readonly cron?: string
+  readonly timezone?: string
+  readonly maxRuns?: number
+  readonly channel?: string
+}
+
+export type Listed = Job & { readonly id: string }
+
+export interface Schedule {
+  start(): Promise<void>
+  /** A job of the same label takes the place of the older one. @throws PegboardError E_VALIDATION, E_OVERLOADED */
+  add(caller: Caller, job: NewJob): Promise<Listed>
+  get(caller: Caller, id: string): Promise<Listed | undefined>
+  list(caller: Caller): Promise<readonly Listed[]>
+  cancel(caller: Caller, id: string): Promise<Listed | undefined>
+  stop(): Promise<void>
+}
+
+export interface ScheduleOptions {
+  readonly call: (request: CallRequest) => Promise<ToolResult>
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Log
+  readonly inbox: Inbox
+  readonly instance: Instance
+  readonly alarms: Alarms
+  /** How late a missed one-shot may still run after a restart. */
+  readonly graceMs: number
+  readonly delivery: Pick<Delivery, 'send'>
+}
+
+const MAX_JOBS = 500
+const MAX_CHARS = 2_000
+/** A run that begins later than this is told as late. */
+const LATE_MS = 2_000
+const INTERRUPTED: Outcome = {
+  success: false,
+  code: 'E_SHUTTING_DOWN',
+  error: 'The server ended while it was running.',
+}
+
+export function createSchedule({
+  call,
+  store,
+  clock,
+  log,
+  inbox,
+  instance,
+  alarms,
+  graceMs,
+  delivery,
+}: ScheduleOptions): Schedule {
+  const dues = createDues<Job>({
+    alarms,
+    table: store.table<Job>('job'),
+    clock,
+    log,
+    instance,
+    claim(job, now) {
+      const late = now - (job.nextAt ?? now)
+      if (job.cron === undefined && late > graceMs) {
+        inbox.add(lastingOwner(callerAgain(job.caller)), `Scheduled job ${nameOf(job)} was missed and is dropped.`)
+        return undefined
+      }
+      const runs = job.runs + 1
+      const over = job.cron === undefined || (job.maxRuns > 0 && runs >= job.maxRuns)
+      const { lateMs: _before, ...rest } = skipping(job, now)
+      return {
+        ...rest,
+        runs,
+        ...(late >= LATE_MS ? { lateMs: late } : {}),
+        nextAt: over ? null : nextOf(job.cron as string, job.timezone ?? 'UTC', now),
+      }
+    },
+    async run(id, _owner, job) {
+      const owner = lastingOwner(callerAgain(job.caller))
+      const last = await outcome(job)
+      if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)
+      else if (last && !(await sent(job, id, last)))
+        inbox.add(owner, `Scheduled job ${nameOf({ ...job, id })}${lateOf(job)} ${said(last)}`)
+      return (now) => {
+        if (now.nextAt === null) return undefined
+        const at = clock.now()
+        const { lateMs: _over, ...rest } = now
+        const done = { ...rest, lastAt: at, ...(last ? { last } : {}) }
+        // It never runs twice at once: the times that came meanwhile are over.
+        if (now.nextAt > at || now.cron === undefined) return done
+        const { timezone = 'UTC' } = now
+        return {
+          ...done,
+          nextAt: nextOf(now.cron, timezone, at),
+          skipped: (now.skipped ?? 0) + 1 + skippedBy(now.cron, timezone, now.nextAt, at),
+        }
+      }
+    },
+    abandoned(id, owner, job) {
+      inbox.add(owner, `Scheduled job ${nameOf({ ...job, id })} was interrupted, and is not run again.`)
+      return job.nextAt === null ? undefined : { ...job, last: INTERRUPTED }
+    },
+  })
+
+  async function outcome({ tool, params, caller }: Job): Promise<Outcome | undefined> {
+    if (tool === undefined) return undefined
+    try {
+      return outcomeOf(await call({ name: tool, input: params ?? {}, caller: callerAgain(caller) })).outcome
+    } catch (error) {
+      return failureOf(isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error)))
+    }
+  }
+
+  /** Whether what came of it is where its owner wants it. */
+  async function sent({ caller, channel }: Job, id: string, last: Outcome): Promise<boolean> {
+    if (channel === undefined) return false
+    try {
+      await delivery.send(callerAgain(caller), channel, textOf(last, MAX_CHARS))
+      return true
+    } catch (error) {
+      log.warn('the result of a job could not be sent', { job: id, channel, error: messageOf(error) })
+      return false
+    }
+  }
+
+  const find = async (caller: Caller, id: string): Promise<Listed | undefined> => {
+    const job = await dues.get(lastingOwner(caller), id)
+    return job && { ...job, id }
+  }
+  const list = async (caller: Caller): Promise<readonly Listed[]> =>
+    (await dues.list(lastingOwner(caller))).map(({ id, value }) => ({ ...value, id }))
+
+  return {
+    start: dues.start,
+    async add(caller, { when, ...given }) {
+      const now = clock.now()
+      const nextAt =
+        given.cron === undefined ? momentOf(when ?? '', now) : nextOf(given.cron, given.timezone ?? 'UTC', now)
+      const owner = lastingOwner(caller)
+      const all = await list(caller)
+      const same = given.label === undefined ? undefined : all.find(({ label }) => label === given.label)
+      if (!same && all.length >= MAX_JOBS)
+        throw new PegboardError('E_OVERLOADED', `There are ${all.length} scheduled jobs already.`, {
+          hint: 'Cancel some with schedule_cancel.',
+        })
+      const id = same?.id ?? randomBytes(6).toString('hex')
+      const job: Job = {
+        ...given,
+        caller: storedCaller(caller),
+        maxRuns: given.maxRuns ?? 0,
+        runs: 0,
+        createdAt: now,
+        nextAt,
+      }
+      await dues.add(id, owner, job)
+      return { ...job, id }
+    },
+    get: find,
+    list,
+    async cancel(caller, id) {
+      const job = await dues.change(lastingOwner(caller), id, () => undefined)
+      return job && { ...job, id }
+    },
+    stop: dues.stop,
+  }
+}
+
+const nameOf = ({
+  label,
+  tool,
+  id,
+}: {
+  readonly label?: string
+  readonly tool?: string
+  readonly id?: string
+}): string => [label ?? id, tool && `(${tool})`].filter(Boolean).join(' ')
+
+/** With the times that passed before now, but for the one that is made up for. */
+function skipping(job: Job, now: number): Job {
+  if (job.cron === undefined || job.nextAt === null) return job
+  const missed = skippedBy(job.cron, job.timezone ?? 'UTC', job.nextAt, now)
+  return missed === 0 ? job : { ...job, skipped: (job.skipped ?? 0) + missed }
+}
+
+const lateOf = ({ lateMs }: Job): string => (lateMs === undefined ? '' : `, ${Math.round(lateMs / 1_000)} s late,`)
+
+const said = (outcome: Outcome): string =>
+  outcome.success ? `gave ${JSON.stringify(outcome.data)}` : `failed: ${outcome.error}`

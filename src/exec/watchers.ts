@@ -1,0 +1,195 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../core/clock.ts'
+import type { Caller } from '../core/context.ts'
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { ToolResult } from '../core/result.ts'
+import type { Alarms } from '../state/alarms.ts'
+import type { Store } from '../state/store.ts'
+import type { CallRequest } from './call.ts'
+import { createDues, type Due } from './dues.ts'
+import type { Inbox } from './inbox.ts'
+import type { Instance } from './instance.ts'
+import { isWorthTelling, type Strategy, thresholdOf } from './notify-when.ts'
+import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
+import { lastingOwner } from './owner.ts'
+import { callerAgain, type StoredCaller, storedCaller } from './stored-caller.ts'
+
+/** One look at a tool. */
+export interface Seen {
+  readonly check: number
+  readonly at: number
+  readonly success: boolean
+  /** The beginning of what it said. */
+  readonly preview: string
+  readonly notified: boolean
+}
+
+/** A call made again and again, of which only some are told. */
+export interface Watcher extends Due {
+  readonly caller: StoredCaller
+  readonly tool: string
+  readonly params: Readonly<Record<string, unknown>>
+  readonly label: string
+  readonly intervalMs: number
+  /** 0 has no end. */
+  readonly maxChecks: number
+  readonly strategy: Strategy
+  readonly expression?: string
+  readonly batchSize: number
+  readonly status: 'running' | 'paused' | 'completed'
+  readonly checks: number
+  readonly notices: number
+  readonly createdAt: number
+  readonly last?: Outcome
+  /** The latest hundred, oldest first. */
+  readonly history: readonly Seen[]
+}
+
+export type NewWatcher = Pick<
+  Watcher,
+  'tool' | 'params' | 'label' | 'intervalMs' | 'maxChecks' | 'strategy' | 'expression' | 'batchSize'
+>
+export type ListedWatcher = Omit<Watcher, 'status'> & {
+  readonly id: string
+  /** `stopped` is said once, by what ends it. */
+  readonly status: Watcher['status'] | 'stopped'
+}
+
+export interface Watchers {
+  /** Goes on with those of before; those whose tool is gone are dropped. */
+  start(): Promise<void>
+  add(caller: Caller, watcher: NewWatcher): Promise<ListedWatcher>
+  get(caller: Caller, id: string): Promise<ListedWatcher | undefined>
+  list(caller: Caller): Promise<readonly ListedWatcher[]>
+  /** `undefined` where there is none; the same as before where it is not in a state for that. */
+  pause(caller: Caller, id: string): Promise<ListedWatcher | undefined>
+  resume(caller: Caller, id: string): Promise<ListedWatcher | undefined>
+  remove(caller: Caller, id: string): Promise<ListedWatcher | undefined>
+  stop(): Promise<void>
+}
+
+export interface WatchersOptions {
+  readonly call: (request: CallRequest) => Promise<ToolResult>
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Log
+  readonly inbox: Inbox
+  readonly instance: Instance
+  readonly alarms: Alarms
+}
+
+const MAX_WATCHERS = 100
+const MAX_SEEN = 100
+const PREVIEW = 500
+/** Codes that mean the tool is not there any more. */
+const GONE: ReadonlySet<string> = new Set(['E_NOT_FOUND'])
+
+export function createWatchers({ call, store, clock, log, inbox, instance, alarms }: WatchersOptions): Watchers {
+  const dues = createDues<Watcher>({
+    alarms,
+    table: store.table<Watcher>('watcher'),
+    clock,
+    log,
+    instance,
+    claim: (watcher, now) => ({ ...watcher, nextAt: now + watcher.intervalMs }),
+    async run(id, owner, watcher) {
+      const now = await look(watcher)
+      if (!now.success && GONE.has(now.code)) {
+        inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${now.error}`)
+        log.warn('a watcher was dropped, because its tool is gone', { watcher: id, tool: watcher.tool })
+        return () => undefined
+      }
+      const number = watcher.checks + 1
+      const threshold = watcher.expression === undefined ? undefined : thresholdOf(watcher.expression)
+      const notified = isWorthTelling(watcher.strategy, {
+        number,
+        now,
+        before: watcher.last,
+        batchSize: watcher.batchSize,
+        ...(threshold ? { threshold } : {}),
+      })
+      const seen: Seen = { check: number, at: clock.now(), success: now.success, preview: previewOf(now), notified }
+      if (notified) inbox.add(owner, lineOf(id, watcher, seen))
+      return (current) => {
+        const over = current.maxChecks > 0 && number >= current.maxChecks
+        return {
+          ...current,
+          checks: number,
+          notices: current.notices + (notified ? 1 : 0),
+          last: now,
+          history: [...current.history, seen].slice(-MAX_SEEN),
+          ...(over ? { status: 'completed' as const, nextAt: null } : {}),
+        }
+      }
+    },
+    // What is watched is read again at its next time.
+    abandoned: (_id, _owner, watcher) => watcher,
+  })
+
+  async function look({ tool, params, caller }: Watcher): Promise<Outcome> {
+    try {
+      return outcomeOf(await call({ name: tool, input: params, caller: callerAgain(caller) })).outcome
+    } catch (error) {
+      return failureOf(isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error)))
+    }
+  }
+
+  const listed = (id: string, value: Watcher | undefined): ListedWatcher | undefined => value && { ...value, id }
+  const change = async (caller: Caller, id: string, to: (value: Watcher) => Watcher | undefined) =>
+    listed(id, await dues.change(lastingOwner(caller), id, to))
+
+  return {
+    start: dues.start,
+    async add(caller, wanted) {
+      const owner = lastingOwner(caller)
+      const all = await dues.list(owner)
+      if (all.filter(({ value }) => value.status !== 'completed').length >= MAX_WATCHERS)
+        throw new PegboardError('E_OVERLOADED', `There are ${all.length} watchers already.`, {
+          hint: 'End some with watch_stop.',
+        })
+      const id = randomBytes(6).toString('hex')
+      const now = clock.now()
+      const watcher: Watcher = {
+        ...wanted,
+        caller: storedCaller(caller),
+        status: 'running',
+        checks: 0,
+        notices: 0,
+        createdAt: now,
+        history: [],
+        nextAt: now + wanted.intervalMs,
+      }
+      await dues.add(id, owner, watcher)
+      return { ...watcher, id }
+    },
+    get: async (caller, id) => listed(id, await dues.get(lastingOwner(caller), id)),
+    list: async (caller) => (await dues.list(lastingOwner(caller))).map(({ id, value }) => ({ ...value, id })),
+    pause: (caller, id) =>
+      change(caller, id, (now) => (now.status === 'running' ? { ...now, status: 'paused', nextAt: null } : now)),
+    resume: (caller, id) =>
+      change(caller, id, (now) =>
+        now.status === 'paused' ? { ...now, status: 'running', nextAt: clock.now() + now.intervalMs } : now,
+      ),
+    async remove(caller, id) {
+      const last = await change(caller, id, () => undefined)
+      return last && { ...last, status: 'stopped', nextAt: null }
+    },
+    stop: dues.stop,
+  }
+}
+
+function previewOf(outcome: Outcome): string {
+  const text = outcome.success ? (JSON.stringify(outcome.data) ?? 'null') : outcome.error
+  return text.length > PREVIEW ? `${text.slice(0, PREVIEW)}…` : text
+}
+
+function lineOf(id: string, { label, tool, last, strategy, history, batchSize }: Watcher, seen: Seen): string {
+  const head = `[WATCHER UPDATE] ${label} (${id}, ${tool}), check ${seen.check}`
+  if (strategy === 'summary') {
+    const latest = [...history, seen].slice(-batchSize)
+    const failed = latest.filter(({ success }) => !success).length
+    return `${head}: ${latest.length} checks, ${failed} failed; last: ${seen.preview}`
+  }
+  return last === undefined ? `${head}: ${seen.preview}` : `${head}: ${seen.preview} (before: ${previewOf(last)})`
+}

@@ -1,0 +1,159 @@
+import type { Caller } from '../core/context.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { type ToolResult, valueResult } from '../core/result.ts'
+import { sessionOwner } from '../exec/owner.ts'
+import type { Task } from '../exec/tasks.ts'
+import { readCall } from './execute_tool.ts'
+import type { Host, MetaTool } from './host.ts'
+import { onlyKeys, text, whole } from './input.ts'
+
+const TASK_ID = { type: 'object', properties: { task_id: { type: 'string' } }, required: ['task_id'] } as const
+const READS = { readOnlyHint: true, openWorldHint: false }
+const WAIT_S = { least: 1, most: 3_600, usual: 60 }
+
+/** Tools for work that outlives a call: begin it, look at it, wait for it, end it. */
+export function backgroundTools(host: Host, isMeta: (name: string) => boolean): readonly MetaTool[] {
+  const { tasks, now } = host
+  const own = async (input: Readonly<Record<string, unknown>>, tool: string, caller: Caller): Promise<Task> => {
+    onlyKeys(input, ['task_id', 'timeout'], tool)
+    const id = text(input, 'task_id', tool, 100)
+    return (await tasks.get(sessionOwner(caller), id)) ?? missing(id)
+  }
+
+  return [
+    {
+      name: 'background_run',
+      title: 'Run in background',
+      description: () => 'Start a tool that takes long; answers a task_id for background_wait.',
+      inputSchema: {
+        type: 'object',
+        properties: { name: { type: 'string' }, params: { type: 'object' } },
+        required: ['name'],
+      },
+      hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+      async run(input, request) {
+        const { name, params } = readCall(input, 'background_run')
+        if (isMeta(name))
+          throw new PegboardError('E_LOOP_DETECTED', `background_run cannot run ${name}; call it directly.`)
+        const found = host.view(request.caller).resolve(name)
+        const tool = found.kind === 'found' ? found.tool.tool : { id: name, idempotent: false }
+        try {
+          const task = await tasks.begin(
+            { ...request, name, input: params, finders: ['search_tools', 'list_categories'] },
+            tool,
+          )
+          return valueResult(statusOf(task, now()))
+        } catch (error) {
+          if (!isPegboardError(error)) throw error
+          throw new PegboardError(
+            error.code,
+            `Background task failed immediately: ${error.message}`,
+            error.hint === undefined ? {} : { hint: error.hint },
+          )
+        }
+      },
+    },
+    {
+      name: 'background_status',
+      title: 'Background status',
+      description: () => 'How a background task is doing.',
+      inputSchema: TASK_ID,
+      hints: READS,
+      run: async (input, { caller }) => valueResult(statusOf(await own(input, 'background_status', caller), now())),
+    },
+    {
+      name: 'background_result',
+      title: 'Background result',
+      description: () => 'What a background task gave.',
+      inputSchema: TASK_ID,
+      hints: READS,
+      run: async (input, { caller }) => resultOf(await own(input, 'background_result', caller), now()),
+    },
+    {
+      name: 'background_wait',
+      title: 'Wait for background',
+      description: () => 'Wait for a background task, timeout in seconds, and get what it gave.',
+      inputSchema: {
+        type: 'object',
+        properties: {
+          task_id: { type: 'string' },
+          timeout: { type: 'integer', default: WAIT_S.usual, maximum: WAIT_S.most },
+        },
+        required: ['task_id'],
+      },
+      hints: READS,
+      async run(input, { caller, signal, abort }) {
+        const seconds = whole(input, 'timeout', 'background_wait', WAIT_S.least, WAIT_S.most, WAIT_S.usual)
+        const { id } = await own(input, 'background_wait', caller)
+        const task = await tasks.wait(sessionOwner(caller), id, seconds * 1_000, signal ?? abort?.signal)
+        return resultOf(task ?? missing(id), now())
+      },
+    },
+    {
+      name: 'background_cancel',
+      title: 'Cancel background',
+      description: () => 'End a background task.',
+      inputSchema: TASK_ID,
+      hints: { readOnlyHint: false, destructiveHint: false, openWorldHint: false },
+      async run(input, { caller }) {
+        const before = await own(input, 'background_cancel', caller)
+        if (before.status !== 'running')
+          throw new PegboardError('E_VALIDATION', `Task already ${before.status}.`, {
+            hint: 'There is nothing to end.',
+          })
+        const task = await tasks.cancel(sessionOwner(caller), before.id)
+        return valueResult(statusOf(task ?? missing(before.id), now()))
+      },
+    },
+    {
+      name: 'background_list',
+      title: 'List background',
+      description: () => 'Your background tasks.',
+      inputSchema: { type: 'object', properties: {} },
+      hints: READS,
+      async run(input, { caller }) {
+        onlyKeys(input, [], 'background_list')
+        const all = await tasks.list(sessionOwner(caller))
+        return valueResult({
+          tasks: all.map((task) => statusOf(task, now())),
+          total: all.length,
+          running: all.filter(({ status }) => status === 'running').length,
+        })
+      },
+    },
+  ]
+}
+
+function missing(id: string): never {
+  throw new PegboardError('E_NOT_FOUND', `Task '${id}' not found.`, { hint: 'background_list shows yours.' })
+}
+
+/** What is told of a task without its result. */
+export function statusOf({ id, tool, status, startedAt, finishedAt, progress, outcome }: Task, now: number) {
+  return {
+    task_id: id,
+    tool_name: tool,
+    status,
+    elapsed_seconds: Math.round(((finishedAt ?? now) - startedAt) / 100) / 10,
+    started_at: new Date(startedAt).toISOString(),
+    ...(finishedAt === undefined ? {} : { finished_at: new Date(finishedAt).toISOString() }),
+    ...(status === 'running' && progress ? { progress } : {}),
+    ...(outcome?.success === false ? { error: outcome.error } : {}),
+  }
+}
+
+function resultOf(task: Task, now: number): ToolResult {
+  const { status, outcome } = task
+  if (status === 'running')
+    return valueResult({ ...statusOf(task, now), hint: 'Still running: background_wait waits for it.' })
+  return valueResult({ ...statusOf(task, now), ...(outcome?.success ? { result: outcome.data } : {}) })
+}
+
+/** What a client is answered whose call goes on in the background. */
+export const putInBackground = ({ id, tool }: Task): ToolResult =>
+  valueResult({
+    task_id: id,
+    tool_name: tool,
+    status: 'running',
+    hint: 'It takes long and goes on in the background: background_wait gives its result.',
+  })

@@ -1,0 +1,20 @@
+import { valueResult } from '../core/result.ts'
+import { firstSentence } from '../view/listing.ts'
+import type { Host, MetaTool } from './host.ts'
+import { onlyKeys } from './input.ts'
+
+export const listAllTools = (host: Host): MetaTool => ({
+  name: 'list_all_tools',
+  title: 'List all tools',
+  description: () => 'Names and descriptions of all tools at once; long where there are many.',
+  inputSchema: { type: 'object', properties: {} },
+  hints: { readOnlyHint: true, openWorldHint: false },
+  run(input, request) {
+    onlyKeys(input, [], 'list_all_tools')
+    const { tools } = host.view(request.caller)
+    return valueResult({
+      tools: tools.map(({ tool, description }) => ({ name: tool.id, description: firstSentence(description, 140) })),
+      total: tools.length,
+    })
+  },
+})

@@ -1,0 +1,160 @@
+import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { digestOf } from '../core/canonical.ts'
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { shapeOf, shown } from '../core/shown.ts'
+import type { AuditSettings } from './options.ts'
+
+/** What is told of a call, or of a decision about one. */
+export interface AuditEntry {
+  /** `call` once for every call, at its end; the others when they happen. */
+  readonly event: 'call' | 'ask' | 'accept' | 'decline' | 'unanswered'
+  readonly callId: string
+  /** Its id; what the caller wrote where there is no such tool. */
+  readonly tool: string
+  readonly principal: string
+  readonly profile: string
+  readonly [field: string]: unknown
+}
+
+/** A file of JSON lines. Whoever writes to it waits for nothing and hears of no failure. */
+export interface Audit {
+  write(entry: AuditEntry): void
+  /** What is written of arguments: what they look like, and a digest that tells the same from others. */
+  argumentsOf(input: unknown): { readonly arguments: unknown; readonly digest: string }
+  /** Lines that could not be kept until they were written. */
+  readonly dropped: number
+  /** Resolves when all lines so far are in the file, or could not be written. */
+  flush(): Promise<void>
+}
+
+export interface AuditOptions extends Omit<AuditSettings, 'enabled' | 'file'> {
+  /** Absolute. */
+  readonly file: string
+  readonly clock: Clock
+  readonly log: Log
+  /** Takes out what is known to be secret. */
+  readonly hide?: (text: string) => string
+  /** Characters that may wait to be written; default 16 Mi. */
+  readonly maxWaiting?: number
+}
+
+const MAX_WAITING = 16 * 1024 * 1024
+const BATCH = 512 * 1024
+const RETRY_MS = 1_000
+
+export function createAudit(options: AuditOptions): Audit {
+  const { file, maxBytes, keep, clock, log, hide = (text) => text, maxWaiting = MAX_WAITING } = options
+  let lines: string[] = []
+  let waiting = 0
+  let dropped = 0
+  let untold = 0
+  let writing: Promise<void> | undefined
+  let failing = false
+  let cancelRetry: (() => void) | undefined
+
+  function add(fields: Readonly<Record<string, unknown>>): void {
+    const line = `${hide(JSON.stringify({ time: new Date(clock.now()).toISOString(), ...fields }))}\n`
+    if (waiting + line.length > maxWaiting) {
+      dropped++
+      untold++
+      return
+    }
+    lines.push(line)
+    waiting += line.length
+  }
+
+  function start(): void {
+    if (writing || lines.length === 0) return
+    writing = drain().finally(() => {
+      writing = undefined
+    })
+  }
+
+  async function drain(): Promise<void> {
+    // Calls of one turn are written together.
+    await undefined
+    while (lines.length > 0) {
+      if (untold > 0) {
+        lines.push(
+          `${JSON.stringify({ time: new Date(clock.now()).toISOString(), event: 'dropped', lines: untold })}\n`,
+        )
+        untold = 0
+      }
+      const batch = lines.slice(0, fitting(lines, Math.min(BATCH, maxBytes)))
+      try {
+        await append(batch)
+      } catch (error) {
+        if (!failing) log.warn('the audit log could not be written', { error: messageOf(error) })
+        failing = true
+        cancelRetry?.()
+        cancelRetry = clock.after(RETRY_MS, start)
+        return
+      }
+      failing = false
+      lines = lines.slice(batch.length)
+      for (const line of batch) waiting -= line.length
+    }
+  }
+
+  async function append(batch: readonly string[]): Promise<void> {
+    const bytes = Buffer.from(batch.join(''))
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+    // Asked each time: another process may write to it, too.
+    const size = await stat(file).then(
+      (one) => one.size,
+      () => 0,
+    )
+    if (size > 0 && size + bytes.length > maxBytes) await rotate()
+    const handle = await open(file, 'a', 0o600)
+    try {
+      await handle.appendFile(bytes)
+    } finally {
+      await handle.close()
+    }
+  }
+
+  async function rotate(): Promise<void> {
+    await rm(`${file}.${keep}`, { force: true })
+    for (let n = keep - 1; n >= 0; n--)
+      await rename(n === 0 ? file : `${file}.${n}`, `${file}.${n + 1}`).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOENT') throw error
+      })
+  }
+
+  return {
+    write(entry) {
+      add(entry)
+      start()
+    },
+    argumentsOf(input) {
+      try {
+        return { arguments: options.arguments === 'redacted' ? shown(input) : shapeOf(input), digest: digestOf(input) }
+      } catch {
+        // One that no JSON can say comes from a module, and fails by itself.
+        return { arguments: typeof input, digest: '' }
+      }
+    },
+    get dropped() {
+      return dropped
+    },
+    async flush() {
+      cancelRetry?.()
+      start()
+      await writing
+      cancelRetry?.()
+    },
+  }
+}
+
+/** How many lines fit, one at least. */
+function fitting(lines: readonly string[], max: number): number {
+  let size = 0
+  for (const [at, line] of lines.entries()) {
+    size += Buffer.byteLength(line)
+    if (size > max) return Math.max(1, at)
+  }
+  return lines.length
+}

@@ -1,0 +1,30 @@
+import type { Endpoints } from '../catalog/catalog.ts'
+import type { Caller } from '../core/context.ts'
+import { isOwnTask, OWN } from '../exec/task-requests.ts'
+import { holderOf } from './caller.ts'
+import type { ServerHost } from './host.ts'
+import { DONE } from './task-book.ts'
+import { endpointsAt } from './tasks-elsewhere.ts'
+
+/** A task and who answers for it. */
+export interface FoundTask {
+  readonly owner: string
+  readonly id: string
+  /** The process that began it, where that is another one. */
+  readonly at?: string
+  /** Absent while its server is not there for this caller. */
+  readonly endpoints: Pick<Endpoints, 'request'> | undefined
+}
+
+/** What a caller means by the name of a task: one of ours by its id, one of a server by a name of ours. */
+export function findTask(host: ServerHost, caller: Caller, name: unknown): FoundTask | undefined {
+  if (isOwnTask(name)) return { owner: OWN, id: name, endpoints: host.ownTasks(caller) }
+  const found = host.resumes.findTask(holderOf(caller), name)
+  if (!found) return undefined
+  const { owner, id, at } = found
+  const seen = host.view(caller).owners.find((one) => one.id === owner)
+  const { elsewhere } = host
+  if (at === undefined || !elsewhere) return { owner, id, endpoints: seen?.endpoints }
+  const reachable = seen !== undefined || owner === DONE
+  return { owner, id, at, endpoints: reachable ? endpointsAt(elsewhere, at, owner, seen?.endpoints) : undefined }
+}

@@ -1,0 +1,70 @@
+import type { Caller, SentFile } from '../core/context.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { Adapters, PlatformAdapter } from '../core/services.ts'
+import type { Clients } from './clients.ts'
+
+/** The ways to chat platforms: those that modules bring, and `mcp`, which are the connected clients. */
+export interface AdapterRegistry {
+  /** As one caller has them: through `mcp` only its own clients are reached. */
+  for(caller: Caller, platform: string): Adapters
+}
+
+/** @param keep makes a file readable for clients of the caller, by the address it answers */
+export function createAdapters(clients: Clients, keep: (caller: Caller, file: SentFile) => string): AdapterRegistry {
+  const added = new Map<string, PlatformAdapter>()
+
+  return {
+    for(caller, platform) {
+      const mcp = mcpAdapter(caller, clients, keep)
+      const get = (name: string): PlatformAdapter | undefined => (name === mcp.name ? mcp : added.get(name))
+      return {
+        list: () => [mcp, ...added.values()],
+        get,
+        get current() {
+          return get(platform) ?? null
+        },
+        add(adapter) {
+          const { name } = adapter
+          if (get(name)) throw new PegboardError('E_NAME_TAKEN', `There is an adapter called "${name}" already.`)
+          added.set(name, adapter)
+          return () => {
+            if (added.get(name) === adapter) added.delete(name)
+          }
+        },
+      }
+    },
+  }
+}
+
+/** Tells connected clients by notifications. Its channels are sessions; `''` is the caller's own, or all it has. */
+function mcpAdapter(
+  caller: Caller,
+  clients: Clients,
+  keep: (caller: Caller, file: SentFile) => string,
+): PlatformAdapter {
+  const notify = (channel: string, method: string, params: Readonly<Record<string, unknown>>): { told: number } => {
+    const own = clients.of(caller)
+    const session = channel === '' ? own.filter(({ isCaller }) => isCaller) : own.filter(({ id }) => id === channel)
+    const told = channel === '' && session.length === 0 ? own : session
+    if (told.length === 0)
+      throw new PegboardError('E_NOT_FOUND', `There is no connected client '${channel.slice(0, 80)}'.`, {
+        hint: 'list_active_servers says which there are.',
+      })
+    for (const client of told) client.notify(method, params)
+    return { told: told.length }
+  }
+  const say = (channel: string, data: unknown) =>
+    notify(channel, 'notifications/message', { level: 'info', logger: 'pegboard', data })
+
+  return {
+    name: 'mcp',
+    send: async (channel, text) => say(channel, text),
+    async sendFile(channel, file) {
+      const uri = keep(caller, file)
+      return { ...say(channel, { type: 'file', uri, name: file.filename, mimeType: file.mimetype }), uri }
+    },
+    listServers: async () =>
+      clients.of(caller).map(({ id, name, version, era, isCaller }) => ({ id, name, version, era, current: isCaller })),
+    client: { notify },
+  }
+}

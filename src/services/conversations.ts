@@ -1,0 +1,86 @@
+import { randomUUID } from 'node:crypto'
+import type { Clock } from '../core/clock.ts'
+import type { Caller, Origin } from '../core/context.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { ConversationEntry, Conversations } from '../core/services.ts'
+import { type Documents, keyOf } from '../state/documents.ts'
+
+/** Entries kept of a channel. */
+const WINDOW = 100
+const MAX_CONTENT = 32_000
+const ROLES = ['user', 'assistant', 'system', 'tool']
+
+export type ConversationDocument = readonly ConversationEntry[]
+
+export const isConversation = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((one) => typeof (one as ConversationEntry)?.message_id === 'string')
+
+export interface ConversationsOptions {
+  /** Those of one profile; a document a channel. */
+  readonly documents: (profile: string) => Documents<ConversationDocument>
+  readonly clock: Clock
+}
+
+/** What was said in channels, in order, as a model would be shown it. */
+export function createConversations({ documents, clock }: ConversationsOptions) {
+  return (caller: Pick<Caller, 'profile'>, origin: Pick<Origin, 'platform'>): Conversations => {
+    const kept = documents(caller.profile)
+    const keyFor = (channel: string): string => keyOf(origin.platform, channelOf(channel))
+
+    /** Changes one entry; answers what became of it, or `null`. */
+    const edit = (channel: string, id: string, change: (entry: ConversationEntry) => ConversationEntry) =>
+      kept.update(keyFor(channel), (before = []) => {
+        const at = before.findIndex(({ message_id, deleted }) => message_id === id && !deleted)
+        const old = before[at]
+        if (!old) return { result: null }
+        const now = change(old)
+        return { value: before.with(at, now), result: now }
+      })
+
+    return {
+      append(channel, given) {
+        if (!ROLES.includes(given.role))
+          throw new PegboardError('E_VALIDATION', `The role of an entry is one of ${ROLES.join(', ')}.`)
+        const entry: ConversationEntry = {
+          message_id: given.message_id ?? randomUUID(),
+          role: given.role,
+          content: contentOf(given.content),
+          user_id: given.user_id ?? '',
+          user_name: given.user_name ?? '',
+          timestamp: given.timestamp ?? clock.now(),
+          ...(given.files === undefined ? {} : { files: given.files }),
+        }
+        return kept.update(keyFor(channel), (before = []) => ({
+          value: [...before, entry].slice(-WINDOW),
+          result: entry,
+        }))
+      },
+      async get(channel, n = WINDOW) {
+        const entries = ((await kept.read(keyFor(channel))) ?? []).filter(({ deleted }) => !deleted)
+        return entries.slice(-Math.max(1, n))
+      },
+      update: (channel, id, { content, files }) =>
+        edit(channel, id, (entry) => ({
+          ...entry,
+          ...(content === undefined ? {} : { content: contentOf(content) }),
+          ...(files === undefined ? {} : { files }),
+        })),
+      delete: async (channel, id) => (await edit(channel, id, (entry) => ({ ...entry, deleted: true }))) !== null,
+      clear: (channel) =>
+        kept.update(keyFor(channel), (before = []) => ({
+          value: [],
+          result: before.filter(({ deleted }) => !deleted).length,
+        })),
+    }
+  }
+}
+
+function channelOf(channel: unknown): string {
+  if (typeof channel === 'string' && channel !== '') return channel
+  throw new PegboardError('E_VALIDATION', 'A conversation is that of a channel: its id is needed.')
+}
+
+function contentOf(content: unknown): string {
+  if (typeof content !== 'string') throw new PegboardError('E_VALIDATION', 'The content of an entry is a text.')
+  return content.slice(0, MAX_CONTENT)
+}

@@ -1,0 +1,167 @@
+import type { Clock } from '../core/clock.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { Kv } from '../core/services.ts'
+import { type Change, type Documents, keyOf } from '../state/documents.ts'
+
+/** By key: the value, and when it is gone, in milliseconds since the epoch. Pairs, because a key may be called `__proto__`. */
+export type KvDocument = readonly (readonly [key: string, value: unknown, expiresAt?: number])[]
+
+export const isKvDocument = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((entry) => Array.isArray(entry) && typeof entry[0] === 'string')
+
+type Entries = Map<string, { readonly value: unknown; readonly expiresAt: number | undefined }>
+
+const MAX_KEY_CHARS = 512
+
+export interface KvOptions {
+  readonly documents: Documents<KvDocument>
+  readonly clock: Clock
+  readonly maxBytes: number
+  readonly backend?: Kv['backend']
+}
+
+/** The stores of all modules and profiles: each has a document of its own. */
+export function createKv({
+  documents,
+  clock,
+  maxBytes,
+  backend = 'file',
+}: KvOptions): (profile: string, module: string) => Kv {
+  const stores = new Map<string, Kv>()
+  // No module is called like this.
+  const SHARED = ':shared'
+
+  function storeOf(profile: string, module: string): Kv {
+    const id = keyOf(profile, module)
+    let store = stores.get(id)
+    if (!store) {
+      store = make(id, profile)
+      stores.set(id, store)
+    }
+    return store
+  }
+
+  function make(id: string, profile: string): Kv {
+    const living = (document: KvDocument | undefined): Entries => {
+      const now = clock.now()
+      const entries: Entries = new Map()
+      for (const [key, value, expiresAt] of document ?? [])
+        if (expiresAt === undefined || expiresAt > now) entries.set(key, { value, expiresAt })
+      return entries
+    }
+    const entries = async (): Promise<Entries> => living(await documents.read(id))
+
+    /** `work` changes the entries; with `undefined` for an answer nothing is written. */
+    const change = <Result>(work: (entries: Entries) => { readonly result: Result; readonly same?: boolean }) =>
+      documents.update(id, (document): Change<KvDocument, Result> => {
+        const now = living(document)
+        const { result, same } = work(now)
+        return same ? { result } : { value: written(now, maxBytes), result }
+      })
+
+    const list = (now: Entries, key: string): readonly unknown[] => {
+      const value = now.get(key)?.value ?? []
+      if (!Array.isArray(value)) throw wrong(key, 'no list')
+      return value
+    }
+    const put = (now: Entries, key: string, value: unknown): void =>
+      void now.set(key, { value, expiresAt: now.get(key)?.expiresAt })
+
+    const push = (key: string, join: (old: readonly unknown[]) => readonly unknown[]): Promise<number> =>
+      change((now) => {
+        const longer = join(list(now, checked(key)))
+        put(now, key, longer)
+        return { result: longer.length }
+      })
+    const pop = (key: string, at: 0 | -1): Promise<unknown> =>
+      change((now) => {
+        const old = list(now, key)
+        if (old.length === 0) return { result: null, same: true }
+        const rest = at === 0 ? old.slice(1) : old.slice(0, -1)
+        if (rest.length === 0) now.delete(key)
+        else put(now, key, rest)
+        return { result: old.at(at) }
+      })
+
+    return {
+      backend,
+      get: async (key) => (await entries()).get(key)?.value ?? null,
+      async set(key, value, options = {}) {
+        const kept = jsonOf(checked(key), value)
+        const { ttl } = options
+        if (ttl !== undefined && !(ttl > 0)) throw wrong(key, 'kept for no time at all: ttl is in seconds')
+        await change((now) => {
+          now.set(key, { value: kept, expiresAt: ttl === undefined ? undefined : clock.now() + ttl * 1_000 })
+          return { result: undefined }
+        })
+      },
+      del: (...keys) =>
+        change((now) => {
+          const result = keys.filter((key) => now.delete(key)).length
+          return { result, same: result === 0 }
+        }),
+      incr: (key, by = 1) =>
+        change((now) => {
+          const old = now.get(checked(key))?.value ?? 0
+          if (typeof old !== 'number' || typeof by !== 'number' || !Number.isFinite(old + by))
+            throw wrong(key, 'no number')
+          put(now, key, old + by)
+          return { result: old + by }
+        }),
+      expire: (key, seconds) =>
+        change((now) => {
+          const entry = now.get(key)
+          if (!entry) return { result: false, same: true }
+          if (seconds > 0) now.set(key, { value: entry.value, expiresAt: clock.now() + seconds * 1_000 })
+          else now.delete(key)
+          return { result: true }
+        }),
+      keys: async (prefix = '') => [...(await entries()).keys()].filter((key) => key.startsWith(prefix)),
+      lpush: (key, ...values) => push(key, (old) => [...values.map((one) => jsonOf(key, one)).reverse(), ...old]),
+      rpush: (key, ...values) => push(key, (old) => [...old, ...values.map((one) => jsonOf(key, one))]),
+      lpop: (key) => pop(key, 0),
+      rpop: (key) => pop(key, -1),
+      async lrange(key, start, stop) {
+        const values = list(await entries(), key)
+        const end = stop < 0 ? values.length + stop : stop
+        return values.slice(start, end + 1)
+      },
+      llen: async (key) => list(await entries(), key).length,
+      get shared() {
+        return storeOf(profile, SHARED)
+      },
+    }
+  }
+  return storeOf
+}
+
+function written(entries: Entries, maxBytes: number): KvDocument {
+  const document: KvDocument = [...entries].map(([key, { value, expiresAt }]) =>
+    expiresAt === undefined ? [key, value] : [key, value, expiresAt],
+  )
+  const bytes = Buffer.byteLength(JSON.stringify(document))
+  if (bytes > maxBytes)
+    throw new PegboardError('E_TOO_LARGE', `The store would hold ${bytes} bytes; ${maxBytes} is the most.`, {
+      hint: 'Delete what is no longer needed, or raise services.maxBytes.',
+    })
+  return document
+}
+
+/** A copy, as it will be read: what the caller changes afterwards is not stored. */
+function jsonOf(key: string, value: unknown): unknown {
+  let text: string | undefined
+  try {
+    text = JSON.stringify(value)
+  } catch {}
+  if (text === undefined) throw wrong(key, 'nothing that JSON can say')
+  return JSON.parse(text)
+}
+
+function checked(key: string): string {
+  if (typeof key !== 'string' || key === '' || key.length > MAX_KEY_CHARS)
+    throw new PegboardError('E_VALIDATION', `A key is a text of 1 to ${MAX_KEY_CHARS} characters.`)
+  return key
+}
+
+const wrong = (key: string, what: string): PegboardError =>
+  new PegboardError('E_VALIDATION', `The value of '${String(key).slice(0, 80)}' is ${what}.`)

@@ -1,0 +1,34 @@
+import { PegboardError } from '../core/errors.ts'
+import type { Completed, Completion } from '../core/services.ts'
+
+export const MAX_TOKENS = 1_024
+const JSON_ONLY = 'Answer with one JSON value and nothing else.'
+
+/** What a model is told of itself, with the wish for JSON where there is one. */
+export function systemOf({ system, json }: Completion): string | undefined {
+  if (!json) return system
+  return system === undefined || system === '' ? JSON_ONLY : `${system}\n\n${JSON_ONLY}`
+}
+
+/** @throws PegboardError E_VALIDATION */
+export function checkWish(wanted: Completion): void {
+  if (typeof wanted?.user !== 'string' || wanted.user.trim() === '')
+    throw new PegboardError('E_VALIDATION', 'llm.complete needs user, a text for the model.')
+}
+
+/** @throws PegboardError E_TOOL_FAILED when JSON was wanted and did not come */
+export function completed(text: string, model: string, { json }: Completion): Completed {
+  if (!json) return { text, model }
+  const bare = text
+    .trim()
+    .replace(/^```(?:json)?\s*\n?/i, '')
+    .replace(/\n?```$/, '')
+  try {
+    return { text, json: JSON.parse(bare), model }
+  } catch (error) {
+    throw new PegboardError('E_TOOL_FAILED', 'The language model did not answer with JSON.', {
+      hint: 'Try again, or ask it for less.',
+      cause: error,
+    })
+  }
+}

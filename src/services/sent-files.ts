@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../core/clock.ts'
+import type { Caller, SentFile } from '../core/context.ts'
+
+const SCHEME = 'sentfile://'
+
+/** Files that tools have sent, for a while, each for the principal and profile it was sent to. */
+export interface SentFiles {
+  /** Answers the address it can be read by, or undefined when it is larger than all there is room for. */
+  keep(owner: Pick<Caller, 'principal' | 'profile'>, file: SentFile): string | undefined
+  /** Undefined when it is not there any more, or somebody else's. */
+  read(owner: Pick<Caller, 'principal' | 'profile'>, uri: string): KeptFile | undefined
+  readonly bytes: number
+  close(): void
+}
+
+export interface KeptFile {
+  readonly bytes: Uint8Array
+  readonly filename: string
+  readonly mimetype: string
+}
+
+interface Kept extends KeptFile {
+  readonly principal: string
+  readonly profile: string
+  readonly until: number
+}
+
+export const isSentFile = (uri: string): boolean => uri.startsWith(SCHEME)
+
+export const bytesOf = ({ data }: Pick<SentFile, 'data'>): Buffer =>
+  typeof data === 'string' ? Buffer.from(data) : Buffer.from(data.buffer, data.byteOffset, data.byteLength)
+
+export function createSentFiles(options: {
+  readonly clock: Clock
+  readonly keepMs: number
+  readonly maxBytes: number
+}): SentFiles {
+  const { clock, keepMs, maxBytes } = options
+  // The oldest first.
+  const files = new Map<string, Kept>()
+  let total = 0
+  let cancel: (() => void) | undefined
+
+  function drop(uri: string, file: Kept): void {
+    if (files.delete(uri)) total -= file.bytes.length
+  }
+
+  function sweep(): void {
+    cancel = undefined
+    const now = clock.now()
+    for (const [uri, file] of files) {
+      if (file.until > now) break
+      drop(uri, file)
+    }
+    const oldest = files.values().next().value
+    if (oldest) cancel = clock.after(Math.max(1, oldest.until - now), sweep)
+  }
+
+  return {
+    keep({ principal, profile }, file) {
+      // A copy: its sender may write into the same memory again.
+      const bytes = Uint8Array.from(bytesOf(file))
+      if (bytes.length > maxBytes) return undefined
+      for (const [uri, old] of files) {
+        if (total + bytes.length <= maxBytes) break
+        drop(uri, old)
+      }
+      const uri = `${SCHEME}${randomBytes(16).toString('base64url')}`
+      const { filename, mimetype } = file
+      files.set(uri, { bytes, filename, mimetype, principal, profile, until: clock.now() + keepMs })
+      total += bytes.length
+      cancel ??= clock.after(keepMs, sweep)
+      return uri
+    },
+    read({ principal, profile }, uri) {
+      const file = files.get(uri)
+      return file && file.principal === principal && file.profile === profile && file.until > clock.now()
+        ? file
+        : undefined
+    },
+    get bytes() {
+      return total
+    },
+    close() {
+      cancel?.()
+      files.clear()
+      total = 0
+    },
+  }
+}

@@ -1,0 +1,94 @@
+import {
+  type Caller,
+  originOf,
+  type ServerStatus,
+  type Services,
+  type ServicesFor,
+  type ServiceUser,
+} from '../core/context.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { Adapters, Conversations, Kv, Llm, Messages, Processes, Registry, Tasks } from '../core/services.ts'
+import type { AdapterRegistry } from './adapters.ts'
+import type { createConversations } from './conversations.ts'
+import type { Endpoint } from './endpoint.ts'
+import type { createKv } from './kv.ts'
+import type { createMessages } from './messages.ts'
+import { samplingLlm } from './sampling.ts'
+
+/** What services are made of; `null` for one that is off. */
+export interface ServiceParts {
+  /** Those that a caller may know of. */
+  servers(caller: Caller): readonly ServerStatus[]
+  readonly kv: ReturnType<typeof createKv> | null
+  readonly messages: ReturnType<typeof createMessages> | null
+  readonly conversations: ReturnType<typeof createConversations> | null
+  readonly adapters: AdapterRegistry
+  readonly endpoint: Endpoint | null
+  processes(): Processes | null
+  registry(user: ServiceUser): Registry
+  tasks(user: ServiceUser): Tasks | null
+  config(): Readonly<Record<string, unknown>>
+}
+
+const USER = Symbol('user')
+
+const notNow = (): Promise<never> =>
+  Promise.reject(new PegboardError('E_CANNOT_ASK', 'The model of a client can only be asked within a call.'))
+
+interface Made extends Services {
+  [USER]: ServiceUser
+}
+
+/**
+ * The services of a call. Each is made when it is looked at: a prototype with getters that all calls share costs an object
+ * a call.
+ */
+export function createServices(parts: ServiceParts): ServicesFor {
+  const origin = ({ caller, profile }: ServiceUser) => originOf(caller, profile)
+  const shared: Services & ThisType<Made> = {
+    memory: null,
+    get servers() {
+      const { caller } = this[USER]
+      return { list: () => parts.servers(caller) }
+    },
+    get kv(): Kv | null {
+      return parts.kv?.(this[USER].caller.profile, this[USER].module) ?? null
+    },
+    get messages(): Messages | null {
+      return parts.messages?.(this[USER].caller, origin(this[USER])) ?? null
+    },
+    get conversations(): Conversations | null {
+      return parts.conversations?.(this[USER].caller, origin(this[USER])) ?? null
+    },
+    get tasks(): Tasks | null {
+      return parts.tasks(this[USER])
+    },
+    get registry(): Registry {
+      return parts.registry(this[USER])
+    },
+    get adapters(): Adapters {
+      return parts.adapters.for(this[USER].caller, origin(this[USER]).platform)
+    },
+    get llm(): Llm | null {
+      const { caller, relay, ending } = this[USER]
+      // Who only asks whether there is one has no way back to the client.
+      const send = relay === undefined ? notNow : relay.request
+      if (caller.supports.sampling && send) return samplingLlm(send, ending)
+      return parts.endpoint?.for(ending) ?? null
+    },
+    get processes(): Processes | null {
+      return parts.processes()
+    },
+    get loop() {
+      return this[USER].loop ?? null
+    },
+    get config() {
+      return parts.config()
+    },
+  }
+  return (user) => {
+    const services = Object.create(shared) as Made
+    services[USER] = user
+    return services
+  }
+}

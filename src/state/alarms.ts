@@ -1,0 +1,93 @@
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+
+export interface Planned {
+  readonly id: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+/**
+ * Says when something is to be looked at. An alarm may ring late, twice, or for what was taken back meanwhile: whoever hears it
+ * looks at what is kept, which alone decides.
+ */
+export interface Alarms {
+  set(id: string, at: number): Promise<void>
+  clear(id: string): void
+  /**
+   * @param ring does what is due; its promise lasts as long as that
+   * @param planned everything that is kept with a time
+   */
+  start(ring: (id: string) => Promise<void>, planned: () => Promise<readonly Planned[]>): Promise<void>
+  stop(): Promise<void>
+}
+
+/** Other processes may have planned something: it is read anew this often. */
+const LOOK_MS = 60_000
+
+/** Alarms of this process, with one timer for all. What is kept is read at the start, and now and then. */
+export function createLocalAlarms(clock: Clock, log: Log): Alarms {
+  const times = new Map<string, number>()
+  const ringing = new Set<Promise<void>>()
+  let cancel: (() => void) | undefined
+  let hears: { ring(id: string): Promise<void>; planned(): Promise<readonly Planned[]> } | undefined
+  let looked = 0
+
+  async function look(): Promise<void> {
+    looked = clock.now()
+    const all = (await hears?.planned()) ?? []
+    times.clear()
+    for (const { id, at } of all) times.set(id, at)
+  }
+
+  function plan(): void {
+    cancel?.()
+    cancel = undefined
+    if (!hears || times.size === 0) return
+    let next = clock.now() + LOOK_MS
+    for (const at of times.values()) if (at < next) next = at
+    cancel = clock.after(Math.max(0, next - clock.now()), () => {
+      go().catch((error: unknown) => log.error('what is due could not be looked at', { error: messageOf(error) }))
+    })
+  }
+
+  async function go(): Promise<void> {
+    try {
+      if (clock.now() - looked >= LOOK_MS) await look()
+      const now = clock.now()
+      for (const [id, at] of [...times]) {
+        if (at > now || !hears) continue
+        times.delete(id)
+        const work = hears
+          .ring(id)
+          .catch((error: unknown) => log.error('what was due could not be done', { id, error: messageOf(error) }))
+        ringing.add(work)
+        work.finally(() => ringing.delete(work))
+      }
+    } finally {
+      // One look that failed must not be the last.
+      plan()
+    }
+  }
+
+  return {
+    async set(id, at) {
+      times.set(id, at)
+      plan()
+    },
+    clear(id) {
+      times.delete(id)
+    },
+    async start(ring, planned) {
+      hears = { ring, planned }
+      await look()
+      plan()
+    },
+    async stop() {
+      hears = undefined
+      cancel?.()
+      await Promise.all(ringing)
+    },
+  }
+}

@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto'
+import { link, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+
+const LOCK_MS = { poll: 50, wait: 20_000, stale: 40_000 }
+
+/**
+ * Does work that only one process may do at a time. `file` is one nobody else may create while it is there; it says who
+ * made it. One left behind by a process that died counts for nothing: clients start a server, ask it for its protocol, end
+ * it, and start it again for good.
+ * @param tooLong throws what is to be thrown when another holds it for twenty seconds
+ */
+export async function exclusively<T>(file: string, work: () => Promise<T>, tooLong: () => never): Promise<T> {
+  const unlock = await lock(file, tooLong)
+  try {
+    return await work()
+  } finally {
+    await unlock()
+  }
+}
+
+async function lock(file: string, tooLong: () => never): Promise<() => Promise<void>> {
+  const until = Date.now() + LOCK_MS.wait
+  for (;;) {
+    try {
+      await writeFile(file, `${process.pid} ${hostname()}`, { mode: 0o600, flag: 'wx' })
+      return () => rm(file, { force: true })
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    }
+    const [made, holder] = await Promise.all([
+      stat(file).catch(() => undefined),
+      readFile(file, 'utf8').catch(() => ''),
+    ])
+    if (isDead(holder) || (made && Date.now() - made.mtimeMs > LOCK_MS.stale)) await takeAway(file, holder)
+    else if (Date.now() > until) tooLong()
+    else await new Promise((resolve) => setTimeout(resolve, LOCK_MS.poll))
+  }
+}
+
+/** Processes of other machines and containers, which may share the folder, cannot be seen from here. */
+function isDead(holder: string): boolean {
+  const [pid = '', host] = holder.split(' ')
+  if (host !== hostname() || !/^[1-9]\d*$/.test(pid)) return false
+  try {
+    process.kill(Number(pid), 0)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ESRCH'
+  }
+}
+
+/** Of two that find the same dead lock one may already have made a new one: that one is put back. */
+async function takeAway(file: string, holder: string): Promise<void> {
+  const aside = `${file}.${randomUUID().slice(0, 8)}.tmp`
+  try {
+    await rename(file, aside)
+    if ((await readFile(aside, 'utf8')) !== holder) await link(aside, file)
+  } catch (error) {
+    if (!['ENOENT', 'EEXIST'].includes(String((error as NodeJS.ErrnoException).code))) throw error
+  } finally {
+    await rm(aside, { force: true })
+  }
+}

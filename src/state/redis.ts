@@ -1,0 +1,172 @@
+import type { Redis } from 'ioredis'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Store, Stored, Table } from './store.ts'
+
+/**
+ * Writes a document if it still has the revision that is expected; `''` expects nothing, `'0'` that there is none. One script, because
+ * what is looked at and what is written must be one step. Each write also takes up to ten that have expired out of the lists.
+ */
+const PUT = `
+local now = redis.call('HGET', KEYS[1], 'revision')
+if ARGV[1] ~= '' and (now or '0') ~= ARGV[1] then return false end
+local revision = redis.call('INCR', KEYS[3])
+local order = redis.call('HGET', KEYS[1], 'order') or revision
+local before = redis.call('HGET', KEYS[1], 'owner')
+redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'value', ARGV[3], 'revision', revision, 'order', order)
+if ARGV[4] == '' then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
+redis.call('ZADD', KEYS[2], order, ARGV[5])
+if before and before ~= ARGV[2] then redis.call('ZREM', KEYS[2] .. ':' .. before, ARGV[5]) end
+redis.call('ZADD', KEYS[2] .. ':' .. ARGV[2], order, ARGV[5])
+local now_ms = redis.call('TIME')[1] * 1000
+if ARGV[4] ~= '' then redis.call('ZADD', KEYS[4], now_ms + ARGV[4], cjson.encode({ARGV[5], ARGV[2]})) end
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now_ms, 'LIMIT', 0, 10)) do
+  local id, owner = unpack(cjson.decode(member))
+  redis.call('ZREM', KEYS[4], member)
+  if redis.call('EXISTS', ARGV[6] .. id) == 0 then
+    redis.call('ZREM', KEYS[2], id)
+    redis.call('ZREM', KEYS[2] .. ':' .. owner, id)
+  end
+end
+return revision`
+
+const DELETE = `
+local owner = redis.call('HGET', KEYS[1], 'owner')
+if not owner then return 0 end
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('ZREM', KEYS[2] .. ':' .. owner, ARGV[1])
+return redis.call('DEL', KEYS[1])`
+
+interface Scripts {
+  pegboardPut(
+    key: string,
+    index: string,
+    counter: string,
+    ends: string,
+    expected: string,
+    owner: string,
+    value: string,
+    lastsMs: string,
+    id: string,
+    prefix: string,
+  ): Promise<number | null>
+  pegboardDelete(key: string, index: string, id: string): Promise<number>
+}
+
+/**
+ * A connection to `redis://…` for everything that instances share.
+ * @throws PegboardError E_STATE when the package is missing or the server does not answer
+ */
+export async function connectRedis(url: string, log: Pick<Log, 'warn'>): Promise<Redis> {
+  let Client: typeof Redis
+  try {
+    Client = (await import('ioredis')).Redis
+  } catch (error) {
+    throw new PegboardError('E_STATE', 'state.url names Redis, and the packages for it are not installed.', {
+      hint: 'npm install ioredis bullmq',
+      cause: error,
+    })
+  }
+  const redis = new Client(url, {
+    lazyConnect: true,
+    connectTimeout: CONNECT_MS,
+    maxRetriesPerRequest: RETRIES,
+    commandTimeout: COMMAND_MS,
+    retryStrategy: (times) => Math.min(times * 50, MAX_PAUSE_MS),
+  })
+  let lastError = ''
+  let connected = false
+  redis.on('error', ({ message }: Error) => {
+    if (message === lastError) return
+    lastError = message
+    if (connected) log.warn('Redis is not reachable; it is tried again', { error: message })
+  })
+  redis.on('ready', () => {
+    if (connected && lastError !== '') log.warn('Redis is back')
+    lastError = ''
+    connected = true
+  })
+  try {
+    await redis.connect()
+    await redis.ping()
+  } catch (error) {
+    redis.disconnect()
+    // What the error of a command has with it may be the password.
+    throw new PegboardError('E_STATE', `The Redis of state.url does not answer: ${lastError || messageOf(error)}.`, {
+      hint: 'Start it, or correct state.url.',
+    })
+  }
+  return redis
+}
+
+const CONNECT_MS = 5_000
+/** A command waits for this many attempts to connect again, and for this long in all: then its caller hears of it. */
+const RETRIES = 3
+const COMMAND_MS = 5_000
+const MAX_PAUSE_MS = 1_000
+
+/** @throws PegboardError E_STATE_UNAVAILABLE for whatever a command fails with: its error may hold what was sent */
+export async function reached<T>(command: Promise<T>): Promise<T> {
+  try {
+    return await command
+  } catch (error) {
+    throw new PegboardError('E_STATE_UNAVAILABLE', 'What is kept in Redis cannot be reached now.', {
+      cause: new Error(messageOf(error)),
+    })
+  }
+}
+
+/** Documents in Redis. @param prefix of all keys */
+export function createRedisStore(connection: Redis, prefix: string): Store {
+  connection.defineCommand('pegboardPut', { numberOfKeys: 4, lua: PUT })
+  connection.defineCommand('pegboardDelete', { numberOfKeys: 2, lua: DELETE })
+  const redis = connection as Redis & Scripts
+  const counter = `${prefix}:revision`
+  return {
+    table<T>(kind: string): Table<T> {
+      const index = `${prefix}:${kind}:all`
+      const keyOf = (id: string): string => `${prefix}:${kind}:doc:${id}`
+      const indexOf = (owner?: string): string => (owner === undefined ? index : `${index}:${owner}`)
+      const read = (id: string, fields: readonly (string | null)[]): Stored<T> | undefined => {
+        const [owner, value, revision] = fields
+        return typeof owner === 'string' && typeof value === 'string'
+          ? { id, owner, value: JSON.parse(value) as T, revision: Number(revision) }
+          : undefined
+      }
+      const get = async (id: string): Promise<Stored<T> | undefined> =>
+        read(id, await reached(redis.hmget(keyOf(id), 'owner', 'value', 'revision')))
+      const list = async (owner?: string): Promise<readonly Stored<T>[]> => {
+        const ids = await reached(redis.zrange(indexOf(owner), 0, -1))
+        // What has expired is in the lists until something is written.
+        return (await Promise.all(ids.map(get))).flatMap((row) => row ?? [])
+      }
+      return {
+        get,
+        async put({ id, owner, value, expiresAt }, expected) {
+          const revision = await reached(
+            redis.pegboardPut(
+              keyOf(id),
+              index,
+              counter,
+              `${index}:ends`,
+              expected === undefined ? '' : String(expected),
+              owner,
+              JSON.stringify(value),
+              // As a span: the clocks of the processes and of Redis may differ.
+              expiresAt === undefined ? '' : String(Math.max(1, Math.ceil(expiresAt - Date.now()))),
+              id,
+              keyOf(''),
+            ),
+          )
+          return revision ?? undefined
+        },
+        delete: async (id) => (await reached(redis.pegboardDelete(keyOf(id), index, id))) > 0,
+        list,
+        count: async (owner) => (await list(owner)).length,
+      }
+    },
+    async close() {
+      await redis.quit().catch(() => redis.disconnect())
+    },
+  }
+}

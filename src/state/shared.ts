@@ -1,0 +1,139 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import type { Redis } from 'ioredis'
+import type { Clock } from '../core/clock.ts'
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { type Alarms, createLocalAlarms } from './alarms.ts'
+import { createQueueAlarms } from './queue.ts'
+import { connectRedis, createRedisStore } from './redis.ts'
+import { readSecret } from './secret.ts'
+import { openStateStore } from './sqlite.ts'
+import type { Store } from './store.ts'
+
+/** What outlives a process, and what several processes have in common. */
+export interface Shared {
+  /** To be awaited before anything else of it is used. @throws PegboardError E_STATE */
+  open(): Promise<void>
+  /** Whether something was kept before, or may be by others now. */
+  readonly hasPast: boolean
+  store(): Store
+  /** By the kind of what rings. */
+  alarms(name: string): Alarms
+  /** Random bytes that all of them know. */
+  key(): Buffer
+  /** Tells all others, not oneself. What is missed is missed. */
+  tell(topic: string, text: string): void
+  hear(topic: string, listener: (text: string) => void): void
+  /** It was away and is back: what others did and said meanwhile was missed. */
+  onBack(listener: () => void): void
+  close(): Promise<void>
+}
+
+/** In a folder of this machine; processes that share it see each other's documents when they look. */
+export function createLocalShared(
+  files: { readonly database: string; readonly key: string },
+  clock: Clock,
+  log: Log,
+): Shared {
+  let store: Store | undefined
+  let key: Buffer | undefined
+  return {
+    open: () => Promise.resolve(),
+    get hasPast() {
+      return existsSync(files.database)
+    },
+    store() {
+      try {
+        store ??= openStateStore(files.database, clock, log)
+      } catch (error) {
+        // Clients read what is thrown here, and where the file lies is for the operator.
+        log.error('the state file cannot be used', { error: messageOf(error) })
+        throw new PegboardError('E_STATE', 'What is kept for later cannot be read or written now.', {
+          ...(isPegboardError(error) ? { hint: error.hint } : {}),
+          cause: error,
+        })
+      }
+      return store
+    },
+    alarms: () => createLocalAlarms(clock, log),
+    key() {
+      key ??= readSecret(files.key, (error) =>
+        log.warn('the key that signs states could not be kept', { error: messageOf(error) }),
+      )
+      return key
+    },
+    tell() {},
+    hear() {},
+    onBack() {},
+    close: async () => store?.close(),
+  }
+}
+
+const KEY_BYTES = 32
+
+/** In Redis, for all processes that name it. @param prefix of all keys */
+export function createRedisShared(url: string, prefix: string, clock: Clock, log: Log): Shared {
+  const me = randomBytes(8).toString('hex')
+  const channel = `${prefix}:said`
+  const listeners = new Map<string, Array<(text: string) => void>>()
+  let parts: { readonly redis: Redis; readonly ears: Redis; readonly store: Store; readonly key: Buffer } | undefined
+  const backs: Array<() => void> = []
+  let opening: Promise<void> | undefined
+  const opened = () => {
+    if (parts) return parts
+    throw new PegboardError('E_STATE', 'The Redis of state.url is not connected.')
+  }
+  async function open(): Promise<void> {
+    const redis = await connectRedis(url, log)
+    const ears = redis.duplicate({ maxRetriesPerRequest: null })
+    // The other connection says so.
+    ears.on('error', () => undefined)
+    const store = createRedisStore(redis, prefix)
+    const secrets = store.table<string>('secret')
+    // Whoever is first decides.
+    await secrets.put({ id: 'key', owner: '', value: randomBytes(KEY_BYTES).toString('base64') }, 0)
+    const key = Buffer.from((await secrets.get('key'))?.value ?? '', 'base64')
+    await ears.connect()
+    await ears.subscribe(channel)
+    ears.on('message', (_channel: string, message: string) => {
+      const [from, topic = '', text] = JSON.parse(message) as [string, string, string]
+      if (from !== me) for (const listener of listeners.get(topic) ?? []) listener(text)
+    })
+    ears.on('ready', () => {
+      for (const listener of backs) listener()
+    })
+    parts = { redis, ears, store, key }
+  }
+  return {
+    open() {
+      opening ??= open()
+      return opening
+    },
+    hasPast: true,
+    store: () => opened().store,
+    alarms: (name) =>
+      createQueueAlarms({
+        connection: () => opened().redis,
+        prefix,
+        name,
+        clock,
+        log,
+        onBack: (listener) => void backs.push(listener),
+      }),
+    key: () => opened().key,
+    tell(topic, text) {
+      opened()
+        .redis.publish(channel, JSON.stringify([me, topic, text]))
+        .catch((error: unknown) => log.warn('others could not be told', { error: messageOf(error) }))
+    },
+    hear(topic, listener) {
+      listeners.set(topic, [...(listeners.get(topic) ?? []), listener])
+    },
+    onBack: (listener) => void backs.push(listener),
+    async close() {
+      parts?.ears.disconnect()
+      await parts?.store.close()
+    },
+  }
+}

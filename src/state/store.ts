@@ -1,0 +1,37 @@
+/** What must survive a restart, as documents by kind and id. One interface for one machine and for many. */
+export interface Store {
+  table<T>(kind: string): Table<T>
+  close(): Promise<void>
+}
+
+/** A document with the number that changes each time it is written. */
+export interface Stored<T> {
+  readonly id: string
+  /** Whose it is; lists are made by it. */
+  readonly owner: string
+  readonly value: T
+  readonly revision: number
+}
+
+export interface Write<T> {
+  readonly id: string
+  readonly owner: string
+  readonly value: T
+  /** Milliseconds since the epoch; it is not there any more after that. */
+  readonly expiresAt?: number
+}
+
+export interface Table<T> {
+  get(id: string): Promise<Stored<T> | undefined>
+  /**
+   * Writes it whole.
+   * @param expected the revision it must have now, 0 for none at all; default any
+   * @returns the new revision, or undefined when another was faster, and nothing is changed then
+   */
+  put(write: Write<T>, expected?: number): Promise<number | undefined>
+  /** Whether there was one. */
+  delete(id: string): Promise<boolean>
+  /** Oldest first. @param owner default everybody's */
+  list(owner?: string): Promise<readonly Stored<T>[]>
+  count(owner?: string): Promise<number>
+}

@@ -1,0 +1,40 @@
+import { once } from '../core/once.ts'
+import type { Strangers } from './assess.ts'
+import { skeleton } from './lookalike.ts'
+
+/** A tool of somebody else: its name there, and the ways a text may speak of it. */
+export interface Stranger {
+  readonly name: string
+  readonly spellings: readonly string[]
+}
+
+const NONE: readonly string[] = []
+
+/** The tools of one owner as strangers to all others. Made when somebody asks. */
+export function strangersOf(tools: () => Iterable<Stranger>): Strangers {
+  const shapes = once(() => new Map([...tools()].map(({ name }) => [skeleton(name), name])))
+  const spellings = once(
+    () => new Set([...tools()].flatMap(({ spellings }) => spellings.map((one) => one.toLowerCase()))),
+  )
+  const shaped = (shape: string): readonly string[] => {
+    const name = shapes().get(shape)
+    return name === undefined ? NONE : [name]
+  }
+  return { shaped, spelled: (spelling) => spellings().has(spelling) }
+}
+
+/** Those of several owners as one. */
+export function strangersAmong(owners: () => readonly Strangers[]): Strangers {
+  const all = once(owners)
+  return {
+    shaped(shape) {
+      let found = NONE
+      for (const owner of all()) {
+        const names = owner.shaped(shape)
+        if (names.length > 0) found = [...found, ...names]
+      }
+      return found
+    },
+    spelled: (spelling) => all().some((owner) => owner.spelled(spelling)),
+  }
+}

@@ -1,0 +1,94 @@
+import type { UnreadTools } from '../catalog/catalog.ts'
+import { actionNames, exposedName } from '../catalog/naming.ts'
+import { isToolName, WIRE_NAME_MAX } from '../core/names.ts'
+import { once } from '../core/once.ts'
+import { isRecord } from '../core/record.ts'
+import type { Tool } from '../core/tool.ts'
+import type { Names } from '../trust/wording.ts'
+import type { ToolRecord } from './definition.ts'
+import type { Unread } from './listing.ts'
+import type { ServerSettings } from './settings.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface Made {
+  readonly tool: Tool
+  readonly record: ToolRecord
+}
+
+export interface BeforehandOptions {
+  readonly module: string
+  readonly settings: ServerSettings
+  readonly unread: Unread
+  passes(name: string): boolean
+  adapter(actions: ReadonlyMap<string, string>): (record: ToolRecord) => Tool
+  /** Whether trust lets it in. @param own names of all tools of its server */
+  admits(record: ToolRecord, definition: Json, own: Names): boolean
+  /** Where those that were told are kept, by the server's names. */
+  readonly made: Map<string, Made>
+}
+
+/**
+ * Single tools of a list that was not looked at yet. A call that waited for its server needs one of them; what is odd about
+ * a name, or kept out, is left to the look at all.
+ */
+export function createBeforehand(options: BeforehandOptions): Pick<UnreadTools, 'byId' | 'byName' | 'wants'> {
+  const { module, settings, unread, made } = options
+  /** By the server's names, the first of each. */
+  const sent = once(() => {
+    const all = new Map<string, Json>()
+    for (const one of unread.sent) {
+      const name = isRecord(one) ? one['name'] : undefined
+      if (typeof name === 'string' && !all.has(name)) all.set(name, one as Json)
+    }
+    return all
+  })
+  const adapt = once(() => {
+    const names = [...sent().keys()]
+    // Legal ones are what they are called, all of them.
+    return options.adapter(names.every(isToolName) ? new Map() : actionNames(names, settings))
+  })
+  // Fifty servers that come one after the other are asked about each other's names.
+  const head = headOf(settings)
+  /** The server's names by what clients see, in lower case; undefined for one that several want. */
+  const shown = once(() => {
+    const names = new Map<string, string | undefined>()
+    for (const name of sent().keys()) {
+      if (!options.passes(name)) continue
+      const folded = exposedName(settings, name).toLowerCase()
+      names.set(folded, names.has(folded) ? undefined : name)
+    }
+    return names
+  })
+
+  function named(name: string | undefined): Tool | undefined {
+    const known = name === undefined ? undefined : made.get(name)
+    if (known) return known.tool
+    const definition = name === undefined ? undefined : sent().get(name)
+    if (!definition) return undefined
+    const record = unread.record(definition)
+    if (typeof record === 'string' || !options.admits(record, definition, sent())) return undefined
+    const tool = adapt()(record)
+    made.set(record.name, { tool, record })
+    return tool
+  }
+
+  return {
+    wants: (folded) => folded.startsWith(head) && shown().has(folded),
+    byName: (folded) => named(shown().get(folded)),
+    byId(id) {
+      const name = id.startsWith(`${module}.`) ? id.slice(module.length + 1) : ''
+      const tool = sent().has(name) && options.passes(name) ? named(name) : undefined
+      return tool?.id === id ? tool : undefined
+    },
+  }
+}
+
+/** What all names that clients see begin with, in lower case, where they all do. */
+function headOf({ prefix }: ServerSettings): string {
+  const isWhole = prefix !== '' && prefix.length <= LONGEST_PREFIX && /^[\w-]+$/.test(prefix)
+  return isWhole ? `${prefix}__`.toLowerCase() : ''
+}
+
+/** A longer one may be cut in the name of a tool. */
+const LONGEST_PREFIX = WIRE_NAME_MAX - 12

@@ -1,0 +1,221 @@
+import type { CallContext } from '../core/context.ts'
+import { stopOf } from '../core/ending.ts'
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { ProtocolFailure } from '../core/failure.ts'
+import type { Log } from '../core/log.ts'
+import { rawBytes } from '../core/raw.ts'
+import { isRecord } from '../core/record.ts'
+import type { ToolResult } from '../core/result.ts'
+import { newerTask, takesTasks } from '../core/tasks.ts'
+import type { Relay } from '../core/tool.ts'
+import { timeoutOf } from './adapt.ts'
+import type { Connection, RequestOptions } from './connection.ts'
+import { isContent, withoutUnseen } from './content.ts'
+import type { ToolRecord } from './definition.ts'
+import type { Idle } from './idle.ts'
+import { SESSION_LOST } from './lane.ts'
+import type { Link } from './link.ts'
+import { mirroredArguments, mirrorHeaders } from './mirror.ts'
+import type { OpenTasks } from './open-tasks.ts'
+import type { Principals } from './principals.ts'
+import type { ServerSettings } from './settings.ts'
+import { takingTasks } from './task-relay.ts'
+import { callAsTask, runsAsTask, runsTasks } from './tasks.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** What calls need of their server. */
+export interface CallsHost {
+  readonly id: string
+  readonly module: string
+  readonly log: Log
+  readonly link: Link
+  readonly principals: Principals | undefined
+  readonly idle: Idle
+  readonly openTasks: OpenTasks
+  settings(): ServerSettings
+  timeoutMs(): number
+  /** @throws PegboardError when the tool is kept out by now */
+  admit(record: ToolRecord): void
+  /** A result may name resources. */
+  remember(result: Json): void
+  /** A request got through. */
+  recovered(): void
+  /** It does not let us in any more. */
+  refused(why: string): void
+}
+
+/** Requests to one server: over a connection that may have to be made first, and made once more where it forgot us. */
+export interface ServerCalls {
+  /** On the connection of whoever asks, where everyone has one. What does not say who asks runs with nobody's login. */
+  by<T>(principal: string | undefined, work: (via: Link) => Promise<T>): Promise<T>
+  /** The server counts as used meanwhile. */
+  used<T>(work: () => Promise<T>): Promise<T>
+  request(method: string, params: Json, options: RequestOptions, via?: Link): Promise<Json>
+  call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
+}
+
+const isFlag = (value: unknown): boolean => value === undefined || typeof value === 'boolean'
+/** How long what nobody waits for may take. */
+const SHORT_MS = 5_000
+
+export function createServerCalls(host: CallsHost): ServerCalls {
+  const { id, module, log, link, principals, idle, openTasks } = host
+
+  /** On the connection of whoever asks, where everyone has one. What does not say who asks runs with nobody's login. */
+  function by<T>(principal: string | undefined, work: (via: Link) => Promise<T>): Promise<T> {
+    if (!principals) return work(link)
+    return principal === undefined ? refuse() : principals.using(principal, link, work)
+  }
+
+  async function used<T>(work: () => Promise<T>): Promise<T> {
+    idle.enter()
+    try {
+      return await work()
+    } finally {
+      idle.leave()
+    }
+  }
+
+  async function request(method: string, params: Json, options: RequestOptions, via: Link = link): Promise<Json> {
+    idle.enter()
+    try {
+      const connection = via.live ?? (await via.ready(options.signal))
+      try {
+        const result = await connection.request(method, params, options)
+        via.worked()
+        if (via === link) host.recovered()
+        return result
+      } catch (error) {
+        const why = loginWanted(error)
+        if (via === link && why !== undefined) host.refused(why)
+        if (!isPegboardError(error) || error.code !== 'E_UPSTREAM_UNAVAILABLE') throw error
+        if (error.cause !== SESSION_LOST) {
+          // Whether it ran is not known, so it is never sent again; a child's end is told by the child.
+          if (error.retryable && connection.transport !== 'stdio') via.troubled(connection, error)
+          throw error
+        }
+        // The server never saw the request, so it may be made again whatever it does.
+        via.lost(connection, 'it forgot the session', 0)
+        return await (await via.ready(options.signal)).request(method, params, options)
+      }
+    } finally {
+      idle.leave()
+    }
+  }
+
+  function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
+    return by(ctx.caller.principal, (via) => callBy(via, record, input, ctx, relay))
+  }
+
+  async function callBy(
+    via: Link,
+    record: ToolRecord,
+    input: unknown,
+    ctx: CallContext,
+    relay: Relay,
+  ): Promise<ToolResult> {
+    const connection = via.live ?? (await used(() => via.ready(stopOf(ctx))))
+    // What a new connection listed may not be what was approved.
+    host.admit(record)
+    const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
+    // Where each logs in for itself, who asks for a task later is not known here.
+    const may = !principals && runsAsTask(connection.era, connection.capabilities, record)
+    if (relay.task && !may) throw new ProtocolFailure(-32601, `${record.name} does not run as a task`)
+    const how = {
+      timeoutMs: timeoutOf(id, host.settings(), record.name).timeoutMs ?? host.timeoutMs(),
+      signal: stopOf(ctx),
+      relay: relay.task ? takingTasks(relay) : relay,
+      // A server told that nobody listens need not count.
+      onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
+      headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
+    }
+    if (connection.era === 'legacy' && may && (relay.task || takesTasks(relay.clientCapabilities))) {
+      const created = await request('tools/call', { ...params, task: relay.task ?? {} }, how, via)
+      if (isRecord(created['task'])) return started(newerTask(created['task']))
+      return finished(created)
+    }
+    const result = onlyAsTask(record, connection)
+      ? await callAsTask(
+          params,
+          (method, own) => request(method, own, how, via),
+          (method, own) =>
+            void connection
+              .request(method, own, { timeoutMs: SHORT_MS })
+              .catch((error: unknown) => log.debug(`${method}: ${messageOf(error)}`)),
+        )
+      : await request('tools/call', params, how, via)
+    const type = result['resultType']
+    if (type === 'input_required') return { kind: 'input_required', result }
+    // Who asks for it later is not known here.
+    if (type === 'task' && principals)
+      throw new PegboardError(
+        'E_UPSTREAM_PROTOCOL',
+        `${id} answered with a task, which only one of its logins may see.`,
+      )
+    if (type === 'task' && takesTasks(how.relay.clientCapabilities) && typeof result['taskId'] === 'string')
+      return started(result)
+    return finished(result)
+  }
+
+  /** A task says which server it is of, for whoever asks for it later. */
+  function started(task: Json): ToolResult {
+    openTasks.saw(task)
+    return { kind: 'mcp', result: { ...task, resultType: 'task', taskId: `${module}:${task['taskId']}` } }
+  }
+
+  function finished(result: Json): ToolResult {
+    const type = result['resultType']
+    if (type !== undefined && type !== 'complete')
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
+    // Bytes were looked at when they came.
+    const fit = rawBytes(result) && 'content' in result && isFlag(result['isError']) ? result : fitted(result)
+    host.remember(fit)
+    return { kind: 'mcp', result: fit }
+  }
+
+  /** What every client can read: content is there, and `isError` is a boolean if it is anything. */
+  function fitted(result: Json): Json {
+    const { content = [], isError } = result
+    if (!isContent(content))
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that no client can read.`)
+    if (!isFlag(isError))
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered without saying whether it worked.`)
+    const seen = withoutUnseen(content as readonly unknown[])
+    return seen === result['content'] ? result : { ...result, content: seen }
+  }
+
+  return { by, used, request, call }
+}
+
+/** The server let us in before, and does not any more. A scope that is missing for one call says nothing of the others. */
+function loginWanted(error: unknown): string | undefined {
+  if (!isPegboardError(error) || error.code !== 'E_AUTH_REQUIRED') return undefined
+  return isPegboardError(error.cause) && error.cause.data === undefined ? error.cause.message : undefined
+}
+
+const onlyAsTask = ({ text }: ToolRecord, { era, capabilities }: Connection): boolean =>
+  era === 'legacy' && runsTasks(capabilities) && text.includes('"taskSupport":"required"')
+
+const refuse = (): Promise<never> =>
+  Promise.reject(new ProtocolFailure(-32601, 'This is not passed on to servers where everyone logs in for themselves'))
+
+/** What a client says when it asks again. */
+export const retryOf = ({ inputResponses, requestState }: Relay): Json => ({
+  ...(inputResponses === undefined ? {} : { inputResponses }),
+  ...(requestState === undefined ? {} : { requestState }),
+})
+
+function report({ progress, total, message }: Json, ctx: CallContext): void {
+  if (typeof progress !== 'number') return
+  ctx.progress(
+    progress,
+    typeof total === 'number' ? total : undefined,
+    typeof message === 'string' ? message : undefined,
+  )
+}
+
+function headersFor({ text }: Pick<ToolRecord, 'text'>, input: unknown): Record<string, string> | undefined {
+  const mirrored = mirroredArguments((JSON.parse(text) as Json)['inputSchema'])
+  return typeof mirrored === 'string' ? undefined : mirrorHeaders(mirrored, input)
+}

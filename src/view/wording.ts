@@ -1,0 +1,121 @@
+import { FOLLOW_UP_WORDS, FOLLOW_UPS, INTENTS, VERBS } from './intents.ts'
+
+/** A message made ready to be searched. Time and memory grow with its length alone, and only its beginning counts. */
+export interface Message {
+  readonly text: string
+  readonly words: readonly string[]
+  /** The words with one space before, between and after them. */
+  readonly line: string
+}
+
+const MAX_CHARS = 4_000
+/** How far a verb may be from its thing, in words. */
+const NEAR = 8
+
+export function readMessage(message: string): Message {
+  const text = fold(message.slice(0, MAX_CHARS))
+  const words = text.match(/[\p{L}\p{N}]+/gu) ?? []
+  return { text, words, line: ` ${words.join(' ')} ` }
+}
+
+/** Whether it asks for what tools of this intent do. @param phrases of the operator, word for word */
+export function asksFor(message: Message, intent: string, phrases: readonly string[] = []): boolean {
+  return matcherOf(intent)(message) || phrases.some((phrase) => hasLiteral(message.text, fold(phrase).trim()))
+}
+
+/** Whether it asks for the same again. */
+export function isFollowUp(message: Message): boolean {
+  followUp ??= anyOf(FOLLOW_UPS)
+  return message.words.length <= FOLLOW_UP_WORDS && followUp(message)
+}
+
+type Matcher = (message: Message) => boolean
+let followUp: Matcher | undefined
+let verbs: ((word: string) => boolean) | undefined
+const matchers = new Map<string, Matcher>()
+const MAX_KEPT = 500
+
+function matcherOf(intent: string): Matcher {
+  let known = matchers.get(intent)
+  if (!known) {
+    known = makeMatcher(intent)
+    if (matchers.size >= MAX_KEPT) matchers.clear()
+    matchers.set(intent, known)
+  }
+  return known
+}
+
+function makeMatcher(intent: string): Matcher {
+  const wording = Object.hasOwn(INTENTS, intent) ? INTENTS[intent] : undefined
+  if (!wording) return anyOf(intent.replaceAll(/[^\p{L}\p{N}]+/gu, ' ').trim())
+  const asks = anyOf(wording.asks)
+  if (wording.things === undefined) return asks
+  verbs ??= oneOf(VERBS)
+  const general = verbs
+  const own = wording.verbs === undefined ? () => false : oneOf(wording.verbs)
+  const isThing = oneOf(wording.things)
+  return (message) => asks(message) || areNear(message.words, (word) => general(word) || own(word), isThing)
+}
+
+function areNear(
+  words: readonly string[],
+  isVerb: (word: string) => boolean,
+  isThing: (word: string) => boolean,
+): boolean {
+  let verb = Number.NEGATIVE_INFINITY
+  let thing = Number.NEGATIVE_INFINITY
+  for (const [at, word] of words.entries()) {
+    if (isVerb(word)) verb = at
+    if (isThing(word)) thing = at
+    if (Math.abs(verb - thing) <= NEAR) return true
+  }
+  return false
+}
+
+/** @param list phrases with a comma and a space between them */
+function anyOf(list: string): Matcher {
+  const phrases = split(list)
+  // Written without spaces: found anywhere.
+  const unspaced = phrases.filter((phrase) => UNSPACED.test(phrase))
+  const spaced = phrases
+    .filter((phrase) => !UNSPACED.test(phrase))
+    .map((phrase) => (phrase.endsWith('*') ? ` ${phrase.slice(0, -1)}` : ` ${phrase} `))
+  return ({ text, line }) =>
+    spaced.some((phrase) => line.includes(phrase)) || unspaced.some((phrase) => text.includes(phrase))
+}
+
+function oneOf(list: string): (word: string) => boolean {
+  const all = split(list)
+  const whole = new Set(all.filter((word) => !word.endsWith('*')))
+  const stems = all.filter((word) => word.endsWith('*')).map((word) => word.slice(0, -1))
+  return (word) => whole.has(word) || stems.some((stem) => word.startsWith(stem))
+}
+
+const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u
+
+const split = (list: string): string[] =>
+  list
+    .split(', ')
+    .map(fold)
+    .filter((phrase) => phrase !== '')
+
+/** Lower case, without accents. */
+const fold = (text: string): string =>
+  text
+    .toLowerCase()
+    .normalize('NFD')
+    .replaceAll(/\p{M}+/gu, '')
+
+/** Whether the phrase stands there, not as a part of other words. */
+function hasLiteral(text: string, phrase: string): boolean {
+  if (phrase === '') return false
+  for (let at = text.indexOf(phrase); at >= 0; at = text.indexOf(phrase, at + 1))
+    if (!joins(text, at - 1, at) || UNSPACED.test(phrase))
+      if (!joins(text, at + phrase.length - 1, at + phrase.length) || UNSPACED.test(phrase)) return true
+  return false
+}
+
+/** Both characters belong to one word. */
+const joins = (text: string, left: number, right: number): boolean =>
+  WORD.test(text[left] ?? '') && WORD.test(text[right] ?? '')
+const WORD = /[\p{L}\p{N}]/u

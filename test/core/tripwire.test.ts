@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest'
+import { looksSecret } from '../../src/core/credentials.ts'
+import { guardSecrets, guardText, type Wire } from '../../src/core/tripwire.ts'
+
+const throws: Wire = { level: 'throw', opaque: [] }
+const redacts: Wire = { level: 'redact', opaque: [] }
+const blocked = (value: unknown, wire: Wire = throws): string => {
+  try {
+    guardSecrets(value, wire)
+  } catch (error) {
+    return (error as Error).message
+  }
+  return 'passed'
+}
+
+describe('the name of a field', () => {
+  it.each([
+    ...['password', 'passwd', 'PASSWORD', 'db_password', 'dbpassword', 'secret', 'clientSecret', 'client-secret'],
+    ...[
+      'private_key',
+      'privateKey',
+      'api_key',
+      'apiKey',
+      'API-KEY',
+      'APIKey',
+      'apikey',
+      'x-api-key',
+      'aws_secret_access_key',
+    ],
+    ...['token', 'access_token', 'accessToken', 'ACCESSTOKEN', 'refresh_tokens', 'passphrase', 'auth', 'http_auth'],
+    ...['Authorization', 'Proxy-Authorization', 'set-cookie', 'cookie', 'credentials', 'ｐａｓｓｗｏｒｄ'],
+  ])('%s looks like that of a credential [OUT-02]', (name) => expect(looksSecret(name)).toBe(true))
+
+  it.each([
+    ...['author', 'authority', 'authored_by', 'token_count', 'tokens', 'max_tokens', 'nextPageToken', 'tokenize'],
+    ...[
+      'key',
+      'keys',
+      'primary_key',
+      'keyboard',
+      'passage',
+      'passed',
+      'compass',
+      'secretary',
+      'cookies_policy',
+      'monkey',
+    ],
+    ...['', '0', 'constructor', '__proto__'],
+  ])('%s does not', (name) => expect(looksSecret(name)).toBe(false))
+})
+
+describe('the wire', () => {
+  it('stops a field that looks like a credential, and names its path, not its value [SBS-12] [OUT-01]', () => {
+    expect(blocked({ a: [{ api_key: 'canary' }] })).toBe('forbidden field "a.0.api_key"')
+    expect(blocked({ api_key: 'canary' })).toBe('forbidden field "<root>.api_key"')
+    expect(blocked([[{ token: 1 }]])).toBe('forbidden field "0.0.token"')
+    expect(blocked({ author: 'x', authority: 'y', token_count: 3, list: [null, 1, 'password'] })).toBe('passed')
+  })
+
+  it('comes to an end with what contains itself, is deep, or is wide [SBS-12]', () => {
+    const cyclic: Record<string, unknown> = { name: 'x' }
+    cyclic['self'] = { cyclic, list: [cyclic] }
+    expect(blocked(cyclic)).toBe('passed')
+    cyclic['last'] = { password: 'x' }
+    expect(blocked(cyclic)).toBe('forbidden field "last.password"')
+    expect(Object.keys(guardSecrets(cyclic, redacts)['last'] as object)).toEqual(['password'])
+    let deep: unknown = { secret: 1 }
+    for (let n = 0; n < 50_000; n++) deep = { d: deep }
+    expect(blocked(deep)).toMatch(/^forbidden field "d\.d\..*\.secret"$/)
+    // A lattice has 2^40 ways through it, and 80 parts.
+    let lattice: unknown = { end: 1 }
+    for (let n = 0; n < 40; n++) lattice = { a: lattice, b: lattice }
+    expect(blocked(lattice)).toBe('passed')
+    expect(blocked(Array.from({ length: 1_000_001 }, () => 1))).toContain('more than 1000000 parts')
+  })
+
+  it('sees what JSON would say: objects that speak for themselves, and JSON in texts', () => {
+    expect(blocked({ x: { toJSON: () => ({ password: 1 }) }, at: new Date(0) })).toBe('forbidden field "x.password"')
+    expect(blocked({ text: ' {"a": {"api_key": "x"}}' })).toBe('forbidden field "text.a.api_key"')
+    expect(blocked('[{"token": "x"}]')).toBe('forbidden field "0.token"')
+    expect(blocked({ text: 'the password is {secret}' })).toBe('passed')
+    expect(guardText('{"a":1,"token":"x"}', redacts)).toBe('{"a":1,"token":"[redacted]"}')
+  })
+
+  it('redacts the value alone, in a copy', () => {
+    const given = {
+      user: 'ann',
+      session: { token: { deep: 'canary' }, keep: [1, { apiKey: 'canary' }] },
+      at: new Date(0),
+    }
+    expect(guardSecrets(given, redacts)).toEqual({
+      user: 'ann',
+      session: { token: '[redacted]', keep: [1, { apiKey: '[redacted]' }] },
+      at: new Date(0),
+    })
+    expect(given.session.keep[1]).toEqual({ apiKey: 'canary' })
+    const clean = { a: [{ b: 'x' }] }
+    expect(guardSecrets(clean, redacts)).toBe(clean)
+  })
+
+  it('does not look at what is declared to be somebody else’s data', () => {
+    const wire: Wire = { level: 'throw', opaque: ['body', 'pages.*.row'] }
+    expect(blocked({ status: 200, body: { token: 'x', deep: [{ password: 1 }] } }, wire)).toBe('passed')
+    expect(blocked({ pages: [{ row: { secret: 1 } }] }, wire)).toBe('passed')
+    expect(blocked({ pages: [{ secret: 1 }], body: {} }, wire)).toBe('forbidden field "pages.0.secret"')
+    expect(guardSecrets({ token: 'x', body: { token: 'y' } }, { ...wire, level: 'redact' })).toEqual({
+      token: '[redacted]',
+      body: { token: 'y' },
+    })
+  })
+})

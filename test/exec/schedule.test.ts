@@ -1,0 +1,399 @@
+import { describe, expect, it } from 'vitest'
+import { localCaller } from '../../src/core/context.ts'
+import { PegboardError } from '../../src/core/errors.ts'
+import { silentLog } from '../../src/core/log.ts'
+import { valueResult } from '../../src/core/result.ts'
+import type { CallRequest } from '../../src/exec/call.ts'
+import { createInbox } from '../../src/exec/inbox.ts'
+import { createInstance } from '../../src/exec/instance.ts'
+import { lastingOwner } from '../../src/exec/owner.ts'
+import { createSchedule } from '../../src/exec/schedule.ts'
+import { storedCaller } from '../../src/exec/stored-caller.ts'
+import { createWatchers, type NewWatcher } from '../../src/exec/watchers.ts'
+import { createLocalAlarms } from '../../src/state/alarms.ts'
+import { createMemoryStore } from '../../src/state/memory.ts'
+import { createManualClock } from '../clock.ts'
+
+const HOUR = 3_600_000
+const turns = async (): Promise<void> => {
+  for (let at = 0; at < 40; at++) await Promise.resolve()
+}
+
+/** A store, a clock, and as many processes as a test wants. */
+function rig(answer: (request: CallRequest, nth: number) => unknown = () => 'done') {
+  const clock = createManualClock(Date.parse('2026-01-01T00:00:00Z'))
+  const store = createMemoryStore(clock)
+  const calls: string[] = []
+  const sent: string[][] = []
+  const send = async (_caller: unknown, channel: string, text: string): Promise<void> => {
+    if (channel === 'gone') throw new PegboardError('E_NOT_FOUND', 'no such channel')
+    sent.push([channel, text])
+  }
+  const process = () => {
+    const nobody = () => undefined
+    const shared = { store: () => store, tell: nobody, hear: nobody, onBack: nobody }
+    const inbox = createInbox(shared, clock, silentLog)
+    const instance = createInstance(shared, clock, silentLog)
+    const options = {
+      store,
+      clock,
+      log: silentLog,
+      inbox,
+      instance,
+      call: async (request: CallRequest) => {
+        calls.push(request.name)
+        return valueResult(await answer(request, calls.length))
+      },
+    }
+    return {
+      inbox,
+      schedule: createSchedule({
+        ...options,
+        delivery: { send },
+        graceMs: HOUR,
+        alarms: createLocalAlarms(clock, silentLog),
+      }),
+      watchers: createWatchers({ ...options, alarms: createLocalAlarms(clock, silentLog) }),
+      notices: async () => {
+        await turns()
+        return inbox.take(localCaller)
+      },
+      /** Not a word more of it. */
+      die: () => instance.stop(),
+    }
+  }
+  const pass = async (ms: number): Promise<void> => {
+    for (let left = ms; left > 0; left -= 1_000) {
+      clock.pass(Math.min(1_000, left))
+      await turns()
+    }
+  }
+  return { clock, store, calls, sent, process, pass }
+}
+
+describe('a schedule', () => {
+  it('runs a job once at its time, tells of it, and forgets it [DIG-70]', async () => {
+    const { process, pass, calls } = rig()
+    const { schedule, notices } = process()
+    await schedule.start()
+    const { id, nextAt } = await schedule.add(localCaller, { tool: 'a.b', when: 'in 5s', label: 'tea' })
+    expect(nextAt).toBe(Date.parse('2026-01-01T00:00:05Z'))
+    await pass(4_000)
+    expect(calls).toEqual([])
+    await pass(1_000)
+    expect(calls).toEqual(['a.b'])
+    expect(await notices()).toEqual(['Scheduled job tea (a.b) gave "done"'])
+    expect([await schedule.get(localCaller, id), await schedule.list(localCaller)]).toEqual([undefined, []])
+    await pass(60_000)
+    expect(calls).toHaveLength(1)
+  })
+
+  it('runs twice and ends where two runs are wanted [DIG-71]', async () => {
+    const { process, pass, calls } = rig()
+    const { schedule } = process()
+    await schedule.start()
+    await schedule.add(localCaller, { tool: 'a.b', cron: '*/15 * * * *', maxRuns: 2 })
+    await pass(2 * HOUR)
+    expect(calls).toEqual(['a.b', 'a.b'])
+    expect(await schedule.list(localCaller)).toEqual([])
+  })
+
+  it('goes on with a job whose end could not be kept for once', async () => {
+    const { process, pass, calls, store } = rig()
+    const { schedule } = process()
+    await schedule.start()
+    await schedule.add(localCaller, { tool: 'a.b', cron: '*/5 * * * *' })
+    const table = store.table('job')
+    const { put } = table
+    let failing = 0
+    table.put = (write, expected) => {
+      const { by } = write.value as { readonly by?: string }
+      if (by !== undefined || ++failing > 1) return put(write, expected)
+      return Promise.reject(new Error('disk is full'))
+    }
+    await pass(20 * 60_000)
+    expect(failing).toBeGreaterThan(1)
+    expect(calls).toHaveLength(4)
+  })
+
+  it("takes back a job, knows no other caller's, and has five hundred of each [DIG-72]", async () => {
+    const { process, pass, calls } = rig()
+    const { schedule } = process()
+    await schedule.start()
+    const eve = { ...localCaller, principal: 'eve' }
+    const { id } = await schedule.add(localCaller, { tool: 'a.b', when: 'in 5s' })
+    expect([await schedule.get(eve, id), await schedule.cancel(eve, id)]).toEqual([undefined, undefined])
+    expect(await schedule.cancel(localCaller, id)).toMatchObject({ id })
+    await pass(10_000)
+    expect(calls).toEqual([])
+    for (let at = 0; at < 500; at++) await schedule.add(localCaller, { tool: 'a.b', when: 'in 1d' })
+    await expect(schedule.add(localCaller, { tool: 'a.b', when: 'in 1d' })).rejects.toMatchObject({
+      code: 'E_OVERLOADED',
+    })
+    await schedule.add(eve, { tool: 'a.b', when: 'in 1d' })
+  })
+
+  it('keeps one job of a label', async () => {
+    const { process, pass, calls } = rig()
+    const { schedule } = process()
+    await schedule.start()
+    const first = await schedule.add(localCaller, { tool: 'a.b', when: 'in 5s', label: 'x' })
+    const second = await schedule.add(localCaller, { tool: 'c.d', when: 'in 6s', label: 'x' })
+    expect(second.id).toBe(first.id)
+    await pass(10_000)
+    expect(calls).toEqual(['c.d'])
+  })
+
+  it('outlives its process; what was missed runs within its grace, else is dropped with a word [DIG-73]', async () => {
+    const { process, pass, calls, clock } = rig()
+    const before = process()
+    await before.schedule.start()
+    await before.schedule.add(localCaller, { tool: 'soon.run', when: 'in 30m' })
+    await before.schedule.add(localCaller, { tool: 'late.run', when: 'in 5m', label: 'late' })
+    await before.schedule.add(localCaller, { tool: 'often.run', cron: '0 * * * *' })
+    await before.schedule.stop()
+    clock.pass(70 * 60_000)
+    const after = process()
+    await after.schedule.start()
+    await pass(1_000)
+    expect(calls.sort()).toEqual(['often.run', 'soon.run'])
+    expect(await after.notices()).toContain('Scheduled job late (late.run) was missed and is dropped.')
+    await pass(HOUR)
+    expect(calls.filter((name) => name === 'often.run')).toHaveLength(2)
+  })
+
+  it('runs each job in one of several processes only', async () => {
+    const { process, pass, calls } = rig()
+    const all = [process(), process(), process()]
+    for (const { schedule } of all) await schedule.start()
+    for (let at = 0; at < 20; at++)
+      await all[at % 3]?.schedule.add(localCaller, { tool: `job.n${at}`, when: `in ${70 + at}s` })
+    await pass(200_000)
+    expect(calls).toHaveLength(20)
+    expect(new Set(calls).size).toBe(20)
+  })
+
+  it('does not do again what a process was doing when it died', async () => {
+    const { process, pass, calls } = rig(() => new Promise(() => undefined))
+    const first = process()
+    await first.schedule.start()
+    await first.schedule.add(localCaller, { tool: 'pay.now', when: 'in 5s', label: 'pay' })
+    await pass(6_000)
+    expect(calls).toEqual(['pay.now'])
+    const second = process()
+    await second.schedule.start()
+    await pass(HOUR)
+    expect([calls.length, await second.notices()]).toEqual([1, []])
+    first.die()
+    await pass(HOUR)
+    expect([calls.length, await second.notices()]).toEqual([
+      1,
+      [expect.stringContaining('Scheduled job pay (pay.now) was interrupted, and is not run again.')],
+    ])
+    expect(await second.schedule.list(localCaller)).toEqual([])
+  })
+
+  it('asks the policy of the moment, and says what it said [DIG-76]', async () => {
+    let blocked = false
+    const { process, pass } = rig(() => {
+      if (blocked) throw new PegboardError('E_NOT_FOUND', "Tool 'a.b' not found.")
+      return 'done'
+    })
+    const { schedule } = process()
+    await schedule.start()
+    const { id } = await schedule.add(localCaller, { tool: 'a.b', cron: '* * * * *' })
+    await pass(60_000)
+    expect((await schedule.get(localCaller, id))?.last).toEqual({ success: true, data: 'done' })
+    blocked = true
+    await pass(60_000)
+    expect((await schedule.get(localCaller, id))?.last).toMatchObject({
+      success: false,
+      error: expect.stringContaining("E_NOT_FOUND: Tool 'a.b' not found."),
+    })
+  })
+
+  it('sends what comes of a job where its owner wants it, or tells it where that fails', async () => {
+    const { process, pass, sent } = rig()
+    const { schedule, notices } = process()
+    await schedule.start()
+    await schedule.add(localCaller, { tool: 'a.b', when: 'in 5s', channel: 'fake:42' })
+    await schedule.add(localCaller, { tool: 'c.d', when: 'in 5s', channel: 'gone', label: 'x' })
+    await pass(6_000)
+    expect(sent).toEqual([['fake:42', 'done']])
+    expect(await notices()).toEqual(['Scheduled job x (c.d) gave "done"'])
+  })
+
+  it('says that a job ran late, when its process was not there at its time [JOB-03]', async () => {
+    const { process, pass, calls, clock } = rig()
+    const first = process()
+    await first.schedule.start()
+    await first.schedule.add(localCaller, { tool: 'a.b', when: 'in 5s', label: 'tea' })
+    await pass(4_000)
+    await first.schedule.stop()
+    first.die()
+    clock.pass(5_000)
+    const second = process()
+    await second.schedule.start()
+    await pass(1_000)
+    expect([calls, await second.notices()]).toEqual([['a.b'], ['Scheduled job tea (a.b), 5 s late, gave "done"']])
+  })
+
+  it('makes up once for all the times it was down, and counts the others [JOB-05]', async () => {
+    const { process, pass, calls, clock } = rig()
+    const first = process()
+    await first.schedule.start()
+    const { id } = await first.schedule.add(localCaller, { tool: 'a.b', cron: '* * * * *' })
+    await first.schedule.stop()
+    clock.pass(3 * HOUR)
+    const second = process()
+    await second.schedule.start()
+    await pass(1_000)
+    expect([calls.length, await second.schedule.get(localCaller, id)]).toMatchObject([1, { runs: 1, skipped: 179 }])
+    await pass(60_000)
+    expect([calls.length, await second.schedule.get(localCaller, id)]).toMatchObject([2, { runs: 2, skipped: 179 }])
+  })
+
+  it('never runs a job twice at once: the times that come meanwhile are counted as skipped [JOB-09]', async () => {
+    let most = 0
+    let now = 0
+    const { process, pass, clock } = rig(
+      () =>
+        new Promise((done) => {
+          most = Math.max(most, ++now)
+          clock.after(5 * 60_000 - 1_000, () => {
+            now--
+            done(1)
+          })
+        }),
+    )
+    const { schedule } = process()
+    await schedule.start()
+    const { id } = await schedule.add(localCaller, { tool: 'a.b', cron: '* * * * *' })
+    await pass(21 * 60_000)
+    expect([most, await schedule.get(localCaller, id)]).toMatchObject([1, { runs: 5, skipped: 16 }])
+  })
+
+  it('runs all of ten thousand jobs of one second, so many at once [JOB-10]', async () => {
+    let most = 0
+    let now = 0
+    const { process, clock, calls, store } = rig(async () => {
+      most = Math.max(most, ++now)
+      await Promise.resolve()
+      now--
+    })
+    const job = { maxRuns: 0, runs: 0, createdAt: 0, nextAt: clock.now() + 60_000 }
+    for (let n = 0; n < 10_000; n++) {
+      const caller = { ...localCaller, principal: `p${n % 20}` }
+      await store.table('job').put({
+        id: `j${n}`,
+        owner: lastingOwner(caller),
+        value: { ...job, caller: storedCaller(caller), tool: `t.n${n}` },
+      })
+    }
+    await process().schedule.start()
+    clock.pass(60_000)
+    await expect.poll(() => calls.length, { timeout: 15_000 }).toBe(10_000)
+    expect([new Set(calls).size, most]).toEqual([10_000, 32])
+  })
+
+  it('reminds [DIG-75]', async () => {
+    const { process, pass, calls } = rig()
+    const { schedule, notices } = process()
+    await schedule.start()
+    await schedule.add(localCaller, { message: 'stretch', when: 'in 1m' })
+    await pass(60_000)
+    expect([await notices(), calls]).toEqual([['[REMINDER] stretch'], []])
+  })
+})
+
+describe('a watcher', () => {
+  const watcher = (more: Partial<NewWatcher> = {}): NewWatcher => ({
+    tool: 'a.b',
+    params: {},
+    label: 'it',
+    intervalMs: 30_000,
+    maxChecks: 0,
+    strategy: 'always',
+    batchSize: 10,
+    ...more,
+  })
+  /** 1, 1, 2, a failure, 2. */
+  const script = (_request: CallRequest, nth: number): unknown => {
+    if (nth === 4) throw new PegboardError('E_TOOL_FAILED', 'it broke')
+    return { value: nth < 3 ? 1 : 2 }
+  }
+
+  it('looks first after one interval, and as often as wanted [DIG-65]', async () => {
+    const { process, pass, calls } = rig()
+    const { watchers } = process()
+    await watchers.start()
+    const { id } = await watchers.add(localCaller, watcher({ maxChecks: 2 }))
+    await pass(29_000)
+    expect(calls).toHaveLength(0)
+    await pass(1_000)
+    expect(calls).toHaveLength(1)
+    await pass(120_000)
+    expect(calls).toHaveLength(2)
+    expect(await watchers.get(localCaller, id)).toMatchObject({ status: 'completed', checks: 2, nextAt: null })
+  })
+
+  for (const [strategy, more, checks] of [
+    ['on_change', {}, [3, 4, 5]],
+    ['on_error', {}, [4, 5]],
+    ['on_threshold', { expression: 'result.value > 1' }, [3, 5]],
+    ['summary', { batchSize: 2 }, [2, 4]],
+    ['always', {}, [1, 2, 3, 4, 5]],
+  ] as const)
+    it(`tells ${strategy} [DIG-66]`, async () => {
+      const { process, pass } = rig(script)
+      const { watchers, notices } = process()
+      await watchers.start()
+      await watchers.add(localCaller, watcher({ strategy, maxChecks: 5, ...more }))
+      await pass(5 * 30_000)
+      const told = await notices()
+      expect(told.map((line) => Number(/check (\d+)/.exec(line)?.[1]))).toEqual(checks)
+      for (const line of told) expect(line.startsWith('[WATCHER UPDATE] it (')).toBe(true)
+    })
+
+  it('rests while it is paused, and keeps its latest looks [DIG-67]', async () => {
+    const { process, pass, calls } = rig()
+    const { watchers } = process()
+    await watchers.start()
+    const { id } = await watchers.add(localCaller, watcher())
+    await pass(60_000)
+    await watchers.pause(localCaller, id)
+    await pass(90_000)
+    expect(calls).toHaveLength(2)
+    expect(await watchers.resume(localCaller, id)).toMatchObject({ status: 'running' })
+    await pass(30_000)
+    const seen = await watchers.get(localCaller, id)
+    expect(seen?.history.map(({ check, preview }) => [check, preview])).toEqual([
+      [1, '"done"'],
+      [2, '"done"'],
+      [3, '"done"'],
+    ])
+    await watchers.remove(localCaller, id)
+    await pass(60_000)
+    expect(calls).toHaveLength(3)
+  })
+
+  it('goes on after a restart, and ends when its tool is gone [DIG-68]', async () => {
+    let gone = false
+    const { process, pass, calls } = rig(() => {
+      if (gone) throw new PegboardError('E_NOT_FOUND', "Tool 'a.b' not found.")
+      return 1
+    })
+    const before = process()
+    await before.watchers.start()
+    await before.watchers.add(localCaller, watcher({ strategy: 'on_change' }))
+    await before.watchers.stop()
+    const after = process()
+    await after.watchers.start()
+    await pass(30_000)
+    expect([calls.length, (await after.watchers.list(localCaller)).length]).toEqual([1, 1])
+    gone = true
+    await pass(30_000)
+    expect(await after.watchers.list(localCaller)).toEqual([])
+    expect(await after.notices()).toEqual([expect.stringContaining("ended: E_NOT_FOUND: Tool 'a.b' not found.")])
+  })
+})

@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest'
+import { momentOf, nextOf, skippedBy } from '../../src/exec/when.ts'
+
+const at = (iso: string): number => Date.parse(iso)
+const iso = (ms: number): string => new Date(ms).toISOString()
+
+describe('when', () => {
+  it('is a distance or a time', () => {
+    const now = at('2026-03-01T12:00:00Z')
+    expect(iso(momentOf('in 30s', now))).toBe('2026-03-01T12:00:30.000Z')
+    expect(iso(momentOf('In 5 m', now))).toBe('2026-03-01T12:05:00.000Z')
+    expect(iso(momentOf('in 2h', now))).toBe('2026-03-01T14:00:00.000Z')
+    expect(iso(momentOf('in 1d', now))).toBe('2026-03-02T12:00:00.000Z')
+    expect(iso(momentOf('2026-03-01T14:00:00+01:00', now))).toBe('2026-03-01T13:00:00.000Z')
+  })
+
+  it('is refused with the formats when it is neither, or past', () => {
+    for (const [when, why] of [
+      ['tomorrow', "Invalid when: 'tomorrow'."],
+      ['2026-03-01', "Invalid when: '2026-03-01'."],
+      ['2020-01-01T00:00:00Z', "'2020-01-01T00:00:00Z' is in the past."],
+    ] as const)
+      expect(() => momentOf(when, at('2026-03-01T12:00:00Z'))).toThrow(
+        expect.objectContaining({ code: 'E_VALIDATION', message: why, hint: expect.stringContaining('in 30s') }),
+      )
+  })
+})
+
+describe('cron', () => {
+  it('gives the next time of every fifteen minutes [DIG-71]', () => {
+    for (const [now, next] of [
+      ['2026-01-01T00:00:00Z', '2026-01-01T00:15:00.000Z'],
+      ['2026-01-01T00:14:59Z', '2026-01-01T00:15:00.000Z'],
+      ['2026-01-01T00:15:00Z', '2026-01-01T00:30:00.000Z'],
+      ['2026-01-01T00:15:01Z', '2026-01-01T00:30:00.000Z'],
+      ['2026-01-01T23:45:00Z', '2026-01-02T00:00:00.000Z'],
+      ['2026-01-31T23:59:59Z', '2026-02-01T00:00:00.000Z'],
+      ['2028-02-28T23:50:00Z', '2028-02-29T00:00:00.000Z'],
+      ['2026-12-31T23:46:00Z', '2027-01-01T00:00:00.000Z'],
+      ['2026-06-15T12:31:00Z', '2026-06-15T12:45:00.000Z'],
+      ['2026-06-15T12:59:00Z', '2026-06-15T13:00:00.000Z'],
+    ] as const)
+      expect(iso(nextOf('*/15 * * * *', 'UTC', at(now)))).toBe(next)
+  })
+
+  it('knows weekdays, lists, ranges and zones', () => {
+    expect(iso(nextOf('0 9 * * 1-5', 'UTC', at('2026-01-02T09:00:00Z')))).toBe('2026-01-05T09:00:00.000Z')
+    expect(iso(nextOf('0 0 * * 0', 'UTC', at('2026-01-01T00:00:00Z')))).toBe('2026-01-04T00:00:00.000Z')
+    expect(iso(nextOf('5,35 3 * * *', 'UTC', at('2026-01-01T03:05:00Z')))).toBe('2026-01-01T03:35:00.000Z')
+    expect(iso(nextOf('0 9 * * *', 'Europe/Berlin', at('2026-01-01T00:00:00Z')))).toBe('2026-01-01T08:00:00.000Z')
+  })
+
+  it('keeps the hour of a place when its clocks change', () => {
+    const next = (now: string) => iso(nextOf('30 9 * * *', 'Europe/Berlin', at(now)))
+    expect(next('2026-03-28T09:00:00Z')).toBe('2026-03-29T07:30:00.000Z')
+    expect(next('2026-10-24T09:00:00Z')).toBe('2026-10-25T08:30:00.000Z')
+    // 02:30 does not exist on that night, and comes twice on the other; it is done once in both.
+    expect(iso(nextOf('30 2 * * *', 'Europe/Berlin', at('2026-03-28T12:00:00Z')))).toBe('2026-03-29T01:30:00.000Z')
+    const twice = nextOf('30 2 * * *', 'Europe/Berlin', at('2026-10-24T12:00:00Z'))
+    expect(iso(twice)).toBe('2026-10-25T00:30:00.000Z')
+    expect(iso(nextOf('30 2 * * *', 'Europe/Berlin', twice))).toBe('2026-10-26T01:30:00.000Z')
+  })
+
+  it('in New York runs after the hour that a change of clocks skips, and once in the one that comes twice [JOB-07]', () => {
+    expect(iso(nextOf('30 2 * * *', 'America/New_York', at('2027-03-14T05:00:00Z')))).toBe('2027-03-14T07:30:00.000Z')
+    const twice = nextOf('30 1 * * *', 'America/New_York', at('2026-11-01T04:00:00Z'))
+    expect(iso(twice)).toBe('2026-11-01T05:30:00.000Z')
+    expect(iso(nextOf('30 1 * * *', 'America/New_York', twice))).toBe('2026-11-02T06:30:00.000Z')
+  })
+
+  it('counts the times between two moments', () => {
+    expect(skippedBy('* * * * *', 'UTC', at('2026-01-01T00:00:00Z'), at('2026-01-01T03:00:00Z'))).toBe(180)
+    expect(skippedBy('0 9 * * 1', 'UTC', at('2026-01-05T09:00:00Z'), at('2026-01-12T08:59:00Z'))).toBe(0)
+    expect(skippedBy('* * * * *', 'UTC', at('2020-01-01T00:00:00Z'), at('2026-01-01T00:00:00Z'))).toBe(10_080)
+  })
+
+  it('is refused with six fields, nonsense, and days that never come [JOB-01]', () => {
+    const why = (cron: string, zone = 'UTC') => {
+      try {
+        nextOf(cron, zone, at('2026-01-01T00:00:00Z'))
+      } catch (error) {
+        return (error as { code: string }).code
+      }
+      return 'taken'
+    }
+    expect(why('0 * * * * *')).toBe('E_VALIDATION')
+    for (const cron of ['60 * * * *', 'a b c', '', '* * * * * *']) expect(why(cron)).toBe('E_VALIDATION')
+    expect(why('61 * * * *')).toBe('E_VALIDATION')
+    expect(why('0 0 31 2 *')).toBe('E_VALIDATION')
+    expect(why('0 0 * * *', 'Atlantis/Capital')).toBe('E_VALIDATION')
+  })
+})

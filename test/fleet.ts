@@ -1,0 +1,236 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { onTestFinished } from 'vitest'
+import { temporaryFolder } from './app.ts'
+import { cli, type Place, place } from './process.ts'
+import { redisUrl } from './redis.ts'
+
+/** Where several machines are tried: a Redis that answers, and nginx. In CI a missing one is a failure. */
+export const fleetRuns: boolean = redisUrl !== undefined && hasNginx()
+
+function hasNginx(): boolean {
+  const there = spawnSync('nginx', ['-v']).status === 0
+  if (!there && process.env['CI'] === 'true') throw new Error('nginx is not installed; these tests need it')
+  if (!there) process.stderr.write('No nginx here: several machines behind one address are not tested.\n')
+  return there
+}
+
+const TOKEN = 'a-token-for-all-of-the-fleet'
+
+export interface Member {
+  readonly url: string
+  readonly child: ChildProcess
+  /** All that it said on stderr. */
+  stderr(): string
+  /** Ends it without a word. */
+  kill(): Promise<void>
+  /** Starts it again at the same address. */
+  restart(): Promise<void>
+}
+
+export interface Fleet {
+  readonly prefix: string
+  readonly members: readonly Member[]
+  /** Behind nginx, each request to the next member. */
+  readonly url: string
+  readonly place: Place
+}
+
+/** Several servers on one Redis, each in a process of its own, and nginx before them; all gone with the test. */
+export async function startFleet(
+  size: number,
+  settings: Record<string, unknown>,
+  modules: Record<string, string> = {},
+  stateUrl = String(redisUrl),
+): Promise<Fleet> {
+  const prefix = `pegboard-test-${randomBytes(6).toString('hex')}`
+  onTestFinished(() => forget(prefix))
+  const where = place({ ...settings, state: { url: stateUrl, prefix }, server: { http: { token: TOKEN } } }, modules)
+  const members = await Promise.all(Array.from({ length: size }, () => startMember(where)))
+  return { prefix, members, place: where, url: await startNginx(members.map(({ url }) => new URL(url).host)) }
+}
+
+async function startMember({ config, env, dir }: Place): Promise<Member> {
+  let stderr = ''
+  const begin = async (port: string): Promise<{ child: ChildProcess; url: string }> => {
+    const child = spawn(process.execPath, [cli, 'serve', '--http', '--port', port, '--json', '--config', config], {
+      // Nothing is shared but what is in Redis.
+      env: { ...env, PEGBOARD_STATE_DIR: join(dir, `state-${randomBytes(4).toString('hex')}`) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    child.stderr?.on('data', (chunk: Buffer) => {
+      stderr += chunk
+    })
+    const [line] = (await Promise.race([
+      once(child.stdout as NonNullable<typeof child.stdout>, 'data'),
+      once(child, 'exit').then(() => Promise.reject(new Error(`it ended: ${stderr}`))),
+    ])) as [Buffer]
+    return { child, url: (JSON.parse(line.toString()) as { url: string }).url }
+  }
+  let now = await begin('0')
+  const { url } = now
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    if (now.child.exitCode !== null || now.child.signalCode !== null) return
+    const ended = once(now.child, 'exit')
+    now.child.kill(signal)
+    await ended
+  }
+  onTestFinished(() => end('SIGTERM'))
+  return {
+    url,
+    get child() {
+      return now.child
+    },
+    stderr: () => stderr,
+    kill: () => end('SIGKILL'),
+    async restart() {
+      await end('SIGTERM')
+      now = await begin(new URL(url).port)
+    },
+  }
+}
+
+/** The configuration that docs/operations.md shows, on a port of its own. */
+const nginxConf = (port: number, dir: string, hosts: readonly string[]): string => `
+daemon off;
+master_process off;
+pid ${dir}/nginx.pid;
+error_log stderr warn;
+events {}
+http {
+  access_log off;
+  client_body_temp_path ${dir}/body;
+  proxy_temp_path ${dir}/proxy;
+  fastcgi_temp_path ${dir}/fastcgi;
+  uwsgi_temp_path ${dir}/uwsgi;
+  scgi_temp_path ${dir}/scgi;
+  upstream pegboard {
+${hosts.map((host) => `    server ${host} max_fails=1 fail_timeout=2s;`).join('\n')}
+    keepalive 16;
+  }
+  server {
+    listen 127.0.0.1:${port};
+    client_max_body_size 4m;
+    location / {
+      proxy_pass http://pegboard;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host $host;
+      proxy_buffering off;
+      proxy_read_timeout 1h;
+    }
+  }
+}
+`
+
+async function startNginx(hosts: readonly string[]): Promise<string> {
+  const dir = temporaryFolder()
+  const port = await freePort()
+  const file = join(dir, 'nginx.conf')
+  writeFileSync(file, nginxConf(port, dir, hosts))
+  const child = spawn('nginx', ['-p', dir, '-c', file, '-e', 'stderr'], { stdio: ['ignore', 'ignore', 'pipe'] })
+  let said = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    said += chunk
+  })
+  const ended = once(child, 'exit')
+  onTestFinished(async () => {
+    child.kill('SIGKILL')
+    await ended
+  })
+  const url = `http://127.0.0.1:${port}`
+  for (let n = 0; n < 200; n++) {
+    if (child.exitCode !== null) throw new Error(`nginx ended: ${said}`)
+    if (
+      await fetch(`${url}/health`).then(
+        (answer) => answer.ok,
+        () => false,
+      )
+    )
+      return `${url}/mcp`
+    await new Promise((done) => setTimeout(done, 25))
+  }
+  throw new Error(`nginx does not answer: ${said}`)
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+export interface Gateway {
+  readonly port: number
+  /** Ends all connections and takes no new ones. */
+  shut(): Promise<void>
+  open(): Promise<void>
+}
+
+/** A way to Redis that can be cut. */
+export async function gatewayTo(target: string): Promise<Gateway> {
+  const { hostname, port: there } = new URL(target)
+  const sockets = new Set<Socket>()
+  const port = await freePort()
+  let server: Server
+  const open = async (): Promise<void> => {
+    server = createServer((from) => {
+      const to = connect({ host: hostname, port: Number(there || 6379) })
+      for (const [one, other] of [
+        [from, to],
+        [to, from],
+      ] as const) {
+        sockets.add(one)
+        one.on('error', () => other.destroy())
+        one.on('close', () => {
+          sockets.delete(one)
+          other.destroy()
+        })
+        one.pipe(other)
+      }
+    }).listen(port, '127.0.0.1')
+    await once(server, 'listening')
+  }
+  const shut = async (): Promise<void> => {
+    const closed = new Promise((done) => server.close(done))
+    for (const socket of sockets) socket.destroy()
+    await closed
+  }
+  await open()
+  onTestFinished(shut)
+  return { port, open, shut }
+}
+
+/** Takes away what a test left in Redis. */
+async function forget(prefix: string): Promise<void> {
+  const { Redis } = await import('ioredis')
+  const redis = new Redis(String(redisUrl))
+  const keys = await redis.keys(`${prefix}:*`)
+  if (keys.length > 0) await redis.del(...keys)
+  redis.disconnect()
+}
+
+export const headers = { authorization: `Bearer ${TOKEN}` }
+
+/** The SDK's client, at a member or at all of them. */
+export async function clientOf(
+  url: string,
+  era: 'legacy' | 'modern' = 'legacy',
+  options: ClientOptions = {},
+): Promise<Client & { readonly session: string | undefined }> {
+  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
+  const client = new Client(
+    { name: 'test-client', version: '1.0.0' },
+    { ...options, versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' } },
+  )
+  await client.connect(transport)
+  onTestFinished(() => client.close().catch(() => undefined))
+  return Object.defineProperty(client, 'session', { get: () => transport.sessionId }) as never
+}

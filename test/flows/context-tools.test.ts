@@ -1,0 +1,357 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { type Caller, localCaller } from '../../src/core/context.ts'
+import { createToolLoop } from '../../src/core/loop.ts'
+import { listenHttp } from '../../src/server/listen.ts'
+import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { makeTool } from '../tools.ts'
+
+const discovery = (settings: Record<string, unknown> = {}, dir = temporaryFolder()): Promise<TestApp> =>
+  startApp(
+    {
+      exposure: { mode: 'discovery', primitives: false },
+      modules: { filesystem: { config: { roots: ['{{workspace}}'] } } },
+      ...settings,
+    },
+    dir,
+  )
+const TOKEN = 'a-token-for-context-tools'
+const admin = { profiles: { default: { flags: { admin: true } } } }
+
+const call = async (client: Client, name: string, args: object = {}): Promise<Answer> =>
+  answerOf(await client.callTool({ name, arguments: args as Record<string, unknown> }))
+const names = async (client: Client): Promise<string[]> => (await client.listTools()).tools.map(({ name }) => name)
+const FIVE = ['search_tools', 'get_tool', 'execute_tool', 'list_categories', 'browse_category']
+
+describe('tools about the context', () => {
+  it('are not listed, and run by their name, as those of context_builder, and through execute_tool', async () => {
+    const { app } = await discovery()
+    const client = await connectTo(app)
+    expect(await names(client)).toEqual(FIVE)
+    const total = (await call(client, 'list_all_tools')).total
+    expect(total).toBeGreaterThan(5)
+    for (const name of ['context_builder.list_all_tools', 'context_builder__list_all_tools'])
+      expect((await call(client, name)).total).toBe(total)
+    for (const name of ['list_all_tools', 'context_builder.list_all_tools', 'context_builder__list_all_tools'])
+      expect((await call(client, 'execute_tool', { name })).data.total, name).toBe(total)
+    expect((await call(client, 'context_builder.list_categories')).total_tools).toBe(total)
+    const looped = await call(client, 'execute_tool', { name: 'context_builder.execute_tool' })
+    expect(looped.error.code).toBe('E_LOOP_DETECTED')
+    expect((await call(client, 'list_all_tools', { page: 1 })).error.code).toBe('E_VALIDATION')
+  })
+
+  it('are not listed but for request_tool_injection, where lists can change', async () => {
+    const { app } = await discovery({ exposure: { mode: 'discovery' } })
+    const listed = async (era: 'legacy' | 'modern') => (await names(await connectTo(app, era))).slice(-1)
+    expect(await listed('legacy')).toEqual(['request_tool_injection'])
+    expect(await listed('modern')).not.toEqual(['request_tool_injection'])
+  })
+
+  it('are there in direct mode too, and in no list of it', async () => {
+    const { app } = await discovery({ exposure: { mode: 'direct', primitives: false } })
+    const client = await connectTo(app)
+    expect((await names(client)).filter((name) => app.surface.metaNames.includes(name))).toEqual([])
+    expect((await call(client, 'list_all_tools')).total).toBe((await names(client)).length)
+  })
+
+  it('have names that no module can take', async () => {
+    const { app } = await discovery()
+    expect(() =>
+      app.catalog.set(
+        { id: 'm', summary: 'm', origin: 'module', state: 'ready' },
+        { tools: [makeTool('m.x', { name: 'check_task' })] },
+      ),
+    ).toThrow('the name of a built-in tool')
+  })
+})
+
+describe('list_all_tools', () => {
+  it('is all pages of browse_category together, and nothing that is hidden [CTX-24]', async () => {
+    const { app } = await discovery({ policy: { deny: ['filesystem.write'] } })
+    const client = await connectTo(app)
+    const browsed: Answer[] = []
+    for (const { id } of (await call(client, 'list_categories')).categories)
+      for (let page = 1, pages = 1; page <= pages; page++) {
+        const shown = await call(client, 'browse_category', { category: id, page, page_size: 3 })
+        pages = shown.total_pages
+        browsed.push(...shown.tools)
+      }
+    const { tools, total } = await call(client, 'list_all_tools')
+    expect(tools).toEqual(browsed.map(({ name, description }) => ({ name, description })))
+    expect(total).toBe(browsed.length)
+    expect(JSON.stringify(tools)).not.toContain('filesystem.write"')
+  })
+})
+
+const saying = (word: string): string =>
+  `export default { name: 'm', description: 'A module of a test.', tools: { say: { description: 'Says the word ${word}.', effect: 'read', run: () => '${word}' } } }\n`
+
+describe('reload_tools', () => {
+  it('reads changed files, keeps what a broken one was, and is for admins [CTX-25, CTX-15]', async () => {
+    const dir = temporaryFolder()
+    const file = join(dir, 'modules', 'm.mjs')
+    mkdirSync(join(dir, 'modules'))
+    writeFileSync(file, saying('one'))
+    const { app } = await discovery(admin, dir)
+    const client = await connectTo(app)
+    const described = async () => (await call(client, 'get_tool', { name: 'm.say' })).description
+    expect(await described()).toBe('Says the word one.')
+    writeFileSync(file, saying('two'))
+    expect(await call(client, 'reload_tools')).toMatchObject({ loaded: expect.any(Number), failed: [] })
+    expect(await described()).toBe('Says the word two.')
+    writeFileSync(file, 'export default {{\n')
+    const { data: broken } = await call(client, 'execute_tool', { name: 'context_builder.reload_tools' })
+    expect(broken.failed).toMatchObject([{ file: 'm.mjs', code: 'E_MODULE_LOAD' }])
+    expect(broken.failed[0].error).not.toContain(dir)
+    expect(await described()).toBe('Says the word two.')
+
+    const others = await connectTo((await discovery()).app)
+    for (const name of ['reload_tools', 'set_turn', 'set_flag'])
+      expect((await call(others, name)).error.code, name).toBe('E_NOT_FOUND')
+    const result = await (await discovery()).app.server.surface
+      .call({ name: 'reload_tools', input: {}, caller: { ...localCaller, roles: ['admin'] } })
+      .catch((error: unknown) => error)
+    expect(result).toMatchObject({ kind: 'value', value: { failed: [] } })
+  })
+})
+
+describe('check_task', () => {
+  it('tells of a background task to whom it belongs, and to nobody else', async () => {
+    const { app } = await discovery({ exposure: { mode: 'discovery' } })
+    const [client, other] = [await connectTo(app), await connectTo(app)]
+    const { task_id } = await call(client, 'background_run', { name: 'hello.greet', params: { name: 'Ann' } })
+    await expect.poll(async () => (await call(client, 'check_task', { task_id })).status).toBe('completed')
+    expect(JSON.stringify((await call(client, 'check_task', { task_id })).result)).toContain('Ann')
+    const unknown = { code: 'E_NOT_FOUND', message: `There is no task '${task_id}'.` }
+    expect((await call(other, 'check_task', { task_id })).error).toMatchObject(unknown)
+    expect((await call(client, 'check_task', { task_id: 't1' })).error.code).toBe('E_NOT_FOUND')
+  })
+})
+
+describe('list_active_servers', () => {
+  it('asks every adapter, and one that fails takes no other along [CTX-18, CTX-27]', async () => {
+    const { app } = await discovery()
+    const adapters = app.context.servicesOf(localCaller).adapters
+    const fake = { send: async () => null, sendFile: async () => null, client: null }
+    adapters?.add({ ...fake, name: 'guilds', listServers: async () => [{ id: 'g1', name: 'Guild', rooms: 3 }] })
+    const remove = adapters?.add({
+      ...fake,
+      name: 'broken',
+      listServers() {
+        throw new Error('no connection to 10.1.2.3')
+      },
+    })
+    expect(() => adapters?.add({ ...fake, name: 'guilds', listServers: async () => [] })).toThrow('an adapter called')
+    const [client, other] = [await connectTo(app), await connectTo(app, 'modern')]
+    const { adapters: shown } = await call(client, 'list_active_servers')
+    expect(shown).toMatchObject([
+      { adapter: 'mcp', servers: [{ name: 'test-client', version: '1.0.0', current: true }, { era: 'modern' }] },
+      { adapter: 'guilds', servers: [{ id: 'g1', name: 'Guild', rooms: 3 }] },
+      { adapter: 'broken', error: 'no connection to <address>' },
+    ])
+    remove?.()
+    await other.close()
+    await expect
+      .poll(async () =>
+        (await call(client, 'list_active_servers')).adapters.map(({ servers }: Answer) => servers.length),
+      )
+      .toEqual([1, 1])
+  })
+
+  it('names clients that can be sent to', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'modules'))
+    const tell = `export default { name: 'm', description: 'A module of a test.', tools: {
+      tell: { description: 'Tells a client something.', effect: 'write', input: { type: 'object', properties: { channel: { type: 'string' } } },
+        run: ({ channel = '' }, { services }) => services.adapters.current.send(channel, 'hello') },
+      file: { description: 'Sends a client a file.', effect: 'write',
+        run: (_input, { services }) => services.adapters.get('mcp').sendFile('', { data: 'words', filename: 'a.txt', mimetype: 'text/plain' }) } } }\n`
+    writeFileSync(join(dir, 'modules', 'm.mjs'), tell)
+    const { app } = await discovery({}, dir)
+    const [client, other] = [await connectTo(app), await connectTo(app)]
+    const heard = new Map<Client, unknown[]>([
+      [client, []],
+      [other, []],
+    ])
+    for (const [one, list] of heard)
+      one.setNotificationHandler('notifications/message', ({ params }) => void list.push(params.data))
+    expect(await call(client, 'm__tell')).toEqual({ told: 1 })
+    const [{ servers }] = (await call(client, 'list_active_servers')).adapters
+    await call(client, 'm__tell', { channel: servers.find(({ current }: Answer) => !current).id })
+    const { uri } = await call(client, 'm__file')
+    await expect.poll(() => [...heard.values()]).toMatchObject([['hello', { type: 'file', uri }], ['hello']])
+    expect(((await other.readResource({ uri })).contents[0] as Answer).text).toBe('words')
+    expect((await call(client, 'm__tell', { channel: 'nobody' })).error.code).toBe('E_NOT_FOUND')
+  })
+})
+
+describe('request_tool_injection', () => {
+  it('lists a tool beside the meta-tools and says so, and refuses what is unknown or blocked [CTX-20, CTX-28]', async () => {
+    const { app } = await discovery({ policy: { deny: ['filesystem.write'] } })
+    const [client, other] = [await connectTo(app), await connectTo(app)]
+    const told: Client[] = []
+    for (const one of [client, other])
+      one.setNotificationHandler('notifications/tools/list_changed', () => void told.push(one))
+    const answer = await call(client, 'request_tool_injection', {
+      tool_names: ['filesystem.read', 'nonsense', 'filesystem.write'],
+    })
+    expect(answer).toEqual({ injected: ['filesystem.read'], unknown: ['nonsense', 'filesystem.write'], already: [] })
+    expect(await names(client)).toEqual([...FIVE, 'filesystem__read'])
+    expect(await names(other)).toEqual(FIVE)
+    await expect.poll(() => told).toEqual([client])
+    expect(await call(client, 'request_tool_injection', { tool_names: 'filesystem__read' })).toMatchObject({
+      injected: [],
+      already: ['filesystem.read'],
+    })
+    expect(await call(client, 'clear_injected_tools')).toEqual({ cleared: 1 })
+    expect(await names(client)).toEqual(FIVE)
+    await expect.poll(() => told).toEqual([client, client])
+    expect((await call(client, 'request_tool_injection', { tool_names: [] })).error.code).toBe('E_VALIDATION')
+  })
+
+  it('changes no list of a client without sessions: the tool is found first there', async () => {
+    const { app } = await discovery()
+    const client = await connectTo(app, 'modern')
+    const first = async () => (await call(client, 'search_tools', { query: 'read a file' })).tools[0].name
+    expect(await first()).toBe('filesystem.read')
+    const { tools } = await call(client, 'search_tools', { query: 'read a file' })
+    const last = tools.at(-1).name
+    expect(await call(client, 'request_tool_injection', { tool_names: [last] })).toMatchObject({ injected: [last] })
+    expect(await first()).toBe(last)
+    expect(await names(client)).toEqual(FIVE)
+  })
+
+  it('is for one session over HTTP, and files sent there are read by its principal in any era', async () => {
+    const { app } = await discovery()
+    const http = await listenHttp({
+      host: app.server,
+      settings: {
+        host: '127.0.0.1',
+        port: 0,
+        auth: 'token',
+        tokens: [],
+        allowedHosts: [],
+        allowedOrigins: [],
+        maxSessions: 10,
+        sessionIdleMs: 60_000,
+      },
+      token: TOKEN,
+      clock: systemClock,
+      forget: app.forget,
+    })
+    onTestFinished(() => http.close())
+    const connect = async (mode: 'legacy' | 'auto'): Promise<Client> => {
+      const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } })
+      const requestInit = { headers: { authorization: `Bearer ${TOKEN}` } }
+      await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', http.url), { requestInit }))
+      onTestFinished(() => client.close())
+      return client
+    }
+    const [one, other, newer] = [await connect('legacy'), await connect('legacy'), await connect('auto')]
+    const told: string[] = []
+    one.setNotificationHandler('notifications/tools/list_changed', () => void told.push('one'))
+    other.setNotificationHandler('notifications/tools/list_changed', () => void told.push('other'))
+    await call(one, 'request_tool_injection', { tool_names: ['filesystem.read'] })
+    await expect.poll(() => told).toEqual(['one'])
+    expect(await names(one)).toEqual([...FIVE, 'filesystem__read'])
+    expect([await names(other), await names(newer)]).toEqual([FIVE, FIVE])
+    const [{ servers }] = (await call(newer, 'list_active_servers')).adapters
+    expect(servers.map(({ name }: Answer) => name)).toEqual(['test', 'test'])
+    const file = { data: 'words', filename: 'a.txt', mimetype: 'text/plain' }
+    const uri = app.server.files.keep(localCaller, file) as string
+    expect(((await newer.readResource({ uri })).contents[0] as Answer).text).toBe('words')
+    const foreign = app.server.files.keep({ ...localCaller, principal: 'somebody else' }, file) as string
+    await expect(newer.readResource({ uri: foreign })).rejects.toThrow('not found')
+  })
+
+  it('ends with the answer it was wanted for', async () => {
+    const { app } = await discovery()
+    const turn = (generation: string): Caller => ({ ...localCaller, session: 's', turn: { generation } })
+    const as = (caller: Caller, name: string, input: object = {}) => app.surface.call({ name, input, caller })
+    await as(turn('g1'), 'request_tool_injection', { tool_names: ['filesystem.read'] })
+    await as(turn('g1'), 'list_categories')
+    expect(app.surface.list(turn('g1'), 'discovery').at(-1)?.name).toBe('filesystem__read')
+    await as(turn('g2'), 'list_categories')
+    expect(app.surface.list(turn('g2'), 'discovery').at(-1)?.name).toBe('browse_category')
+  })
+})
+
+describe('extend_tool_loop', () => {
+  it('raises the limit of a loop that is ours, up to its bounds, and tells that of a client [CTX-29]', async () => {
+    const { app } = await discovery()
+    const { loop } = createToolLoop({ rounds: 4, max: 12 })
+    const extend = async (input: object) =>
+      (await app.surface.call({ name: 'extend_tool_loop', input, caller: localCaller, loop })) as Answer
+    expect((await extend({})).value).toMatchObject({ extended: 5, limit: 9 })
+    expect((await extend({ rounds: 50 })).value).toMatchObject({ extended: 3, limit: 12, max: 12 })
+    const client = await connectTo(app)
+    expect(await call(client, 'extend_tool_loop', { rounds: 5 })).toMatchObject({ extended: 0, limit: null })
+  })
+})
+
+describe('retrieve_tool_call_log', () => {
+  it('has the calls of this session in order, without what is secret [CTX-30]', async () => {
+    const dir = temporaryFolder()
+    writeFileSync(join(dir, 'a.txt'), 'words')
+    const { app } = await discovery({}, dir)
+    const [client, other] = [await connectTo(app), await connectTo(app)]
+    await call(client, 'execute_tool', { name: 'filesystem.read', params: { path: 'a.txt' } })
+    await call(client, 'filesystem__read', { path: 'none.txt', api_key: 'sk-1' })
+    const { records } = await call(client, 'retrieve_tool_call_log')
+    expect(records).toMatchObject([
+      { tool: 'filesystem.read', args: { path: 'a.txt' }, success: true, order_index: 1, round_number: null },
+      { tool: 'filesystem__read', args: { api_key: '<removed>' }, success: false, order_index: 2 },
+    ])
+    expect(records[1].result.code).toBe('E_VALIDATION')
+    expect(records[0]).toMatchObject({ record_id: expect.any(String), duration_ms: expect.any(Number) })
+    expect(new Date(records[0].start).getTime()).toBeLessThanOrEqual(new Date(records[0].end).getTime())
+    expect(JSON.stringify(records)).not.toContain('sk-1')
+    expect((await call(client, 'retrieve_tool_call_log', { limit: 1 })).records).toHaveLength(1)
+    expect((await call(other, 'retrieve_tool_call_log')).records).toEqual([])
+  })
+
+  it('keeps the last ones alone, and none where that is switched off', async () => {
+    const few = await connectTo((await discovery({ services: { callLog: 2 } })).app)
+    for (let n = 0; n < 3; n++) await call(few, 'hello__greet', { name: `n${n}` })
+    const { records } = await call(few, 'retrieve_tool_call_log')
+    expect(records.map(({ order_index }: Answer) => order_index)).toEqual([2, 3])
+    const none = await connectTo((await discovery({ services: { callLog: 0 } })).app)
+    await call(none, 'hello__greet', { name: 'x' })
+    expect(await call(none, 'retrieve_tool_call_log')).toEqual({
+      records: [],
+      note: 'Calls are not remembered: services.callLog is 0.',
+    })
+  })
+})
+
+describe('set_turn and set_flag', () => {
+  it('say for a session what its client cannot say with a request', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'modules'))
+    writeFileSync(
+      join(dir, 'modules', 'm.mjs'),
+      `export default { name: 'm', description: 'A module of a test.', tools: {
+        turn: { description: 'Says what the turn is.', effect: 'read', run: (_input, ctx) => ({ turn: ctx.caller.turn ?? null }) },
+        flagged: { description: 'Is there with a flag.', effect: 'read', needs: { flags: ['special'] }, run: () => 'yes' } } }\n`,
+    )
+    const { app } = await discovery(admin, dir)
+    const [client, other] = [await connectTo(app), await connectTo(app)]
+    await call(client, 'set_turn', { message: 'please read', deliberate: 'on', generation_id: 'g1' })
+    expect(await call(client, 'm__turn')).toEqual({
+      turn: { message: 'please read', deliberate: 'on', generation: 'g1' },
+    })
+    expect(await call(other, 'm__turn')).toEqual({ turn: null })
+    await call(client, 'set_turn')
+    expect(await call(client, 'm__turn')).toEqual({ turn: null })
+    expect((await call(client, 'm__flagged')).error.code).toBe('E_TOOL_HIDDEN')
+    expect(await call(client, 'set_flag', { flag: 'special', value: true })).toMatchObject({ profile: 'default' })
+    const said = (await client.callTool({ name: 'm__flagged', arguments: {} })) as Answer
+    expect(said.content[0].text).toBe('yes')
+    await call(client, 'set_flag', { flag: 'special', value: false })
+    expect((await call(client, 'm__flagged')).error.code).toBe('E_TOOL_HIDDEN')
+  })
+})

@@ -1,0 +1,147 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { valueResult } from '../../src/core/result.ts'
+import { type Answer, startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { makeTool } from '../tools.ts'
+
+const database = { id: 'database', summary: 'Tables.', origin: 'module', state: 'ready' } as const
+
+const LATER = { watchers: true, scheduler: true }
+
+/** A category of two tools of which one may be blocked; `dropped` counts what must not happen. */
+async function app(blocked: boolean, mode: 'direct' | 'discovery', clients: object = {}) {
+  const { app } = await startApp({
+    exposure: { mode },
+    execution: LATER,
+    clients,
+    modules: { database: { constraints: blocked ? { blocked_actions: ['drop_table'] } : undefined } },
+  })
+  const effects = { dropped: 0 }
+  const run = async () => valueResult(++effects.dropped)
+  const query = makeTool('database.query_rows', { description: 'Reads the rows of a table.' })
+  const drop = makeTool('database.drop_table', { description: 'Drops a whole table.', run })
+  app.catalog.set(database, { tools: [query, drop] })
+  return { app, effects }
+}
+
+/** The same without the tool: what a name that never existed looks like. */
+async function without(mode: 'direct' | 'discovery') {
+  const { app } = await startApp({ exposure: { mode }, execution: LATER })
+  const query = makeTool('database.query_rows', { description: 'Reads the rows of a table.' })
+  app.catalog.set(database, { tools: [query] })
+  return app
+}
+
+const SPELLINGS = [
+  'database.drop_table',
+  'database__drop_table',
+  'database:drop_table',
+  'drop_table',
+  'DATABASE.DROP_TABLE',
+]
+
+/** Every way there is to have a tool run. */
+const waysTo = (
+  name: string,
+): ReadonlyArray<{ readonly name: string; readonly arguments: Record<string, unknown> }> => [
+  { name, arguments: {} },
+  { name: 'execute_tool', arguments: { name, params: {} } },
+  { name: 'run_parallel', arguments: { actions: [{ name }, { name: 'database.query_rows' }] } },
+  { name: 'background_run', arguments: { name } },
+  { name: 'watch_start', arguments: { name, interval: 5 } },
+  { name: 'schedule_once', arguments: { name, when: 'in 1h' } },
+]
+/** An answer without what is new every time. */
+const plain = (answer: unknown): string =>
+  JSON.stringify(answer)
+    .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, '<id>')
+    .replaceAll(/(_ms\\*":)\d+/g, '$1<ms>')
+
+describe.each(['direct', 'discovery'] as const)('a tool that policy denies, in %s mode', (mode) => {
+  it('is refused as an unknown name on every way, and never runs [META-01, META-02]', async () => {
+    const { app: real, effects } = await app(true, mode, { tiny: { maxNameLength: 20 } })
+    const never = await without(mode)
+    for (const era of ['legacy', 'modern'] as const)
+      for (const client of ['test-client', 'tiny', 'claude-code']) {
+        const [denied, unknown] = [await connectTo(real, era, {}, client), await connectTo(never, era, {}, client)]
+        for (const name of SPELLINGS)
+          for (const call of waysTo(name)) {
+            const [answer, other] = [await denied.callTool(call), await unknown.callTool(call)].map(plain)
+            expect(answer, `${call.name} ${name}`).toContain('E_NOT_FOUND')
+            expect(answer, `${call.name} ${name}`).toBe(other)
+          }
+      }
+    expect(effects.dropped).toBe(0)
+  })
+
+  it('looks as if it never existed to every tool about tools, and counts nowhere [META-05]', async () => {
+    const { app: real } = await app(true, mode)
+    const [denied, unknown] = [await connectTo(real), await connectTo(await without(mode))]
+    const ask = async (name: string, args: Record<string, unknown>) =>
+      await Promise.all(
+        [denied, unknown].map((client) => client.callTool({ name, arguments: args }) as Promise<Answer>),
+      )
+    for (const [name, args] of [
+      ['get_tool', { name: 'database.drop_table' }],
+      ['browse_category', { category: 'database' }],
+      ['list_categories', {}],
+    ] as const) {
+      const [answer, other] = await ask(name, args)
+      expect(answer, name).toEqual(other)
+    }
+    // How well the others fit is weighed against all texts there are: their order may differ, what they are may not.
+    for (const query of ['drop a whole table', 'database.drop_table', 'drop_table']) {
+      const found = (await ask('search_tools', { query, max_results: 20, detail: 'full' })).map(
+        ({ structuredContent: { tools, count } }) => [tools.map(({ name }: Answer) => name).sort(), count],
+      )
+      expect(found[0], query).toEqual(found[1])
+    }
+    expect(await denied.listTools()).toEqual(await unknown.listTools())
+    expect(denied.getInstructions()).toBe(unknown.getInstructions())
+  })
+})
+
+describe('names of what every object has', () => {
+  it('are unknown tools, on every way [META-09]', async () => {
+    const client = await connectTo((await app(false, 'discovery')).app)
+    for (const name of ['constructor', '__proto__.toString', 'hasOwnProperty', '__proto__', 'toString'])
+      for (const call of [
+        { name, arguments: {} },
+        { name: 'execute_tool', arguments: { name } },
+        { name: 'get_tool', arguments: { name } },
+      ])
+        expect(((await client.callTool(call)) as Answer).structuredContent.error.code, name).toBe('E_NOT_FOUND')
+  })
+})
+
+describe('a module that fails', () => {
+  it('tells a client a code, a short message and an id: no stack, path, address or environment', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'modules'))
+    writeFileSync(
+      join(dir, 'modules/bad.mjs'),
+      `const bug = () => { throw new TypeError('cannot read /home/ann/.ssh/id_rsa of 10.1.2.3') }
+       const plain = () => { throw new Error('login at https://ann:hunter2@10.1.2.3/x failed, token=abcdef123456, see /home/ann/log/today.txt\\n    at login (/srv/app/secret.js:1:1)') }
+       const tool = (run) => ({ description: 'Fails, whatever it is given.', effect: 'read', run })
+       export default { name: 'bad', description: 'Fails.', tools: { bug: tool(bug), plain: tool(plain) } }`,
+    )
+    const { app, logged } = await startApp({ exposure: { mode: 'direct' } }, dir)
+    const client = await connectTo(app)
+    for (const [name, code] of [
+      ['bad__bug', 'E_INTERNAL'],
+      ['bad__plain', 'E_TOOL_FAILED'],
+    ]) {
+      const answer = (await client.callTool({ name: name ?? '', arguments: {} })) as Answer
+      const { error } = answer.structuredContent
+      expect(error.code).toBe(code)
+      expect(error.message.length).toBeLessThan(200)
+      expect(error.correlationId).toMatch(/^[0-9a-f-]{36}$/)
+      for (const secret of ['id_rsa', '10.1.2.3', 'hunter2', 'abcdef123456', 'today.txt', 'secret.js', 'at login', dir])
+        expect(JSON.stringify(answer), `${name} ${secret}`).not.toContain(secret)
+    }
+    const line = logged.map((one) => JSON.parse(one)).find(({ outcome }) => outcome === 'E_INTERNAL')
+    expect(line).toMatchObject({ tool: 'bad.bug', callId: expect.any(String) })
+  })
+})

@@ -1,0 +1,319 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { type Answer, answerOf } from '../app.ts'
+import { clientOf, type Fleet, fleetRuns, freePort, gatewayTo, headers, type Member, startFleet } from '../fleet.ts'
+import { cli, place, run } from '../process.ts'
+import { redisUrl } from '../redis.ts'
+import { scripted } from '../upstream/host.ts'
+
+const WORK = `
+import { appendFileSync } from 'node:fs'
+import { join } from 'node:path'
+const input = { type: 'object', properties: { n: { type: 'integer' }, ms: { type: 'integer' } }, required: ['n'] }
+const tool = (kind, idempotent) => ({
+  description: 'Works for so many milliseconds, and writes down that it began.',
+  input, idempotent, context: true, effect: 'write',
+  run: ({ n, ms = 0 }, { signal }) => new Promise((resolve, reject) => {
+    appendFileSync(join(process.env.HOME, 'runs.txt'), kind + ' ' + n + ' ' + process.pid + '\\n')
+    const timer = setTimeout(() => resolve({ n, pid: process.pid }), ms)
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer)
+      appendFileSync(join(process.env.HOME, 'runs.txt'), 'aborted ' + n + ' ' + process.pid + '\\n')
+      reject(new Error('stopped'))
+    })
+  }),
+})
+export default {
+  name: 'work',
+  description: 'Things to do.',
+  tools: { safe: tool('safe', true), unsafe: tool('unsafe', false), tick: tool('tick', false), pid: { description: 'Says which process it is.', effect: 'read', run: () => process.pid } },
+}`
+
+const settings = {
+  exposure: { mode: 'direct' },
+  execution: { watchers: true, scheduler: true, tasks: { maxRunning: 300 } },
+}
+
+const TASKS = {
+  command: process.execPath,
+  args: [join(import.meta.dirname, '../fixtures/upstreams/tasks.mjs')],
+  start: 'eager',
+}
+
+type Asked = Awaited<ReturnType<typeof clientOf>>
+const notices: string[] = []
+const call = async (client: Asked, name: string, args: Record<string, unknown> = {}) => {
+  const answer = (await client.callTool({ name, arguments: args })) as Answer
+  notices.push(
+    ...(answer['content'] as { text?: string }[]).flatMap(({ text }) => (text?.startsWith('[NOTICE]') ? [text] : [])),
+  )
+  return answerOf(answer)
+}
+const pids = ({ members }: Fleet): number[] => members.map(({ child }) => Number(child.pid))
+
+describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
+  it('carry on a session that another one opened, and end it everywhere', async () => {
+    const fleet = await startFleet(
+      3,
+      { ...settings, mcpServers: { old: { ...scripted(), start: 'eager' } } },
+      { 'work.mjs': WORK },
+    )
+    const client = await clientOf(fleet.url, 'legacy', { capabilities: { elicitation: { form: {} } } })
+    client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { name: 'Ann' } }) as never)
+    const seen = new Set<unknown>()
+    for (let n = 0; n < 9; n++) seen.add(await call(client, 'work__pid'))
+    expect([...seen].sort()).toEqual(pids(fleet).sort())
+    for (let n = 0; n < 6; n++)
+      expect(JSON.stringify(await client.callTool({ name: 'old__ask_person', arguments: {} }))).toContain('Ann')
+
+    const session = String(client.session)
+    const ping = (url: string, more: Record<string, string> = {}) =>
+      fetch(url, {
+        method: 'POST',
+        headers: {
+          authorization: 'Bearer a-token-for-all-of-the-fleet',
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          'mcp-session-id': session,
+          ...more,
+        },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 77, method: 'ping' }),
+      }).then(({ status }) => status)
+    expect(await Promise.all(fleet.members.map(({ url }) => ping(url)))).toEqual([200, 200, 200])
+    expect(
+      (await fetch(fleet.url, { method: 'DELETE', headers: { ...headers, 'mcp-session-id': session } })).status,
+    ).toBe(200)
+    await sleep(200)
+    expect(await Promise.all(fleet.members.map(({ url }) => ping(url)))).toEqual([404, 404, 404])
+    for (const member of fleet.members) expect(member.stderr()).not.toContain('"level":"error"')
+  }, 40_000)
+
+  it('go on with a call that asked its client, wherever the answer arrives', async () => {
+    const asking = { mcpServers: { old: { ...scripted(), start: 'eager' } } }
+    const fleet = await startFleet(3, { ...settings, ...asking }, { 'work.mjs': WORK })
+    const client = await clientOf(fleet.url, 'modern', { capabilities: { elicitation: { form: {} } } })
+    client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { name: 'Ann' } }) as never)
+    for (let n = 0; n < 7; n++)
+      expect(JSON.stringify(await client.callTool({ name: 'old__ask_person', arguments: {} }))).toContain('Ann')
+  }, 40_000)
+
+  it('ask for a task of a server where that server has it', async () => {
+    const fleet = await startFleet(3, { ...settings, mcpServers: { t: TASKS } })
+    const post = async (method: string, params: Record<string, unknown>) => {
+      const name = String(params['name'] ?? params['taskId'])
+      const answer = await fetch(fleet.url, {
+        method: 'POST',
+        headers: {
+          ...headers,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': method,
+          'mcp-name': name,
+        },
+        body: JSON.stringify({
+          jsonrpc: '2.0',
+          id: 1,
+          method,
+          params: {
+            ...params,
+            _meta: {
+              'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+              'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+              'io.modelcontextprotocol/clientCapabilities': { extensions: { 'io.modelcontextprotocol/tasks': {} } },
+            },
+          },
+        }),
+      })
+      return (await answer.json()) as { result?: Record<string, unknown>; error?: { message: string } }
+    }
+    const created = await post('tools/call', { name: 't__slow', arguments: {} })
+    const taskId = created.result?.['taskId']
+    expect(created.result).toMatchObject({ resultType: 'task', status: 'working' })
+    const states: unknown[] = []
+    for (let n = 0; n < 6; n++) states.push((await post('tasks/get', { taskId })).result?.['status'])
+    expect(states).toEqual(['working', ...Array.from({ length: 5 }, () => 'completed')])
+  }, 30_000)
+
+  it('end a task that runs elsewhere at once, and tell its notice once', async () => {
+    const fleet = await startFleet(2, settings, { 'work.mjs': WORK })
+    const [one, other] = await Promise.all(fleet.members.map(({ url }) => clientOf(url, 'modern')))
+    const { task_id } = await call(one as Asked, 'background_run', {
+      name: 'work.unsafe',
+      params: { n: 1, ms: 30_000 },
+    })
+    expect(await call(other as Asked, 'background_status', { task_id })).toMatchObject({ status: 'running' })
+    const before = performance.now()
+    expect(await call(other as Asked, 'background_cancel', { task_id })).toMatchObject({ status: 'cancelled' })
+    await until(() => runsOf(fleet).some((line) => line.startsWith('aborted 1')))
+    expect(performance.now() - before).toBeLessThan(2_000)
+    expect(await call(one as Asked, 'background_status', { task_id })).toMatchObject({ status: 'cancelled' })
+
+    await call(one as Asked, 'background_run', { name: 'work.safe', params: { n: 2, ms: 500 } })
+    await sleep(900)
+    const told = await Promise.all(
+      [other, one, other, one].map((client) => (client as Asked).callTool({ name: 'work__pid', arguments: {} })),
+    )
+    expect(JSON.stringify(told).match(/\[NOTICE\]/g)).toHaveLength(1)
+  }, 30_000)
+
+  it('lose nothing and do nothing twice that must not be, whichever of them is killed', async () => {
+    const fleet = await startFleet(3, settings, { 'work.mjs': WORK })
+    const { members } = fleet
+    const client = await clientOf(fleet.url, 'modern')
+    let retries = 0
+    /** What a client may do that knows nothing of several servers: try again. */
+    const again = async (name: string, args: Record<string, unknown>) => {
+      for (let tries = 1; ; tries++)
+        try {
+          return await call(client, name, args)
+        } catch (error) {
+          if (tries === 5) throw error
+          retries++
+          await sleep(200)
+        }
+    }
+    const at = Date.now() + 5_000
+    // Twenty of them, around the moments when two are killed.
+    for (let n = 0; n < 20; n++)
+      await again('schedule_once', {
+        when: new Date(at + n * 400).toISOString(),
+        name: 'work.tick',
+        params: { n, ms: 200 },
+        label: `tick ${n}`,
+      })
+    const tasks: { id: string; n: number; safe: boolean }[] = []
+    for (let from = 0; from < 200; from += 20)
+      await Promise.all(
+        Array.from({ length: 20 }, async (_, k) => {
+          const n = from + k
+          const safe = n % 2 === 0
+          const params = { n, ms: 2_000 + ((n * 7_919) % 7_000) }
+          const { task_id } = await again('background_run', { name: safe ? 'work.safe' : 'work.unsafe', params })
+          tasks.push({ id: String(task_id), n, safe })
+        }),
+      )
+    expect(new Set(tasks.map(({ id }) => id)).size).toBe(200)
+    const dead = [pids(fleet)[0], pids(fleet)[1]]
+
+    await sleep(Math.max(0, at + 1_500 - Date.now()))
+    await members[0]?.kill()
+    await Promise.all(Array.from({ length: 12 }, () => again('work__pid', {})))
+    await members[0]?.restart()
+    await sleep(1_500)
+    await members[1]?.kill()
+    await Promise.all(Array.from({ length: 12 }, () => again('work__pid', {})))
+    await members[1]?.restart()
+
+    const readers = await Promise.all(members.map(({ url }) => clientOf(url, 'modern')))
+    const over = async () =>
+      ((await call(readers[0] as Asked, 'background_list')) as { tasks: { status: string }[] }).tasks.every(
+        ({ status }) => status !== 'running',
+      )
+    await until(over, 40_000, 1_000)
+    const runs = runsOf(fleet)
+    const ran = (kind: string, n: number) => runs.filter((line) => line.startsWith(`${kind} ${n} `))
+    const statuses = await Promise.all(
+      readers.map((reader) => Promise.all(tasks.map(({ id }) => call(reader, 'background_result', { task_id: id })))),
+    )
+    for (const [index, { n, safe }] of tasks.entries()) {
+      const [first, ...others] = statuses.map((all) => all[index] as { status: string; result?: unknown })
+      for (const one of others) expect(one.status).toBe(first?.status)
+      const all = ran(safe ? 'safe' : 'unsafe', n)
+      if (safe) expect([n, first?.status]).toEqual([n, 'completed'])
+      else {
+        expect([n, all.length]).toEqual([n, 1])
+        const killed = dead.includes(Number(all[0]?.split(' ')[2]))
+        if (!killed) expect([n, first?.status]).toEqual([n, 'completed'])
+        else expect(['completed', 'interrupted']).toContain(first?.status)
+      }
+    }
+    expect(runs.filter((line) => line.startsWith('aborted'))).toEqual([])
+    expect(statuses[0]?.filter((one) => one['status'] === 'interrupted').length).toBeGreaterThan(0)
+    await until(async () => ((await call(client, 'schedule_list')) as { total: number }).total === 0, 20_000, 500)
+    for (let n = 0; n < 20; n++) {
+      // Killed between the claim and the run: not done, and said so.
+      const said = notices.some((line) => line.includes(`tick ${n} (work.tick) was interrupted`))
+      if (!said) expect([n, ran('tick', n).length]).toEqual([n, 1])
+      else expect(ran('tick', n).length).toBeLessThanOrEqual(1)
+    }
+    expect(retries).toBeLessThan(40)
+  }, 90_000)
+})
+
+describe.skipIf(!fleetRuns)('a server whose Redis goes away', () => {
+  it('goes on with what needs none of it, refuses the rest clearly, and recovers by itself', async () => {
+    const gateway = await gatewayTo(String(redisUrl))
+    const url = `redis://:a-very-secret-word@127.0.0.1:${gateway.port}`
+    const { members } = await startFleet(2, settings, { 'work.mjs': WORK }, url)
+    const [one, other] = members as [Member, Member]
+    const [client, session] = [await clientOf(one.url, 'modern'), await clientOf(one.url)]
+    const begun = await call(client, 'background_run', { name: 'work.safe', params: { n: 1, ms: 2_000 } })
+    await call(client, 'schedule_once', { when: 'in 2s', name: 'work.tick', params: { n: 1 } })
+
+    await gateway.shut()
+    expect(await call(client, 'work__pid')).toBe(one.child.pid)
+    expect(await call(session, 'work__pid')).toBe(one.child.pid)
+    const refused = (await client.callTool({
+      name: 'background_run',
+      arguments: { name: 'work.safe', params: { n: 2 } },
+    })) as Answer
+    expect(refused).toMatchObject({
+      isError: true,
+      structuredContent: { error: { code: 'E_STATE_UNAVAILABLE', retryable: true } },
+    })
+    const elsewhere = await fetch(other.url, {
+      method: 'POST',
+      headers: {
+        ...headers,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-session-id': String(session.session),
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+    })
+    expect([elsewhere.status, elsewhere.headers.get('retry-after')]).toEqual([503, '2'])
+    expect(await elsewhere.text()).toContain('E_STATE_UNAVAILABLE')
+    await sleep(3_000)
+
+    await gateway.open()
+    const after = await clientOf(other.url, 'modern')
+    const is = async (): Promise<unknown> =>
+      ((await call(after, 'background_result', { task_id: begun['task_id'] })) as { status?: string }).status
+    await until(async () => (await is()) === 'completed', 15_000, 250)
+    await until(async () => ((await call(after, 'schedule_list')) as { total?: number }).total === 0, 15_000, 250)
+    expect(await call(client, 'background_run', { name: 'work.unsafe', params: { n: 3 } })).toMatchObject({
+      status: 'completed',
+    })
+    for (const { stderr } of members) {
+      expect(stderr()).toContain('Redis is not reachable; it is tried again')
+      expect(stderr()).not.toContain('very-secret')
+    }
+  }, 60_000)
+
+  it('does not start without it, and says which setting names it', async () => {
+    const where = place({ state: { url: `redis://:a-very-secret-word@127.0.0.1:${await freePort()}` } })
+    const ended = await run(process.execPath, [cli, 'serve', '--http', '--port', '0', '--config', where.config], {
+      env: where.env,
+    }).catch((error: { code: number; stderr: string }) => error)
+    expect(ended).toMatchObject({ code: expect.any(Number) })
+    expect(ended.stderr).toContain('E_STATE')
+    expect(ended.stderr).toContain('state.url')
+    expect(ended.stderr).not.toContain('very-secret')
+  })
+})
+
+const runsOf = ({ place }: Fleet): string[] => {
+  try {
+    return readFileSync(join(place.dir, 'runs.txt'), 'utf8').trim().split('\n')
+  } catch {
+    return []
+  }
+}
+
+async function until(true_: () => boolean | Promise<boolean>, ms = 5_000, everyMs = 50): Promise<void> {
+  for (const end = Date.now() + ms; !(await true_()); await sleep(everyMs))
+    if (Date.now() > end) throw new Error('it did not come to that')
+}

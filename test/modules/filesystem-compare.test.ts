@@ -1,0 +1,169 @@
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdir, realpath } from 'node:fs/promises'
+import { join } from 'node:path'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { servers, startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { put } from '../loader/setup.ts'
+
+interface Result {
+  readonly isError?: boolean
+  readonly content: {
+    readonly type: string
+    readonly text?: string
+    readonly data?: string
+    readonly mimeType?: string
+  }[]
+  readonly structuredContent?: Record<string, unknown>
+}
+
+const TREE = {
+  'a.txt': 'one\ntwo\nthree\n',
+  'b.md': 'ünïcode\n',
+  'src/main.ts': 'const a = 1\nconst b = 2\n',
+  'src/deep/x.test.ts': 'test\n',
+}
+const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')
+
+let ours: string
+let theirs: string
+/** A tool of the module on one tree, and one of the reference server on another just like it. */
+let both: (own: readonly [string, object], other: readonly [string, object]) => Promise<readonly [Result, Result]>
+
+beforeEach(async () => {
+  const top = await realpath(temporaryFolder())
+  for (const side of ['ours', 'theirs']) {
+    await mkdir(join(top, side))
+    await put(join(top, side), TREE)
+    writeFileSync(join(top, side, 'p.png'), PNG)
+    symlinkSync('/etc', join(top, side, 'out'))
+  }
+  ours = join(top, 'ours')
+  theirs = join(top, 'theirs')
+  const { app } = await startApp({
+    exposure: { mode: 'direct' },
+    modules: { filesystem: { config: { roots: [ours] } } },
+    mcpServers: { reference: servers.filesystem(theirs) },
+  })
+  const client = await connectTo(app)
+  const call = async (name: string, input: object) =>
+    (await client.callTool({ name, arguments: input as Record<string, unknown> })) as unknown as Result
+  // A list of tools waits for the server, which has to start.
+  await expect
+    .poll(async () => (await client.listTools()).tools.map(({ name }) => name), { timeout: 20_000 })
+    .toContain('reference__edit_file')
+  both = async ([own, input], [other, args]) =>
+    [await call(`filesystem__${own}`, input), await call(`reference__${other}`, args)] as const
+})
+
+const onDisk = (dir: string): Record<string, string> =>
+  Object.fromEntries(
+    readdirSync(dir, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .sort()
+      .map((file) => [file.slice(dir.length + 1), readFileSync(file, 'latin1')]),
+  )
+const field = (result: Result, name: string): unknown =>
+  (result.structuredContent ?? JSON.parse(result.content[0]?.text ?? '{}'))[name]
+const text = (result: Result): string => result.content.map((block) => block.text ?? '').join('')
+const at = (path: string): string => join(theirs, path)
+
+describe('beside the reference server, on the same files', () => {
+  it('the same text is read: whole, the beginning, the end, several files, a picture', async () => {
+    for (const [own, other] of [
+      [{}, {}],
+      [{ limit: 2 }, { head: 2 }],
+      // It counts what follows the last line break as a line.
+      [{ tail: 2 }, { tail: 3 }],
+    ]) {
+      const [mine, yours] = await both(
+        ['read', { path: 'a.txt', ...own }],
+        ['read_text_file', { path: at('a.txt'), ...other }],
+      )
+      // It gives lines of a part without the last line break.
+      expect((field(mine, 'content') as string).trimEnd()).toBe(text(yours).trimEnd())
+    }
+    const [many, several] = await both(
+      ['read_many', { paths: ['a.txt', 'none', 'b.md'] }],
+      ['read_multiple_files', { paths: [at('a.txt'), at('none'), at('b.md')] }],
+    )
+    const files = field(many, 'files') as { content?: string; error?: string }[]
+    expect(files.map((file) => file.content ?? 'failed')).toEqual(['one\ntwo\nthree\n', 'failed', 'ünïcode\n'])
+    expect(text(several)).toContain('ünïcode\n')
+    const [shown, image] = await both(['read', { path: 'p.png' }], ['read_media_file', { path: at('p.png') }])
+    const picture = { type: 'image', data: PNG.toString('base64'), mimeType: 'image/png' }
+    expect(shown.content).toContainEqual(picture)
+    expect(image.content).toContainEqual(picture)
+  })
+
+  it('the same names are listed and found, but for links that lead out', async () => {
+    const [listed, directory] = await both(['ls', {}], ['list_directory', { path: theirs }])
+    const names = (field(listed, 'entries') as { path: string }[]).map((entry) => entry.path)
+    expect(names).toEqual(['a.txt', 'b.md', 'out', 'p.png', 'src'])
+    expect(
+      text(directory)
+        .split('\n')
+        .map((line) => line.replace(/^\[\w+\] /, ''))
+        .sort(),
+    ).toEqual(names)
+    const [found, searched] = await both(
+      ['find', { pattern: '**/*.ts' }],
+      ['search_files', { path: theirs, pattern: '**/*.ts' }],
+    )
+    expect((field(found, 'paths') as string[]).map((path) => join(theirs, path)).sort()).toEqual(
+      text(searched).split('\n').sort(),
+    )
+    const [facts, info] = await both(['stat', { path: 'a.txt' }], ['get_file_info', { path: at('a.txt') }])
+    expect(text(info)).toContain(`size: ${field(facts, 'size')}`)
+    expect(text(info)).toContain(`permissions: ${field(facts, 'mode')}`)
+  })
+
+  it('the same changes leave the same files', async () => {
+    for (const [own, other] of [
+      [
+        ['write', { path: 'n.txt', content: 'new' }],
+        ['write_file', { path: at('n.txt'), content: 'new' }],
+      ],
+      [
+        ['mkdir', { path: 'made/of/three' }],
+        ['create_directory', { path: at('made/of/three') }],
+      ],
+      [
+        ['edit', { path: 'src/main.ts', old: 'const b = 2', new: 'const b = 3' }],
+        ['edit_file', { path: at('src/main.ts'), edits: [{ oldText: 'const b = 2', newText: 'const b = 3' }] }],
+      ],
+      [
+        ['mv', { from: 'b.md', to: 'made/b.md' }],
+        ['move_file', { source: at('b.md'), destination: at('made/b.md') }],
+      ],
+    ] as const)
+      for (const result of await both(own, other)) expect(result.isError ?? false, text(result)).toBe(false)
+    expect(onDisk(ours)).toEqual(onDisk(theirs))
+    expect(Object.keys(onDisk(ours))).toContain('made/b.md')
+  })
+
+  it('both refuse what leads out, what is not there and what is in the way', async () => {
+    for (const path of ['../x', 'out/passwd', 'none'])
+      for (const result of await both(['read', { path }], ['read_text_file', { path: at(path) }]))
+        expect(result.isError, path).toBe(true)
+    for (const result of await both(
+      ['mv', { from: 'a.txt', to: 'b.md' }],
+      ['move_file', { source: at('a.txt'), destination: at('b.md') }],
+    ))
+      expect(result.isError).toBe(true)
+  })
+
+  it('where it guesses, we ask: an edit that fits twice; and what starts programs is not written', async () => {
+    const [mine, yours] = await both(
+      ['edit', { path: 'src/main.ts', old: 'const', new: 'let' }],
+      ['edit_file', { path: at('src/main.ts'), edits: [{ oldText: 'const', newText: 'let' }] }],
+    )
+    expect([mine.isError, yours.isError ?? false]).toEqual([true, false])
+    const [hook, theirHook] = await both(
+      ['write', { path: '.bashrc', content: 'x' }],
+      ['write_file', { path: at('.bashrc'), content: 'x' }],
+    )
+    expect([hook.isError, theirHook.isError ?? false]).toEqual([true, false])
+  })
+})

@@ -1,0 +1,283 @@
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { ignoreRules } from '../../modules/filesystem/ignored.ts'
+import { put } from '../loader/setup.ts'
+import { filesWith } from './files.ts'
+
+describe('the end of a file', () => {
+  it('is read from its end, however long it is', async () => {
+    const { call, root } = await filesWith({
+      'a.txt': 'one\ntwo\nthree',
+      'long.log': `${'x'.repeat(300_000)}\n`.repeat(3),
+      'wide.log': 'ä'.repeat(1_000_000),
+    })
+    expect(await call('read', { path: 'a.txt', tail: 2 })).toMatchObject({
+      content: 'two\nthree',
+      lines: 2,
+      truncated: true,
+    })
+    expect(await call('read', { path: 'a.txt', tail: 3 })).toMatchObject({
+      content: 'one\ntwo\nthree',
+      lines: 3,
+      truncated: false,
+    })
+    expect(await call('read', { path: 'a.txt', tail: 9 })).toMatchObject({ lines: 3, truncated: false })
+    const long = (await call('read', { path: 'long.log', tail: 1 })) as { content: string }
+    expect(long.content).toBe(`${'x'.repeat(300_000)}\n`)
+    const wide = (await call('read', { path: 'wide.log', tail: 1 })) as { content: string; truncated: boolean }
+    expect([/^ä+$/.test(wide.content), wide.truncated]).toEqual([true, true])
+    await writeFile(join(root, 'empty'), '')
+    expect(await call('read', { path: 'empty', tail: 1 })).toMatchObject({ content: '', lines: 0, truncated: false })
+    await expect(call('read', { path: 'a.txt', tail: 1, offset: 1 })).rejects.toMatchObject({ code: 'E_VALIDATION' })
+  })
+})
+
+describe('lines far inside a file', () => {
+  it('are found without reading what is before them as text', async () => {
+    const { call } = await filesWith({ 'n.txt': Array.from({ length: 200_000 }, (_, line) => `é ${line}\n`).join('') })
+    expect(await call('read', { path: 'n.txt', offset: 150_000, limit: 2 })).toMatchObject({
+      content: 'é 150000\né 150001\n',
+      next_offset: 150_002,
+    })
+  })
+})
+
+describe('pictures and sounds', () => {
+  it('are shown, whatever they are called, and are no text', async () => {
+    const { call, root, sent } = await filesWith()
+    const png = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')
+    await writeFile(join(root, 'p.txt'), png)
+    expect(await call('read', { path: 'p.txt' })).toMatchObject({ media: 'image/png', content: '', size: 16 })
+    expect(sent).toEqual([{ data: png, filename: 'p.txt', mimetype: 'image/png' }])
+    await writeFile(join(root, 'fake.png'), Buffer.from([0, 1]))
+    expect(await call('read', { path: 'fake.png' })).toMatchObject({ binary: true })
+    expect(sent).toHaveLength(1)
+  })
+})
+
+describe('several files', () => {
+  it('are read at once, each with its own failure', async () => {
+    const { call } = await filesWith({ 'a.txt': 'A', 'b.txt': 'B\n', '.env': 'K=1' })
+    expect(await call('read_many', { paths: ['a.txt', 'no', 'b.txt', '.env', '../x'] })).toEqual({
+      files: [
+        { path: 'a.txt', content: 'A', size: 1, truncated: false },
+        { path: 'no', error: "'no' does not exist." },
+        { path: 'b.txt', content: 'B\n', size: 2, truncated: false },
+        { path: '.env', error: "'.env' is protected (modules.filesystem.config.denied_paths)." },
+        { path: '../x', error: "'../x' is outside the allowed folders (modules.filesystem.config.roots)." },
+      ],
+      count: 5,
+    })
+  })
+})
+
+describe('edit', () => {
+  it('replaces one text, or all, and says when there is none or more than one', async () => {
+    const { call, root } = await filesWith({ 'a.ts': 'let a = 1\nlet b = 1\n', 'crlf.txt': 'x\r\ny\r\n' })
+    await expect(call('edit', { path: 'a.ts', old: '= 1', new: '= 2' })).rejects.toMatchObject({
+      code: 'E_VALIDATION',
+      message: "The old text is 2 times in 'a.ts'.",
+    })
+    await expect(call('edit', { path: 'a.ts', old: 'nope', new: '' })).rejects.toMatchObject({ code: 'E_VALIDATION' })
+    expect(await call('edit', { path: 'a.ts', old: 'b = 1', new: 'b = $& 3' })).toEqual({
+      path: 'a.ts',
+      bytes: 23,
+      replaced: 1,
+      line: 2,
+    })
+    expect(await call('edit', { path: 'a.ts', old: 'let', new: 'const', replace_all: true })).toMatchObject({
+      replaced: 2,
+    })
+    expect(await readFile(join(root, 'a.ts'), 'utf8')).toBe('const a = 1\nconst b = $& 3\n')
+    await call('edit', { path: 'crlf.txt', old: 'x\ny', new: 'x\nz' })
+    expect(await readFile(join(root, 'crlf.txt'), 'utf8')).toBe('x\r\nz\r\n')
+  })
+
+  it('loses none of many at the same time', async () => {
+    const { call, root } = await filesWith({ 'n.txt': Array.from({ length: 20 }, (_, n) => `<${n}>`).join('\n') })
+    await Promise.all(
+      Array.from({ length: 20 }, (_, n) => call('edit', { path: 'n.txt', old: `<${n}>`, new: `${n}!` })),
+    )
+    expect(await readFile(join(root, 'n.txt'), 'utf8')).toBe(Array.from({ length: 20 }, (_, n) => `${n}!`).join('\n'))
+  })
+
+  it('is for text alone', async () => {
+    const { call, root } = await filesWith()
+    await writeFile(join(root, 'b'), Buffer.from([0x61, 0xff]))
+    await expect(call('edit', { path: 'b', old: 'a', new: 'b' })).rejects.toMatchObject({
+      message: "'b' is not UTF-8 text.",
+    })
+  })
+})
+
+describe('insert and undo', () => {
+  it('put lines in, and take changes back one after the other', async () => {
+    const { call, root } = await filesWith({ 'a.md': 'one\ntwo' })
+    const text = () => readFile(join(root, 'a.md'), 'utf8')
+    expect(await call('insert', { path: 'a.md', line: 0, content: '# Top' })).toMatchObject({ line: 1, lines: 1 })
+    await call('insert', { path: 'a.md', line: 3, content: 'three\n' })
+    expect(await text()).toBe('# Top\none\ntwo\nthree\n')
+    await expect(call('insert', { path: 'a.md', line: 9, content: 'x' })).rejects.toMatchObject({
+      message: "'a.md' has 4 lines.",
+    })
+    expect(await call('undo')).toEqual({ path: 'a.md', removed: false })
+    expect(await text()).toBe('# Top\none\ntwo')
+    expect(await call('undo', { path: 'a.md' })).toEqual({ path: 'a.md', removed: false })
+    expect(await text()).toBe('one\ntwo')
+    await expect(call('undo')).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
+    await call('write', { path: 'new.md', content: 'x' })
+    expect(await call('undo')).toEqual({ path: 'new.md', removed: true })
+    await call('write', { path: 'a.md', content: 'mine' })
+    await writeFile(join(root, 'a.md'), 'somebody else')
+    await expect(call('undo')).rejects.toMatchObject({ message: "'a.md' was changed by somebody else since." })
+  })
+})
+
+describe('mv, cp and rm', () => {
+  it('move, copy and remove, and replace nothing unasked [DIG-91]', async () => {
+    const { call, root } = await filesWith({
+      'a.txt': 'A',
+      'd/b.txt': 'B',
+      'd/e/c.txt': 'C',
+      'd/.env': 'K=1',
+      'd/.git/config': '',
+    })
+    expect(await call('cp', { from: 'a.txt', to: 'x/a.txt' })).toEqual({
+      from: 'a.txt',
+      path: 'x/a.txt',
+      replaced: false,
+      files: 1,
+    })
+    await expect(call('cp', { from: 'a.txt', to: 'd/b.txt' })).rejects.toMatchObject({
+      message: "'d/b.txt' exists already.",
+    })
+    await symlink('e', join(root, 'd/link'))
+    expect(await call('cp', { from: 'd', to: 'copy' })).toEqual({
+      from: 'd',
+      path: 'copy',
+      files: 2,
+      skipped: ['d/.git', 'd/.git/config', 'd/link'],
+    })
+    expect(await call('find', { pattern: '**', path: 'copy' })).toMatchObject({
+      paths: ['copy/b.txt', 'copy/e', 'copy/e/c.txt'],
+    })
+    for (const to of ['d/inner', './d/inner', 'd'])
+      await expect(call('cp', { from: 'd', to }), to).rejects.toMatchObject({ code: 'E_VALIDATION' })
+    expect(await call('mv', { from: 'a.txt', to: 'x/b.txt' })).toEqual({
+      from: 'a.txt',
+      path: 'x/b.txt',
+      replaced: false,
+    })
+    expect(await call('mv', { from: 'x/b.txt', to: 'x/a.txt', overwrite: true })).toMatchObject({ replaced: true })
+    expect(await call('rm', { path: 'copy', recursive: true })).toEqual({ path: 'copy', count: 4 })
+    await expect(call('rm', { path: '.', recursive: true })).rejects.toMatchObject({ code: 'E_NOT_REGULAR_FILE' })
+    expect(await call('exists', { path: 'copy' })).toEqual({ path: 'copy', exists: false })
+    expect(await call('exists', { path: 'x/a.txt' })).toEqual({ path: 'x/a.txt', exists: true, kind: 'file' })
+    expect(await call('stat', { path: 'x/a.txt' })).toMatchObject({ path: 'x/a.txt', kind: 'file', size: 1, names: 1 })
+  })
+})
+
+describe('what .gitignore leaves out', () => {
+  it('is left out by find, grep and tree, unless it is asked for', async () => {
+    const { call } = await filesWith({
+      '.gitignore': '# made\n*.log\n/dist/\n!keep.log\nsub/only.txt\n',
+      'a.log': 'word',
+      'keep.log': 'word',
+      'dist/x.txt': 'word',
+      'sub/dist/x.txt': 'word',
+      'sub/only.txt': 'word',
+      'sub/.gitignore': 'x.*\n',
+      'node_modules/m/i.txt': 'word',
+    })
+    const grep = async (input: object) =>
+      ((await call('grep', { pattern: 'word', output_mode: 'files_with_matches', ...input })) as { files: string[] })
+        .files
+    expect(await grep({})).toEqual(['keep.log'])
+    expect(await grep({ path: 'sub' })).toEqual([])
+    expect(await grep({ ignored: true })).toEqual([
+      'a.log',
+      'dist/x.txt',
+      'keep.log',
+      'node_modules/m/i.txt',
+      'sub/dist/x.txt',
+      'sub/only.txt',
+    ])
+    expect(await call('find', { pattern: '*.{log,txt}' })).toMatchObject({ paths: ['keep.log'] })
+    expect(await call('tree', { depth: 2 })).toEqual({
+      path: '.',
+      tree: 'keep.log\nnode_modules/…\nsub/\n  dist/…',
+      folders: 3,
+      files: 1,
+      truncated: false,
+    })
+  })
+
+  it.each([
+    ['*.log', 'a/b.log', true],
+    ['/a', 'b/a', false],
+    ['a/*', 'a/b', true],
+    ['**/x/y', 'q/x/y', true],
+    ['a/**', 'a', false],
+    ['a/**', 'a/b/c', true],
+    ['\\!x', '!x', true],
+    ['x{1,2}', 'x1', false],
+    ['# c', '# c', false],
+    ['\\#c', '#c', true],
+    ['a[0-9]', 'd/a7', true],
+  ])('%s and %s: %s', (line, path, fits) => {
+    expect(ignoreRules(line, '.').some((rule) => rule.fits(path))).toBe(fits)
+  })
+})
+
+describe('the folders of the two aliases', () => {
+  it('are reached by every tool under their names, and are made when first written to', async () => {
+    const { call, root } = await filesWith({ 'state/token': 'secret', 'a.txt': 'A' })
+    expect(await call('exists', { path: 'file_state_dir/n.md' })).toMatchObject({ exists: false })
+    expect(await call('write', { path: 'file_state_dir/notes/n.md', content: 'find me' })).toMatchObject({
+      path: 'file_state_dir/notes/n.md',
+      created: true,
+    })
+    expect(await readFile(join(root, 'state/files/notes/n.md'), 'utf8')).toBe('find me')
+    expect(await call('read', { path: join(root, 'state/files/notes/n.md') })).toMatchObject({
+      path: 'file_state_dir/notes/n.md',
+    })
+    expect(await call('ls', { path: 'file_state_dir', recursive: true })).toMatchObject({
+      entries: [{ path: 'file_state_dir/notes' }, { path: 'file_state_dir/notes/n.md' }],
+    })
+    expect(await call('grep', { pattern: 'find', path: 'file_state_dir' })).toMatchObject({
+      matches: [{ path: 'file_state_dir/notes/n.md', line: 1 }],
+    })
+    expect(await call('mv', { from: 'a.txt', to: 'file_cache_dir/a.txt' })).toMatchObject({
+      path: 'file_cache_dir/a.txt',
+    })
+    expect(await call('cp', { from: 'file_cache_dir/a.txt', to: 'b.txt' })).toMatchObject({ path: 'b.txt' })
+    expect(await call('edit', { path: 'file_cache_dir/a.txt', old: 'A', new: 'B' })).toMatchObject({ replaced: 1 })
+    await mkdir(join(root, 'x'))
+    await put(root, { 'x/y': '' })
+    await expect(call('read', { path: 'state/token' })).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
+    await symlink(join(root, 'state/token'), join(root, 'state/files/t'))
+    await expect(call('read', { path: 'file_state_dir/t' })).rejects.toMatchObject({ code: 'E_PATH_OUTSIDE_ROOT' })
+  })
+
+  it('want a path in them, and say so in agreed words [MOR-04]', async () => {
+    const { call } = await filesWith({}, { file_cache_dir: '' })
+    for (const path of ['file_state_dir', 'file_state_dir/'])
+      await expect(call('read_file', { path }), path).rejects.toMatchObject({
+        message: 'invalid path: alias requires a relative file path (for example: file_state_dir/notes/todo.md)',
+      })
+    await expect(call('read_file', { path: 'file_state_dir/../x' })).rejects.toMatchObject({
+      code: 'E_PATH_OUTSIDE_ROOT',
+      message: 'refusing to read outside allowed base dir file_state_dir',
+    })
+    await expect(call('read_file', { path: 'file_cache_dir/x' })).rejects.toMatchObject({
+      message: 'base dir file_cache_dir is not configured',
+    })
+  })
+
+  it('never give away the state folder as a whole', async () => {
+    const { call } = await filesWith({ 'state/token': 'secret' }, { file_state_dir: '{{state_dir}}' })
+    await expect(call('read', { path: 'file_state_dir/token' })).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
+    expect(await call('ls', { path: 'file_state_dir' }).catch(({ code }) => code)).toBe('E_PATH_DENIED')
+  })
+})

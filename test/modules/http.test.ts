@@ -1,0 +1,459 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { symlink } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import http from '../../modules/http/index.ts'
+import { localCaller } from '../../src/core/context.ts'
+import { defaultProfile } from '../../src/core/profile.ts'
+import { answerOf, startApp } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { keepsTheContract } from '../contract/module.ts'
+import { type Bench, bench, tempDir } from '../loader/setup.ts'
+
+keepsTheContract(http)
+
+const bundledDirs = [fileURLToPath(new URL('../../modules', import.meta.url))]
+
+interface Rig extends Bench {
+  readonly root: string
+  call(action: string, input?: unknown): Promise<Record<string, unknown>>
+}
+
+/** The module over a folder of files; all of it is on and may reach this machine, unless `config` says otherwise. */
+async function open(config: Record<string, unknown> = {}, files: Readonly<Record<string, string>> = {}): Promise<Rig> {
+  const root = await tempDir(files)
+  const found = await bench(
+    {},
+    {
+      bundledDirs,
+      modulesDir: join(root, 'modules'),
+      autoload: false,
+      settings: { http: { config: { access: 'write', allow_private_hosts: true, ...config } } },
+      vars: {
+        workspace: root,
+        state_dir: join(root, 'state'),
+        cache_dir: join(root, 'cache'),
+        config_file: join(root, 'mcp.config.json'),
+        env: {},
+      },
+    },
+  )
+  expect((await found.loader.loadAll()).failed).toEqual([])
+  return {
+    ...found,
+    root,
+    call: async (action, input) => (await found.run(`http.${action}`, input)) as Record<string, unknown>,
+  }
+}
+
+async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  let body = ''
+  for await (const piece of request.setEncoding('latin1')) body += piece
+  return body
+}
+
+/** Answers with what it was asked. */
+const echo = (): Promise<string> =>
+  serve(async (request, answer) => {
+    const { method, url, headers } = request
+    answer.setHeader('content-type', 'application/json')
+    answer.setHeader('set-cookie', 'session=secret')
+    answer.end(JSON.stringify({ method, url, headers, body: await bodyOf(request) }))
+  })
+
+describe('requests', () => {
+  it('send what they are given and say what came back, whatever the status', async () => {
+    const { call } = await open({ default_headers: { 'X-Team': 'blue' }, user_agent: 'tests' })
+    const url = await echo()
+    const got = await call('get', {
+      url: `${url}/a?b=1`,
+      query_params: { c: 'd e', n: 2 },
+      headers: { Accept: 'text/x' },
+    })
+    expect(got).toMatchObject({
+      status: 200,
+      ok: true,
+      url: `${url}/a?b=1&c=d+e&n=2`,
+      content_type: 'application/json',
+      json: {
+        method: 'GET',
+        url: '/a?b=1&c=d+e&n=2',
+        headers: { accept: 'text/x', 'x-team': 'blue', 'user-agent': 'tests' },
+      },
+      truncated: false,
+    })
+    expect(JSON.stringify(got['headers'])).not.toContain('secret')
+    for (const [action, method] of Object.entries({ post: 'POST', put: 'PUT', patch: 'PATCH', delete: 'DELETE' }))
+      expect(await call(action, { url, json: { a: [1] } })).toMatchObject({
+        json: { method, body: '{"a":[1]}', headers: { 'content-type': 'application/json' } },
+      })
+    expect(await call('request', { method: 'POST', url, body: 'plain' })).toMatchObject({ json: { body: 'plain' } })
+    expect(await call('head', { url })).toMatchObject({ status: 200, body: '', bytes: 0 })
+    expect(await call('options', { url })).toMatchObject({ json: { method: 'OPTIONS' } })
+    const gone = await serve((_, answer) => answer.writeHead(404, { 'content-type': 'text/plain' }).end('nothing'))
+    expect(await call('get', { url: gone })).toMatchObject({ status: 404, ok: false, body: 'nothing' })
+    await expect(call('request', { method: 'GET', url, body: 'x' })).rejects.toMatchObject({ code: 'E_VALIDATION' })
+    await expect(call('post', { url, body: 'x', json: 1 })).rejects.toMatchObject({ code: 'E_VALIDATION' })
+  })
+
+  it('show as much text as may be shown, and nothing of what is no text', async () => {
+    const { call } = await open({ max_text: 10, max_response: 1000 })
+    const url = await serve((request, answer) => {
+      if (request.url === '/long') answer.end('x'.repeat(500))
+      else if (request.url === '/huge') answer.end('x'.repeat(5000))
+      else if (request.url === '/latin')
+        answer.setHeader('content-type', 'text/plain; charset=latin1').end(Buffer.from([0xe9]))
+      else answer.end(Buffer.from([1, 0, 2]))
+    })
+    expect(await call('get', { url: `${url}/long` })).toMatchObject({
+      body: 'x'.repeat(10),
+      bytes: 500,
+      truncated: true,
+    })
+    expect(await call('get', { url: `${url}/latin` })).toMatchObject({ body: 'é' })
+    const binary = await call('get', { url: `${url}/binary` })
+    expect(binary).toMatchObject({ binary: true, bytes: 3 })
+    expect(binary).not.toHaveProperty('body')
+    await expect(call('get', { url: `${url}/huge` })).rejects.toMatchObject({
+      code: 'E_TOO_LARGE',
+      hint: 'modules.http.config.max_response decides.',
+    })
+  })
+
+  it('call a JSON API, and fail with the beginning of an answer that is none', async () => {
+    const { call } = await open()
+    const url = await echo()
+    expect(await call('json_api', { url, method: 'POST', data: { a: 1 } })).toMatchObject({
+      status: 200,
+      json: { method: 'POST', body: '{"a":1}', headers: { accept: 'application/json' } },
+    })
+    const html = await serve((_, answer) => answer.end(`<html>${'y'.repeat(500)}`))
+    await expect(call('json_api', { url: html })).rejects.toMatchObject({
+      code: 'E_TOOL_FAILED',
+      message: `The answer is no JSON: <html>${'y'.repeat(194)}`,
+    })
+    const broken = await serve((_, answer) => answer.writeHead(500).end('{"why":"no"}'))
+    await expect(call('json_api', { url: broken })).rejects.toMatchObject({
+      message: 'The API answered with the status 500: {"why":"no"}',
+    })
+  })
+
+  it('submit forms', async () => {
+    const { call } = await open()
+    expect(await call('submit_form', { url: await echo(), fields: { name: 'Ada & Co', yes: true } })).toMatchObject({
+      json: {
+        method: 'POST',
+        body: 'name=Ada+%26+Co&yes=true',
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      },
+    })
+  })
+
+  it('read a page as text, with its links', async () => {
+    const { call } = await open()
+    const url = await serve((_, answer) =>
+      answer
+        .setHeader('content-type', 'text/html')
+        .end(
+          '<!doctype html><title>A &amp; B</title><script>evil()</script><style>x{}</style><!-- hidden -->' +
+            '<h1>Head</h1><p>One <b>two</b>&nbsp;&#233; 1 < 2</p><a href="/next?x=1&amp;y=2">Next</a> <a href="javascript:x">no</a>' +
+            '<noscript>off</noscript><script>unclosed',
+        ),
+    )
+    expect(await call('fetch_page', { url, extract_links: true })).toEqual({
+      status: 200,
+      ok: true,
+      url: `${url}/`,
+      title: 'A & B',
+      text: 'Head\n\nOne two é 1 < 2\nNext no',
+      truncated: false,
+      links: [{ text: 'Next', url: `${url}/next?x=1&y=2` }],
+    })
+    expect(await call('fetch_page', { url, max_text_length: 4 })).toMatchObject({ text: 'Head', truncated: true })
+    const hostile = await serve((_, answer) =>
+      answer.setHeader('content-type', 'text/html').end('<a href=x>'.repeat(100_000) + '<!'.repeat(100_000)),
+    )
+    expect(await call('fetch_page', { url: hostile })).toMatchObject({ text: '' })
+  })
+})
+
+describe('where requests may go', () => {
+  it('is not this machine nor a private network, unless the operator says so; the message names the setting [DIG-93] [NET-01] [NET-21]', async () => {
+    const { call } = await open({ allow_private_hosts: false })
+    const url = await echo()
+    for (const action of ['get', 'fetch_page', 'json_api'])
+      await expect(call(action, { url })).rejects.toMatchObject({
+        code: 'E_SSRF_BLOCKED',
+        hint: 'modules.http.config.allow_private_hosts decides.',
+      })
+    await expect(call('download', { url, destination: 'x' })).rejects.toMatchObject({ code: 'E_SSRF_BLOCKED' })
+    await expect((await open()).call('get', { url: 'http://169.254.169.254/' })).rejects.toMatchObject({
+      code: 'E_SSRF_BLOCKED',
+    })
+  })
+
+  it('is what is on the list of hosts, where there is one, for redirects, too [NET-08] [NET-10]', async () => {
+    const url = await serve((_, answer) => answer.writeHead(302, { location: 'http://localhost:1/' }).end())
+    const { call } = await open({ allowed_hosts: ['127.0.0.1', '*.example.com'] })
+    await expect(call('get', { url: 'http://localhost:1/' })).rejects.toMatchObject({
+      code: 'E_SSRF_BLOCKED',
+      hint: 'modules.http.config.allowed_hosts decides.',
+    })
+    await expect(call('get', { url })).rejects.toMatchObject({ code: 'E_REDIRECT_BLOCKED' })
+    expect(await call('get', { url, follow_redirects: false })).toMatchObject({ status: 302 })
+    await expect(call('get', { url: 'file:///etc/passwd' })).rejects.toMatchObject({ code: 'E_VALIDATION' })
+    const blocked = await open({ blocked_hosts: ['127.0.0.1'] })
+    await expect(blocked.call('get', { url })).rejects.toMatchObject({ code: 'E_SSRF_BLOCKED' })
+  })
+})
+
+describe('headers', () => {
+  it('of a model are those that are allowed; the refusal lists them [NET-13]', async () => {
+    const { call } = await open({ allowed_headers: ['X-Version', 'Cookie'] })
+    const url = await echo()
+    for (const name of ['Authorization', 'Cookie', 'Host', 'Transfer-Encoding', 'X-Forwarded-For', 'X-Foo', 'proxy-x'])
+      await expect(call('get', { url, headers: { [name]: 'x' } }), name).rejects.toMatchObject({
+        code: 'E_VALIDATION',
+        message: expect.stringContaining('allowed are accept, accept-language,'),
+      })
+    for (const value of ['a\r\nX: y', 'a\nb', 'a\0', 'snow ☃'])
+      await expect(call('get', { url, headers: { accept: value } }), value).rejects.toMatchObject({
+        code: 'E_VALIDATION',
+      })
+    expect(await call('get', { url, headers: { 'X-Version': '2' } })).toMatchObject({
+      json: { headers: { 'x-version': '2' } },
+    })
+  })
+
+  it('of a login are the operator’s, go to its hosts alone, and to no other origin [NET-19]', async () => {
+    const hosts = ['127.0.0.1']
+    const credentials = {
+      hub: { type: 'bearer', token: 'sesame', hosts },
+      old: { type: 'basic', username: 'ada', password: 'sesame', hosts },
+      key: { type: 'api_key', token: 'sesame', header: 'X-Key', hosts },
+      far: { type: 'bearer', token: 'sesame', hosts: ['api.example.com'] },
+    }
+    const { call } = await open({ credentials })
+    const url = await echo()
+    const sent = async (auth: string) => ((await call('get', { url, auth }))['json'] as { headers: object }).headers
+    expect(await sent('hub')).toMatchObject({ authorization: 'Bearer sesame' })
+    expect(await sent('old')).toMatchObject({ authorization: 'Basic YWRhOnNlc2FtZQ==' })
+    expect(await sent('key')).toMatchObject({ 'x-key': 'sesame' })
+    await expect(call('get', { url, auth: 'far' })).rejects.toMatchObject({
+      code: 'E_VALIDATION',
+      hint: 'modules.http.config.credentials.far.hosts decides.',
+    })
+    await expect(call('get', { url, auth: 'none' })).rejects.toMatchObject({
+      message: 'There are no credentials called "none"; there are hub, old, key, far.',
+    })
+    const away = await serve((_, answer) => answer.writeHead(302, { location: url }).end())
+    expect(JSON.stringify(await call('get', { url: away, auth: 'key' }))).not.toContain('sesame')
+  })
+})
+
+describe('uploads', () => {
+  it('send a file of the workspace as a form, and no other', async () => {
+    const { call, root } = await open(
+      { max_upload: 100, denied_paths: ['private'] },
+      { 'in/a "b".txt': 'content', 'big.txt': 'x'.repeat(101), '.env': 'K=1', 'private/x': 'x' },
+    )
+    const url = await echo()
+    const { json, sent } = await call('upload_file', { url, path: 'in/a "b".txt', fields: { title: 'T' } })
+    const { body, headers } = json as { body: string; headers: Record<string, string> }
+    const form = await new Response(Buffer.from(body, 'latin1'), {
+      headers: { 'content-type': headers['content-type'] ?? '' },
+    }).formData()
+    const file = form.get('file') as File
+    expect([sent, form.get('title'), file.name, await file.text()]).toEqual([7, 'T', 'a "b".txt', 'content'])
+    expect(headers['content-length']).toBe(String(body.length))
+    await expect(call('upload_file', { url, path: 'big.txt' })).rejects.toMatchObject({ code: 'E_TOO_LARGE' })
+    await symlink('/etc/hostname', join(root, 'link'))
+    for (const path of ['../x', '/etc/passwd', 'link'])
+      await expect(call('upload_file', { url, path }), path).rejects.toMatchObject({ code: 'E_PATH_OUTSIDE_ROOT' })
+    for (const path of ['.env', 'private/x'])
+      await expect(call('upload_file', { url, path }), path).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
+  })
+})
+
+describe('downloads', () => {
+  /** Sends half of a file, and the rest when it is let. */
+  async function slow() {
+    let release = (): void => undefined
+    const released = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const url = await serve(async (_, answer) => {
+      answer.writeHead(200, { 'content-length': 8 }).write('half')
+      await released
+      answer.end('rest')
+    })
+    return { url, release }
+  }
+  const files = (root: string): string[] =>
+    readdirSync(root)
+      .filter((name) => name !== 'modules')
+      .sort()
+
+  it('answer at once, tell their progress, and are there whole [DIG-93]', async () => {
+    const { call, root, run } = await open()
+    const { url, release } = await slow()
+    const begun = await call('download', { url, destination: 'out/a.bin' })
+    expect(begun).toMatchObject({ status: 'running', bytes: 4, total: 8, path: 'out/a.bin' })
+    const { download_id } = begun
+    expect(await call('download_status', { download_id })).toMatchObject({ status: 'running' })
+    expect(await call('download_wait', { download_id, timeout: 1 })).toMatchObject({ status: 'running' })
+    const told: unknown[] = []
+    const waiting = run('http.download_wait', { download_id }, { progress: (...given) => told.push(given) })
+    release()
+    expect(await waiting).toMatchObject({ status: 'completed', bytes: 8, total: 8, resumed: 0 })
+    expect(told.at(0)).toEqual([4, 8])
+    expect(told.at(-1)).toEqual([8, 8])
+    expect(readFileSync(join(root, 'out/a.bin'), 'utf8')).toBe('halfrest')
+    expect(readdirSync(join(root, 'out'))).toEqual(['a.bin'])
+    expect(await call('download_list')).toMatchObject({ downloads: [{ download_id, status: 'completed' }] })
+  })
+
+  it('leave nothing behind when they are cancelled [DIG-93]', async () => {
+    const { call, root } = await open()
+    const { url } = await slow()
+    const { download_id } = await call('download', { url, destination: 'a.bin' })
+    expect(files(root)).toHaveLength(1)
+    expect(await call('download_cancel', { download_id })).toMatchObject({ status: 'cancelled' })
+    expect(files(root)).toEqual([])
+    expect(await call('download_cancel', { download_id })).toMatchObject({ status: 'cancelled' })
+  })
+
+  it('leave nothing behind when they are cut half-way, and never leave the workspace [NET-17]', async () => {
+    const { call, root } = await open({}, { 'there.txt': 'old' })
+    const cut = await serve((_, answer) => {
+      answer.writeHead(200, { 'content-length': 8 }).write('half')
+      setTimeout(() => answer.destroy(), 20)
+    })
+    await expect(call('download', { url: cut, destination: 'cut.bin' })).rejects.toMatchObject({
+      code: 'E_BACKEND_UNAVAILABLE',
+    })
+    await symlink('/tmp', join(root, 'tmp'))
+    const url = await serve((_, answer) => answer.end('new'))
+    for (const destination of ['../../x', '/etc/x', 'tmp/x'])
+      await expect(call('download', { url, destination }), destination).rejects.toMatchObject({
+        code: 'E_PATH_OUTSIDE_ROOT',
+      })
+    await expect(call('download', { url, destination: 'modules/evil.ts' })).rejects.toMatchObject({
+      code: 'E_PATH_DENIED',
+    })
+    await expect(call('download', { url, destination: 'there.txt' })).rejects.toThrow("'there.txt' exists already.")
+    expect(files(root)).toEqual(['there.txt', 'tmp'])
+    expect(readFileSync(join(root, 'there.txt'), 'utf8')).toBe('old')
+    expect(await call('download', { url, destination: 'there.txt', overwrite: true })).toMatchObject({
+      status: 'completed',
+    })
+    expect(readFileSync(join(root, 'there.txt'), 'utf8')).toBe('new')
+  })
+
+  it('are named by who asks, never by the server [NET-18]', async () => {
+    const { call, root } = await open()
+    const url = await serve((_, answer) =>
+      answer.setHeader('content-disposition', 'attachment; filename="../../evil"').end('x'),
+    )
+    expect(await call('download', { url, destination: 'mine.bin' })).toMatchObject({
+      status: 'completed',
+      path: 'mine.bin',
+    })
+    expect(files(root)).toEqual(['mine.bin'])
+  })
+
+  it('go on where they broke off, as long as the file is the same', async () => {
+    const asked: unknown[] = []
+    let etag = '"one"'
+    const url = await serve((request, answer) => {
+      const { range, 'if-range': condition } = request.headers
+      asked.push(range)
+      if (range && condition === etag)
+        return void answer.writeHead(206, { 'content-range': 'bytes 4-7/8', etag }).end('rest')
+      answer.writeHead(200, { 'content-length': 8, etag }).write('half')
+      if (request.url === '/changed') etag = '"two"'
+      setTimeout(() => answer.destroy(), 20)
+    })
+    const { call, root } = await open()
+    const { download_id } = await call('download', { url, destination: 'a.bin' })
+    expect(await call('download_wait', { download_id })).toMatchObject({ status: 'completed', bytes: 8, resumed: 1 })
+    expect(readFileSync(join(root, 'a.bin'), 'utf8')).toBe('halfrest')
+    expect(asked).toEqual([undefined, 'bytes=4-'])
+    await expect(call('download', { url: `${url}/changed`, destination: 'b.bin' })).rejects.toThrow('The file changed')
+    expect(files(root)).toEqual(['a.bin'])
+  })
+
+  it('save only what the address has, as large as is allowed, so many at a time', async () => {
+    const { call, root } = await open({ max_download: 10, max_downloads: 1 })
+    const url = await serve((request, answer) => {
+      if (request.url === '/none') answer.writeHead(404).end('none')
+      else if (request.url === '/said') answer.writeHead(200, { 'content-length': 11 }).end('x'.repeat(11))
+      else answer.write('x'.repeat(6), () => answer.end('x'.repeat(6)))
+    })
+    await expect(call('download', { url: `${url}/none`, destination: 'a' })).rejects.toThrow(
+      'status 404; nothing was saved',
+    )
+    for (const path of ['/said', '/unsaid'])
+      await expect(call('download', { url: url + path, destination: 'a' }), path).rejects.toMatchObject({
+        code: 'E_TOO_LARGE',
+      })
+    expect(files(root)).toEqual([])
+    const { url: open_ } = await slow()
+    await call('download', { url: open_, destination: 'b' })
+    await expect(call('download', { url: open_, destination: 'c' })).rejects.toMatchObject({ code: 'E_OVERLOADED' })
+  })
+
+  it('are seen by whoever began them alone, and end with the module', async () => {
+    const { call, root, run, loader } = await open()
+    const { url } = await slow()
+    const { download_id } = await call('download', { url, destination: 'a.bin' })
+    const others = { caller: { ...localCaller, principal: 'bob' } }
+    await expect(run('http.download_cancel', { download_id }, others)).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
+    expect(await run('http.download_list', {}, others)).toEqual({ downloads: [] })
+    await loader.stop()
+    expect(files(root)).toEqual([])
+  })
+})
+
+describe('its tools', () => {
+  it('are there as far as the operator wants them, and say which setting that is', async () => {
+    const shown = async (config: object) => {
+      const { catalog } = await open(config as Record<string, unknown>)
+      return [...catalog.snapshot().byId.values()]
+        .filter((tool) => tool.module === 'http' && tool.available(localCaller, defaultProfile) === true)
+        .map((tool) => tool.id.slice(5))
+        .sort()
+    }
+    expect(await shown({ access: 'none' })).toEqual([])
+    expect(await shown({ access: 'read' })).toEqual(['fetch_page', 'get', 'head', 'options'])
+    expect(await shown({ access: 'write' })).toHaveLength(17)
+    const { tool } = await open({ access: 'none' })
+    expect(tool('http.get').available(localCaller, defaultProfile)).toBe(
+      'set modules.http.config.access to "read" or "write"',
+    )
+  })
+
+  it('answer a client through the whole server, with fields of others as they are', async () => {
+    const url = await serve((_, answer) => answer.setHeader('content-type', 'application/json').end('{"api_key":"k"}'))
+    const { app } = await startApp({
+      exposure: { mode: 'direct' },
+      modules: { http: { config: { access: 'read', allow_private_hosts: true } } },
+    })
+    const client = await connectTo(app)
+    const result = await client.callTool({ name: 'http__get', arguments: { url } })
+    expect(answerOf(result)).toMatchObject({ status: 200, json: { api_key: 'k' } })
+  })
+})

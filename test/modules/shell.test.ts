@@ -1,0 +1,506 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import shell from '../../modules/shell/index.ts'
+import { localCaller } from '../../src/core/context.ts'
+import type { PegboardError } from '../../src/core/errors.ts'
+import { type Answer, startApp, temporaryFolder } from '../app.ts'
+import { keepsTheContract } from '../contract/module.ts'
+import { cli, place } from '../process.ts'
+
+keepsTheContract(shell)
+
+const POSIX = process.platform !== 'win32'
+const trial = spawnSync('bwrap', ['--unshare-all', '--ro-bind', '/', '/', '--proc', '/proc', 'true'], {
+  encoding: 'utf8',
+})
+const installed = trial.error === undefined
+const sandboxed = trial.status === 0
+if (!sandboxed) console.info(`tests in a sandbox are skipped: ${installed ? trial.stderr : 'bwrap is not installed'}`)
+it.runIf(process.env['CI'] && installed)('has a sandbox that works where bubblewrap is installed', () => {
+  expect(trial.stderr).toBe('')
+})
+
+type Settings = Record<string, unknown>
+
+/** A workspace with the module on; `call` gives a tool's value, `fails` its error. */
+async function open(config: Settings = {}, env: Record<string, string> = {}) {
+  const dir = temporaryFolder()
+  const { app, logged } = await startApp({ modules: { shell: { config: { enabled: true, ...config } } } }, dir, {
+    env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state'), ...env },
+  })
+  const call = async (action: string, input: unknown = {}, signal?: AbortSignal): Promise<Answer> => {
+    const name = `shell.${action}`
+    return ((await app.call({ name, input, caller: localCaller, ...(signal && { signal }) })) as Answer).value
+  }
+  const fails = async (action: string, input: unknown = {}, signal?: AbortSignal): Promise<PegboardError> =>
+    await call(action, input, signal).then(
+      (value) => {
+        throw new Error(`it did not fail: ${JSON.stringify(value)}`)
+      },
+      (error: PegboardError) => error,
+    )
+  return { app, dir, logged, call, fails }
+}
+
+const alive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'))
+  } catch {
+    return false
+  }
+}
+const gone = async (pid: number): Promise<boolean> => {
+  for (const end = Date.now() + 3_000; alive(pid) && Date.now() < end; )
+    await new Promise((done) => setTimeout(done, 20))
+  return !alive(pid)
+}
+const readPid = async (file: string): Promise<number> => {
+  for (const end = Date.now() + 5_000; ; await new Promise((done) => setTimeout(done, 20)))
+    try {
+      const text = readFileSync(file, 'utf8').trim()
+      if (text) return Number(text)
+    } catch (error) {
+      if (Date.now() > end) throw error
+    }
+}
+
+describe.runIf(POSIX)('the module shell', () => {
+  it('is not there until it is enabled, and says by which setting [SH-01]', async () => {
+    const { app } = await startApp({})
+    const view = app.view(localCaller)
+    expect(view.tools.filter(({ tool }) => tool.module === 'shell')).toEqual([])
+    expect(view.hidden.get('shell.bash')?.reason).toBe('set modules.shell.config.enabled to true')
+    await expect(app.call({ name: 'shell.bash', input: { cmd: 'true' }, caller: localCaller })).rejects.toMatchObject({
+      code: 'E_TOOL_HIDDEN',
+    })
+    const enabled = await open()
+    expect(enabled.app.view(localCaller).hidden.get('shell.run')?.reason).toBe(
+      'name programs in modules.shell.config.allowed_commands',
+    )
+  })
+
+  it('refuses a misspelt limit', async () => {
+    const { app } = await open({ max_procs: 3 })
+    expect(app.failed()).toMatchObject([{ code: 'E_MODULE_CONFIG' }])
+  })
+})
+
+describe.runIf(POSIX)('shell.run', () => {
+  it('runs what is allowed, and lists that to who wants something else [SH-02]', async () => {
+    const { call, fails } = await open({ allowed_commands: ['git --version', 'echo'] })
+    expect(await call('run', { command: 'git', args: ['--version'] })).toEqual({
+      exit_code: 0,
+      stdout: expect.stringMatching(/^git version \d/),
+      stderr: '',
+      duration_ms: expect.any(Number),
+      timed_out: false,
+      truncated: false,
+    })
+    expect(await fails('run', { command: 'rm', args: ['x'] })).toMatchObject({
+      code: 'E_DENIED_BY_POLICY',
+      message: "'rm x' is not an allowed command.",
+      hint: 'Allowed are: git --version, echo (modules.shell.config.allowed_commands).',
+    })
+    for (const command of ['/bin/echo', './echo', '../echo'])
+      expect(await fails('run', { command })).toMatchObject({ code: 'E_DENIED_BY_POLICY' })
+    expect(await fails('run', { command: 'git', args: ['push'] })).toMatchObject({ code: 'E_DENIED_BY_POLICY' })
+    expect(await fails('run', { command: 'echo hello; id' })).toMatchObject({
+      code: 'E_DENIED_BY_POLICY',
+      message: expect.stringContaining('is a command line, and no shell reads it'),
+    })
+  })
+
+  it('hands on arguments as they are [SH-03]', async () => {
+    const { call, fails } = await open({ allowed_commands: ['printf'] })
+    const args = ['; rm -rf /', '$(id)', '`id`', '| cat', 'a\nb', '*', '$HOME', '"', "'", '']
+    const { stdout } = await call('run', { command: 'printf', args: ['[%s]', ...args] })
+    expect(stdout).toBe(args.map((one) => `[${one}]`).join(''))
+    expect(await fails('run', { command: 'printf', args: ['a\0b'] })).toMatchObject({ code: 'E_VALIDATION' })
+  })
+
+  it('refuses arguments by which a program runs another, and those the operator names', async () => {
+    const { fails, call, logged } = await open({
+      allowed_commands: ['git', 'find', 'python3', { command: 'echo', deny_args: ['--secret*'] }],
+    })
+    for (const [command, ...args] of [
+      ['git', '-c', 'core.pager=id', 'log'],
+      ['git', 'grep', '--open-files-in-pager=id', 'x'],
+      ['git', 'diff', '--output=/etc/x/y'],
+      ['find', '.', '-exec', 'id', ';'],
+      ['find', '.', '-delete'],
+      ['echo', '--secret/x'],
+    ] as [string, ...string[]][])
+      expect(await fails('run', { command, args }), command).toMatchObject({ code: 'E_DENIED_BY_POLICY' })
+    expect(await call('run', { command: 'echo', args: ['-n', '--', '-c'] })).toMatchObject({ stdout: '-- -c' })
+    expect(logged.join()).toContain('"commands":["python3"]')
+  })
+
+  it('takes programs from PATH, and never from where it may write', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'bin'))
+    writeFileSync(join(dir, 'bin/echo'), '#!/bin/sh\n/bin/echo planted\n', { mode: 0o755 })
+    const path = `${join(dir, 'bin')}:.:${process.env['PATH']}`
+    const { call } = await open({ allowed_commands: ['echo'], roots: [dir] }, { PATH: path })
+    expect(await call('run', { command: 'echo', args: ['real'] })).toMatchObject({ stdout: 'real\n' })
+    expect(await call('which', { name: 'echo' })).toMatchObject({ path: expect.not.stringContaining(dir) })
+  })
+
+  it('runs inside the workspace, whatever leads out of it [SH-15]', async () => {
+    const { call, fails, dir } = await open({ allowed_commands: ['pwd'], denied_paths: ['private'] })
+    mkdirSync(join(dir, 'sub'))
+    mkdirSync(join(dir, 'private'))
+    symlinkSync('/usr', join(dir, 'out'))
+    expect((await call('run', { command: 'pwd', cwd: 'sub' })).stdout).toMatch(/\/sub\n$/)
+    for (const cwd of ['..', '/', '/usr', 'out', 'out/bin', 'sub/../..'])
+      expect(await fails('run', { command: 'pwd', cwd }), cwd).toMatchObject({
+        code: 'E_PATH_OUTSIDE_ROOT',
+        message: expect.stringContaining('modules.shell.config.roots'),
+      })
+    expect(await fails('run', { command: 'pwd', cwd: 'private' })).toMatchObject({ code: 'E_PATH_DENIED' })
+  })
+
+  it('ends a command that takes too long with all it started [SH-09] [DIG-94]', async () => {
+    const { fails, dir } = await open({ allowed_commands: ['sh'] })
+    const before = Date.now()
+    const error = await fails('run', {
+      command: 'sh',
+      args: [
+        '-c',
+        'trap "" TERM; echo first; sleep 1000 & echo $! > a; (trap "" TERM; sleep 1000) & echo $! > b; wait',
+      ],
+      timeout_seconds: 1,
+    })
+    expect(Date.now() - before).toBeLessThan(3_000)
+    expect(error).toMatchObject({
+      code: 'E_TIMEOUT',
+      message: 'run timed out after 1s',
+      data: { timed_out: true, stdout: 'first\n' },
+    })
+    for (const file of ['a', 'b']) expect(await gone(await readPid(join(dir, file)))).toBe(true)
+  })
+
+  it('ends what a command leaves behind, in its group or out of it', async () => {
+    const { call, fails, dir } = await open({ allowed_commands: ['sh'] })
+    await call('run', { command: 'sh', args: ['-c', 'sleep 1000 >/dev/null 2>&1 & echo $! > a'] })
+    expect(await gone(await readPid(join(dir, 'a')))).toBe(true)
+    await fails('run', {
+      command: 'sh',
+      args: ['-c', 'setsid sh -c "echo \\$\\$ > b; sleep 1000"; wait'],
+      timeout_seconds: 1,
+    })
+    expect(await gone(await readPid(join(dir, 'b')))).toBe(true)
+  })
+
+  it('keeps head and tail of endless output, and ends who writes it [SH-11]', async () => {
+    const { fails } = await open({ allowed_commands: ['yes'], max_output_bytes: 4_096, max_written_bytes: 1_000_000 })
+    const before = process.memoryUsage().arrayBuffers
+    const error = await fails('run', { command: 'yes' })
+    expect(error).toMatchObject({
+      code: 'E_TOO_LARGE',
+      message: 'run was ended: it wrote more than 1000000 bytes',
+      data: { truncated: true },
+    })
+    const { stdout } = error.data as { stdout: string }
+    expect(stdout).toMatch(/^(?:y\n){1024}\n… \d+ bytes left out …\n(?:y?\n)?(?:y\n)+$/)
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(32_000_000)
+  })
+
+  it('gives commands no more of the environment than they need [SH-13] [DIG-94]', async () => {
+    const { call, app } = await open(
+      { allowed_commands: ['env'], env_passthrough: ['WANTED', 'GITHUB_TOKEN'], env: { MODE: 'test' } },
+      { AWS_SECRET_ACCESS_KEY: 'canary-secret-1', WANTED: 'yes', GITHUB_TOKEN: 'canary-secret-2' },
+    )
+    const { stdout } = await call('run', { command: 'env' })
+    expect(stdout).not.toContain('canary-secret-1')
+    expect(stdout).toContain('WANTED=yes\n')
+    expect(stdout).toContain('MODE=test\n')
+    expect(stdout).toContain('GIT_TERMINAL_PROMPT=0\n')
+    const { variables } = await call('env')
+    expect(variables).toMatchObject({ WANTED: 'yes', MODE: 'test', GITHUB_TOKEN: '[redacted]' })
+    expect(JSON.stringify(variables)).not.toContain('canary')
+    expect(Object.keys((await call('env', { prefix: 'WAN' })).variables)).toEqual(['WANTED'])
+    expect(app.failed()).toEqual([])
+  })
+
+  it('closes the input of a command, or gives it what it shall read [SH-16]', async () => {
+    const { call, fails } = await open({ allowed_commands: ['cat', 'sh'] })
+    expect(await call('run', { command: 'cat' })).toMatchObject({ stdout: '', exit_code: 0 })
+    expect(await call('run', { command: 'cat', stdin: 'over here' })).toMatchObject({ stdout: 'over here' })
+    expect(await fails('run', { command: 'sh', args: ['-c', 'read x < /dev/tty'] })).toMatchObject({
+      code: 'E_TOOL_FAILED',
+    })
+  })
+
+  it('tells exit code and signal beside the output, and shows no stack [SH-17] [DIG-94]', async () => {
+    const { fails } = await open({ allowed_commands: ['sh'] })
+    const failed = await fails('run', { command: 'sh', args: ['-c', 'echo out; echo err >&2; exit 3'] })
+    expect(failed).toMatchObject({
+      code: 'E_TOOL_FAILED',
+      message: 'run exited with code 3',
+      data: { exit_code: 3, stdout: 'out\n', stderr: 'err\n', timed_out: false },
+    })
+    expect(await fails('run', { command: 'sh', args: ['-c', 'kill -9 $$'] })).toMatchObject({
+      message: 'run was ended by SIGKILL',
+      data: { exit_code: null, signal: 'SIGKILL' },
+    })
+    expect(`${failed.message} ${failed.hint} ${JSON.stringify(failed.data)}`).not.toMatch(/\n\s+at |\.ts/)
+  })
+
+  it('ends a command with too many processes, and one with too much memory', async () => {
+    const { fails } = await open({
+      allowed_commands: ['sh', 'node'],
+      max_processes: 5,
+      max_memory_bytes: 200_000_000,
+    })
+    const many = 'for i in 1 2 3 4 5 6 7 8; do sleep 100 & done; wait'
+    expect(await fails('run', { command: 'sh', args: ['-c', many] })).toMatchObject({
+      message: 'run was ended: it had more than 5 processes',
+    })
+    const big = 'const kept = []; setInterval(() => kept.push(Buffer.alloc(20_000_000, 1)), 20)'
+    const error = await fails('run', { command: 'node', args: ['-e', big] })
+    expect(error.code === 'E_TOO_LARGE' || error.code === 'E_TOOL_FAILED', error.message).toBe(true)
+    expect(error.message).not.toContain('timed out')
+  })
+
+  it('ends a command when its client cancels', async () => {
+    const { fails, dir } = await open({ allowed_commands: ['sh'] })
+    const abort = new AbortController()
+    const failed = fails('run', { command: 'sh', args: ['-c', 'echo $$ > pid; sleep 1000'] }, abort.signal)
+    const pid = await readPid(join(dir, 'pid'))
+    abort.abort()
+    expect(await failed).toMatchObject({ code: 'E_CANCELLED' })
+    expect(await gone(pid)).toBe(true)
+  })
+})
+
+describe.runIf(POSIX)('shell.bash and shell.script', () => {
+  it('are refused where no sandbox works [SH-05]', async () => {
+    const bin = temporaryFolder()
+    symlinkSync('/bin/bash', join(bin, 'bash'))
+    const { fails, dir } = await open({}, { PATH: bin })
+    for (const [action, input] of [
+      ['bash', { cmd: 'touch ran' }],
+      ['script', { content: 'touch ran' }],
+      ['background_run', { command: 'touch ran', shell: true }],
+    ] as const)
+      expect(await fails(action, input)).toMatchObject({
+        code: 'E_SANDBOX_UNAVAILABLE',
+        message: expect.stringContaining('bubblewrap (bwrap) is not installed'),
+        hint: expect.stringContaining('modules.shell.config.sandbox'),
+      })
+    expect(() => readFileSync(join(dir, 'ran'))).toThrow()
+  })
+
+  it('are refused where a sandbox is installed that does not work', async () => {
+    const bin = temporaryFolder()
+    symlinkSync('/bin/bash', join(bin, 'bash'))
+    writeFileSync(join(bin, 'bwrap'), '#!/bin/sh\necho "No permissions to create new namespace" >&2; exit 1\n', {
+      mode: 0o755,
+    })
+    const { fails, logged } = await open({}, { PATH: bin })
+    expect(await fails('bash', { cmd: 'true' })).toMatchObject({
+      code: 'E_SANDBOX_UNAVAILABLE',
+      message: 'bash runs only in a sandbox, and bubblewrap does not work on this machine.',
+    })
+    expect(logged.join()).toContain('No permissions to create new namespace')
+  })
+
+  it('run without one where the operator says so, and give all output beside a failure [MOR-10]', async () => {
+    const { call, fails, logged, dir } = await open({ sandbox: 'off' })
+    expect(logged.join()).toContain('bash and script run without a sandbox')
+    expect(await call('bash', { cmd: 'echo a b | tr " " "\\n" | wc -l' })).toMatchObject({
+      stdout: expect.stringMatching(/^\s*2\n$/),
+    })
+    expect(await fails('bash', { cmd: 'echo out; exit 3' })).toMatchObject({
+      message: 'bash exited with code 3',
+      data: { exit_code: 3, stdout: 'out\n' },
+    })
+    const before = Date.now()
+    expect(await fails('bash', { cmd: 'echo $$ > pid; sleep 5', timeout_seconds: 1 })).toMatchObject({
+      message: 'bash timed out after 1s',
+    })
+    expect(Date.now() - before).toBeLessThan(2_000)
+    expect(await gone(await readPid(join(dir, 'pid')))).toBe(true)
+    const content = 'console.log(process.argv.slice(1).join("+"))'
+    expect(await call('script', { content, interpreter: 'node', args: ['a', '-b'] })).toMatchObject({
+      stdout: 'a+-b\n',
+    })
+    expect(await call('script', { content: 'echo "$0 $1"', interpreter: 'sh', args: ['x'] })).toMatchObject({
+      stdout: 'sh x\n',
+    })
+  })
+
+  it('refuse words and paths that the operator denies, at their ends', async () => {
+    const { call, fails } = await open({ sandbox: 'off', deny_tokens: ['curl'], denied_paths: ['secret.txt'] })
+    for (const cmd of ['curl x', '/usr/bin/curl x', '"curl" x', 'true;curl'])
+      expect(await fails('bash', { cmd }), cmd).toMatchObject({
+        code: 'E_DENIED_BY_POLICY',
+        message: 'bash command references denied token "curl" (configure via modules.shell.config.deny_tokens)',
+      })
+    expect(await fails('bash', { cmd: 'cat ./secret.txt' })).toMatchObject({
+      message: 'bash command references denied path "secret.txt" (configure via modules.shell.config.denied_paths)',
+    })
+    expect(await call('bash', { cmd: 'echo curly' })).toMatchObject({ stdout: 'curly\n' })
+  })
+})
+
+describe.runIf(sandboxed)('in bubblewrap', () => {
+  it('a script sees the system and the workspace, and nothing else of this machine [SH-07]', async () => {
+    const canary = join(temporaryFolder(), 'canary.txt')
+    writeFileSync(canary, 'canary-content')
+    const { call, fails, dir } = await open()
+    writeFileSync(join(dir, 'a.txt'), 'mine\n')
+    const error = await fails('bash', { cmd: `cat a.txt; cat ${canary}` })
+    expect(error.data).toMatchObject({ stdout: 'mine\n', stderr: expect.stringContaining('No such file') })
+    for (const cmd of [
+      'cat /etc/shadow',
+      `echo x > ${canary}`,
+      'echo x > /usr/planted',
+      'ls /root /home',
+      'echo x > /etc/planted',
+    ])
+      expect(await fails('bash', { cmd }), cmd).toMatchObject({ code: 'E_TOOL_FAILED' })
+    expect(readFileSync(canary, 'utf8')).toBe('canary-content')
+    await call('bash', { cmd: 'echo made > b.txt; echo t > /tmp/t; cat /tmp/t' })
+    expect(readFileSync(join(dir, 'b.txt'), 'utf8')).toBe('made\n')
+  })
+
+  it('a script has no network, not even to this machine', async () => {
+    const { createServer } = await import('node:http')
+    let hits = 0
+    const server = createServer((_request, response) => {
+      hits++
+      response.end()
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as { port: number }
+    const { fails } = await open()
+    const error = await fails('bash', { cmd: `echo > /dev/tcp/127.0.0.1/${port}` })
+    expect(error.code).toBe('E_TOOL_FAILED')
+    await new Promise((resolve) => server.close(resolve))
+    expect(hits).toBe(0)
+  })
+
+  it('hides our own files and keys in the workspace, and keeps hooks as they are', async () => {
+    const { call, fails, dir } = await open({ denied_paths: ['private'] })
+    mkdirSync(join(dir, '.git/hooks'), { recursive: true })
+    mkdirSync(join(dir, 'state'), { recursive: true })
+    mkdirSync(join(dir, 'private'))
+    writeFileSync(join(dir, 'private/x'), 'canary')
+    writeFileSync(join(dir, '.env'), 'KEY=canary')
+    writeFileSync(join(dir, 'state/token'), 'canary')
+    writeFileSync(join(dir, 'mcp.config.json'), 'canary')
+    expect(await call('bash', { cmd: 'cat .env mcp.config.json; ls state; ls p?ivate' })).toMatchObject({ stdout: '' })
+    expect(await fails('bash', { cmd: 'echo evil > .git/hooks/pre-commit' })).toMatchObject({ code: 'E_TOOL_FAILED' })
+  })
+
+  it('a script is held to its limits, and gone with all it started', async () => {
+    const { fails, call, dir } = await open({ max_processes: 20 })
+    expect(await fails('script', { content: 'setsid sleep 4321 & sleep 4321', timeout_seconds: 1 })).toMatchObject({
+      code: 'E_TIMEOUT',
+    })
+    expect(spawnSync('pgrep', ['-f', 'sleep 4321']).stdout.toString()).toBe('')
+    expect(await fails('bash', { cmd: 'for i in $(seq 40); do sleep 100 & done; wait' })).toMatchObject({
+      message: expect.stringMatching(/more than 20 processes|exited with code/),
+    })
+    expect(await call('bash', { cmd: 'env; pwd' })).toMatchObject({ stdout: expect.stringContaining('HOME=/tmp\n') })
+    expect(dir).not.toBe('')
+  })
+
+  it('holds allowed programs, too, where the operator wants that', async () => {
+    const { fails, call } = await open({ sandbox: 'all', allowed_commands: ['cat', 'ls'] })
+    expect(await fails('run', { command: 'cat', args: ['/etc/shadow'] })).toMatchObject({
+      message: 'run exited with code 1',
+    })
+    expect(await call('run', { command: 'ls', args: ['/tmp'] })).toMatchObject({ exit_code: 0 })
+  })
+})
+
+describe.runIf(POSIX)('commands in the background', () => {
+  it('are listed, read, written to and ended [DIG-94]', async () => {
+    const { call, fails, app } = await open({ allowed_commands: ['sh', 'cat'], max_background: 2 })
+    const started = await call('background_run', { command: 'cat', label: 'echo' })
+    expect(started).toEqual({
+      task_id: expect.any(String),
+      label: 'echo',
+      pid: expect.any(Number),
+      status: 'running',
+      started_at: expect.stringMatching(/Z$/),
+    })
+    const { task_id, pid } = started
+    expect(await call('task_stdin', { task_id, text: '1\n2\n3\n' })).toEqual({ task_id, written: 6, closed: false })
+    await expect.poll(async () => (await call('task_output', { task_id, tail: 2 })).stdout).toBe('2\n3\n')
+    expect(await call('task_list')).toMatchObject({ total: 1, tasks: [{ task_id, status: 'running' }] })
+
+    const stubborn = await call('background_run', {
+      command: 'sh',
+      args: ['-c', 'trap "" TERM; sleep 1000 & echo on; wait; sleep 1000'],
+    })
+    await expect.poll(async () => (await call('task_output', { task_id: stubborn.task_id })).stdout).toBe('on\n')
+    expect(await fails('background_run', { command: 'cat' })).toMatchObject({ code: 'E_OVERLOADED' })
+    const before = Date.now()
+    expect(await call('task_kill', { task_id: stubborn.task_id })).toMatchObject({
+      status: 'killed',
+      signal: 'SIGKILL',
+    })
+    expect(Date.now() - before).toBeLessThan(4_000)
+    expect(await gone(stubborn.pid)).toBe(true)
+
+    await call('task_stdin', { task_id, text: '4\n', close: true })
+    expect(await call('task_wait', { task_id, timeout_seconds: 5 })).toMatchObject({ status: 'ended', exit_code: 0 })
+    expect(await call('task_status', { task_id })).toMatchObject({ status: 'ended' })
+    expect(await call('task_output', { task_id, stream: 'stdout' })).toMatchObject({ stdout: '1\n2\n3\n4\n' })
+    expect(await fails('task_stdin', { task_id, text: 'x' })).toMatchObject({ message: 'It reads nothing any more.' })
+    expect(await gone(pid)).toBe(true)
+
+    const others = { ...localCaller, principal: 'somebody' }
+    await expect(app.call({ name: 'shell.task_output', input: { task_id }, caller: others })).rejects.toMatchObject({
+      code: 'E_NOT_FOUND',
+    })
+  })
+
+  it('end with the server, and after their time', async () => {
+    const { call, app, dir } = await open({ allowed_commands: ['sh'], background_timeout: 1 })
+    const { task_id } = await call('background_run', { command: 'sh', args: ['-c', 'sleep 1000'] })
+    expect(await call('task_wait', { task_id, timeout_seconds: 5 })).toMatchObject({ status: 'timeout' })
+    await call('background_run', { command: 'sh', args: ['-c', 'sleep 1000 & echo $! > pid; wait'] })
+    const pid = await readPid(join(dir, 'pid'))
+    expect(alive(pid)).toBe(true)
+    await app.stop()
+    expect(await gone(pid)).toBe(true)
+  })
+
+  it('do not survive a server that is killed', async () => {
+    const { config, env, dir } = place({
+      modules: { shell: { config: { enabled: true, allowed_commands: ['sleep'] } } },
+    })
+    const server = spawn(process.execPath, [cli, 'serve', '--config', config], {
+      cwd: dir,
+      env,
+      stdio: ['pipe', 'pipe', 'ignore'],
+    })
+    onTestFinished(() => void server.kill('SIGKILL'))
+    let text = ''
+    server.stdout.on('data', (chunk) => {
+      text += chunk
+    })
+    const send = (message: object): void =>
+      void server.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+    const clientInfo = { name: 'test', version: '1' }
+    send({ id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo } })
+    await expect.poll(() => text, { timeout: 10_000 }).toContain('"id":1')
+    send({ method: 'notifications/initialized' })
+    const input = { command: 'sleep', args: ['1000'] }
+    send({ id: 2, method: 'tools/call', params: { name: 'shell__background_run', arguments: input } })
+    await expect.poll(() => text, { timeout: 10_000 }).toContain('"id":2')
+    const pid = Number(/"pid\\?":\s*(\d+)/.exec(text)?.[1])
+    expect(alive(pid)).toBe(true)
+    server.kill('SIGKILL')
+    await once(server, 'exit')
+    expect(await gone(pid)).toBe(true)
+  })
+})

@@ -1,0 +1,163 @@
+import { spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { buildSync } from 'esbuild'
+import Database from 'libsql'
+import { afterEach, describe, expect, it } from 'vitest'
+import { createMemoryStore } from '../../src/state/memory.ts'
+import { openSqliteStore } from '../../src/state/sqlite.ts'
+import { createManualClock } from '../clock.ts'
+import { storeContract } from '../contract/store.ts'
+
+const folders: string[] = []
+const folder = (): string => {
+  const made = mkdtempSync(join(tmpdir(), 'pegboard-state-'))
+  folders.push(made)
+  return made
+}
+afterEach(() => {
+  for (const made of folders.splice(0)) rmSync(made, { recursive: true, force: true })
+})
+/** Each is at another moment. */
+const KILLS = 20
+const errors: string[] = []
+const log = { error: (message: string) => void errors.push(message) }
+
+storeContract('memory', async (clock) => {
+  const store = createMemoryStore(clock)
+  return { store, close: () => store.close() }
+})
+
+storeContract('SQLite', async (clock) => {
+  const store = openSqliteStore(join(folder(), 'state.db'), clock, log)
+  return { store, close: () => store.close() }
+})
+
+describe('a SQLite file', () => {
+  const clock = createManualClock(1_700_000_000_000)
+
+  it('has after a restart what it had before', async () => {
+    const file = join(folder(), 'deep', 'state.db')
+    const before = openSqliteStore(file, clock, log)
+    await before.table('t').put({ id: 'a', owner: 'x', value: { kept: true } })
+    await before.close()
+    const after = openSqliteStore(file, clock, log)
+    expect((await after.table('t').get('a'))?.value).toEqual({ kept: true })
+    await after.close()
+  })
+
+  it('may be closed twice', async () => {
+    const store = openSqliteStore(join(folder(), 'state.db'), clock, log)
+    await store.table('t').put({ id: 'a', owner: 'x', value: 1 })
+    await store.close()
+    await store.close()
+  })
+
+  it('is shared by two that have it open: one claim wins', async () => {
+    const file = join(folder(), 'state.db')
+    const stores = [openSqliteStore(file, clock, log), openSqliteStore(file, clock, log)]
+    const claims = await Promise.all(
+      stores.map((store, at) => store.table<number>('t').put({ id: 'run', owner: 'x', value: at }, 0)),
+    )
+    expect(claims.filter((claim) => claim !== undefined)).toHaveLength(1)
+    for (const store of stores) await store.close()
+  })
+
+  it('that is damaged is put aside and named, and its bytes are kept', async () => {
+    const at = folder()
+    const file = join(at, 'state.db')
+    writeFileSync(file, "this was never a database, but it was somebody's")
+    errors.length = 0
+    const store = openSqliteStore(file, clock, log)
+    await store.table('t').put({ id: 'a', owner: 'x', value: 1 })
+    await store.close()
+    const aside = readdirSync(at).find((name) => name.includes('.damaged-2023-11-14T22-13-20-000Z'))
+    expect(readFileSync(join(at, String(aside)), 'utf8')).toContain('somebody')
+    expect(errors).toEqual(['the state file is damaged; it was put aside and a new one begun'])
+  })
+
+  it('of a newer version is refused and left as it is', async () => {
+    const file = join(folder(), 'state.db')
+    const store = openSqliteStore(file, clock, log)
+    await store.close()
+    const raw = new Database(file)
+    raw.exec('PRAGMA user_version = 99')
+    raw.close()
+    expect(() => openSqliteStore(file, clock, log)).toThrow(
+      expect.objectContaining({ code: 'E_STATE', message: `${file} was written by a newer version of Pegboard.` }),
+    )
+    const after = new Database(file)
+    expect(after.prepare('PRAGMA user_version').get()).toMatchObject({ user_version: 99 })
+    after.close()
+  })
+
+  it('that cannot be opened, read or written says so, and where that is no business of a client not where', async () => {
+    const at = folder()
+    mkdirSync(join(at, 'state.db'))
+    expect(() => openSqliteStore(join(at, 'state.db'), clock, log)).toThrow(
+      expect.objectContaining({ code: 'E_STATE', hint: expect.stringContaining('dirs.state') }),
+    )
+    const file = join(folder(), 'state.db')
+    const store = openSqliteStore(file, clock, log)
+    const raw = new Database(file)
+    raw.exec('ALTER TABLE documents RENAME TO gone')
+    raw.close()
+    const table = store.table('t')
+    for (const work of [
+      () => table.put({ id: 'a', owner: 'x', value: 1 }),
+      () => table.get('a'),
+      () => table.list(),
+      () => table.count(),
+    ]) {
+      const error = (await work().catch((one: unknown) => one)) as { code: string; message: string }
+      expect(error).toMatchObject({
+        code: 'E_STATE',
+        message: expect.stringMatching(/^What must survive a restart could not be (written|read): /),
+      })
+      expect(error.message).not.toContain(file)
+    }
+    await store.close()
+  })
+
+  it('keeps what was acknowledged, whenever its process is killed [STA-01]', async () => {
+    const program = join(folder(), 'write.mjs')
+    buildSync({
+      stdin: {
+        contents: `import { openSqliteStore } from './src/state/sqlite.ts'
+const store = openSqliteStore(process.argv[2], { now: Date.now }, console)
+const table = store.table('t')
+for (let i = 0; ; i++) {
+  await table.put({ id: String(i), owner: 'x', value: i })
+  process.stdout.write(i + '\\n')
+}`,
+        resolveDir: process.cwd(),
+      },
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      outfile: program,
+      define: { 'import.meta.url': JSON.stringify(import.meta.url) },
+    })
+    const killed = async (): Promise<void> => {
+      const file = join(folder(), 'state.db')
+      const child = spawn(process.execPath, [program, file], { stdio: ['ignore', 'pipe', 'inherit'] })
+      let said = ''
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        if (said === '') setTimeout(() => child.kill('SIGKILL'), Math.random() * 100)
+        said += text
+      })
+      await new Promise((done) => child.on('close', done))
+      const acknowledged = said.split('\n').slice(0, -1)
+      expect(acknowledged.length).toBeGreaterThan(0)
+      const raw = new Database(file)
+      expect(raw.prepare('PRAGMA integrity_check').get()).toMatchObject({ integrity_check: 'ok' })
+      raw.close()
+      const store = openSqliteStore(file, clock, log)
+      const kept = new Set((await store.table<number>('t').list()).map(({ id }) => id))
+      expect(acknowledged.filter((id) => !kept.has(id))).toEqual([])
+      await store.close()
+    }
+    for (let n = 0; n < KILLS; n += 2) await Promise.all([killed(), killed()])
+  })
+})

@@ -1,0 +1,99 @@
+import { describe, expect, it } from 'vitest'
+import { createCatalog, type OwnerInfo } from '../../src/catalog/catalog.ts'
+import { localCaller } from '../../src/core/context.ts'
+import { createLog } from '../../src/core/log.ts'
+import type { Tool } from '../../src/core/tool.ts'
+import { createPolicy } from '../../src/policy/policy.ts'
+import type { Rules } from '../../src/view/rules.ts'
+import { createViews } from '../../src/view/view.ts'
+import { sameRules } from '../same-rules.ts'
+import { makeTool } from '../tools.ts'
+
+const web = [
+  makeTool('web.fetch_url', { provides: 'url_fetcher', description: 'Reads {url_fetch_tool} pages.' }),
+  makeTool('web.search', { provides: 'web_search', aliases: ['web_search'] }),
+  makeTool('web.other'),
+]
+
+/** Profile `a` has the server `far` of its own; `b` does not. */
+function profiles(info: Partial<OwnerInfo>, tools: readonly Tool[], later = false) {
+  const catalog = createCatalog()
+  const logged: string[] = []
+  const far = { id: 'mcp_far', summary: 'far', origin: 'upstream', state: 'ready', ...info } as const
+  catalog.set({ id: 'web', summary: 'web', origin: 'module', state: 'ready' }, { tools: web })
+  const set = (now: readonly Tool[]): void =>
+    catalog.set(far, {
+      tools: later ? { count: now.length, tokens: 10 * now.length, available: () => true, make: () => now } : now,
+    })
+  set(tools)
+  const rules = (id: string): Rules => ({
+    ...sameRules(createPolicy(id === 'a' ? {} : { sees: (owner) => owner !== 'mcp_far' }))(id),
+    own: new Set(id === 'a' ? ['mcp_far'] : []),
+  })
+  const views = createViews({ catalog, rulesOf: rules, log: createLog((line) => logged.push(line), 'warn') })
+  const view = (profile: string) => views.viewFor({ ...localCaller, profile })
+  const ids = (profile: string) => view(profile).tools.map(({ tool }) => tool.id)
+  return { view, ids, set, logged }
+}
+const far = (action: string, change: Partial<Tool> = {}) =>
+  makeTool(`mcp_far.${action}`, { origin: 'upstream', ...change })
+const ALL = web.map(({ id }) => id)
+
+describe('a server that is there for something', () => {
+  it.each([true, false])('stands in for the bundled tool, for the profile that has it alone [TOM-34] (%j)', (later) => {
+    const { view, ids, set } = profiles({ provides: 'url_fetcher' }, [far('scrape')], later)
+    expect([view('a').size, view('a').count('web')]).toEqual([3, 2])
+    expect(ids('a')).toEqual(['mcp_far.scrape', 'web.search', 'web.other'])
+    expect(view('a').resolve('web.fetch_url')).toMatchObject({
+      kind: 'hidden',
+      hidden: { stage: 'replacement', reason: 'mcp_far.scrape stands in for it' },
+    })
+    expect(ids('b')).toEqual(ALL)
+    set([])
+    expect(ids('a')).toEqual(ALL)
+  })
+
+  it('may itself have a tool of that name, and does nothing for other things', () => {
+    const { ids, logged } = profiles({ provides: 'url_fetcher' }, [far('fetch_url')])
+    expect(ids('a')).toEqual(['mcp_far.fetch_url', 'web.search', 'web.other'])
+    expect(profiles({ provides: 'web_search' }, [far('find')]).ids('a')).toEqual([
+      'mcp_far.find',
+      'web.fetch_url',
+      'web.other',
+    ])
+    expect(logged).toEqual([])
+  })
+
+  it('leaves the bundled tool where its own tools cannot be used', () => {
+    expect(profiles({ provides: 'url_fetcher' }, [far('scrape', { available: () => 'it is down' })]).ids('a')).toEqual(
+      ALL,
+    )
+  })
+
+  it('is what descriptions of modules name', () => {
+    const described = (info: Partial<OwnerInfo>, available: true | string) =>
+      profiles(info, [far('scrape', { available: () => available })])
+        .view('a')
+        .byId.get('web.fetch_url')?.description
+    expect(described({}, true)).toBe('Reads web__fetch_url pages.')
+  })
+})
+
+describe('a server of a profile that is there for nothing in particular', () => {
+  it.each(['web_search', 'search', 'Fetch_URL'])(
+    'has its tool %s left out with one warning, for that profile alone [TOM-33]',
+    (name) => {
+      const { ids, view, logged } = profiles({}, [far(name), far('fine')])
+      expect(view('a').resolve(`mcp_far.${name}`)).not.toMatchObject({
+        kind: 'found',
+        tool: { tool: { id: `mcp_far.${name}` } },
+      })
+      expect(ids('a')).toEqual(['mcp_far.fine', ...ALL])
+      expect(view('a').count('mcp_far')).toBe(1)
+      expect(ids('b')).toEqual(ALL)
+      view('a')
+      expect(logged).toHaveLength(1)
+      expect(JSON.parse(logged[0] as string)).toMatchObject({ level: 'warn', tool: `mcp_far.${name}`, profile: 'a' })
+    },
+  )
+})
