@@ -29,12 +29,14 @@ export {
 export type { Profile } from './core/profile.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
 export type {
+  AdapterServer,
   Adapters,
   Attachment,
   CachedMessage,
   Completion,
   ConversationEntry,
   Conversations,
+  Incoming,
   IncomingMessage,
   Kv,
   Llm,

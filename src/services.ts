@@ -19,6 +19,7 @@ import { createAdapters } from './services/adapters.ts'
 import { type Clients, createClients } from './services/clients.ts'
 import { createConversations, isConversation } from './services/conversations.ts'
 import { createEndpoint } from './services/endpoint.ts'
+import { createIncoming } from './services/incoming.ts'
 import { createKv, isKvDocument } from './services/kv.ts'
 import { createMessages, isMessages, type Likeness } from './services/messages.ts'
 import { createSentFiles } from './services/sent-files.ts'
@@ -178,6 +179,7 @@ export function createOffer(options: OfferOptions): Offer {
         hint: 'Send a smaller one, or raise services.files.maxBytes.',
       })
     }),
+    incoming: createIncoming(log),
     endpoint,
     processes: options.processes,
     registry: ({ caller }) => registryOf(caller),

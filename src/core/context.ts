@@ -4,7 +4,7 @@ import type { Log } from './log.ts'
 import type { ToolLoop } from './loop.ts'
 import type { Profile } from './profile.ts'
 import type { ToolResult } from './result.ts'
-import type { Adapters, Conversations, Kv, Llm, Messages, Processes, Registry, Tasks } from './services.ts'
+import type { Adapters, Conversations, Incoming, Kv, Llm, Messages, Processes, Registry, Tasks } from './services.ts'
 import type { Relay } from './tool.ts'
 
 /** Who is asking. Built once per request by the server; tools never choose it. */
@@ -91,6 +91,7 @@ export interface Services {
   readonly tasks: Tasks | null
   readonly registry: Registry | null
   readonly adapters: Adapters | null
+  readonly incoming: Incoming | null
   readonly llm: Llm | null
   /** Programs, started so that they end with Pegboard. */
   readonly processes: Processes | null
@@ -110,6 +111,7 @@ export const noServices: Services = {
   tasks: null,
   registry: null,
   adapters: null,
+  incoming: null,
   llm: null,
   processes: null,
   memory: null,

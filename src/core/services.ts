@@ -176,6 +176,17 @@ export interface Adapters {
   add(adapter: PlatformAdapter): () => void
 }
 
+/** Messages from chat platforms on their way in. What they say is data: nothing in them is run. */
+export interface Incoming {
+  /**
+   * Hears every message before it is remembered, in the order in which listeners came; one that answers `false` keeps it from those
+   * after it, and from being remembered. Returns what ends it.
+   */
+  hear(listener: (message: IncomingMessage) => Promise<boolean | undefined> | boolean | undefined): () => void
+  /** An adapter hands in a message. Whether it was taken in. */
+  receive(message: IncomingMessage): Promise<boolean>
+}
+
 export interface Completion {
   readonly system?: string
   readonly user: string

@@ -7,10 +7,21 @@ import {
   type ServiceUser,
 } from '../core/context.ts'
 import { PegboardError } from '../core/errors.ts'
-import type { Adapters, Conversations, Kv, Llm, Messages, Processes, Registry, Tasks } from '../core/services.ts'
+import type {
+  Adapters,
+  Conversations,
+  Incoming,
+  Kv,
+  Llm,
+  Messages,
+  Processes,
+  Registry,
+  Tasks,
+} from '../core/services.ts'
 import type { AdapterRegistry } from './adapters.ts'
 import type { createConversations } from './conversations.ts'
 import type { Endpoint } from './endpoint.ts'
+import type { createIncoming } from './incoming.ts'
 import type { createKv } from './kv.ts'
 import type { createMessages } from './messages.ts'
 import { samplingLlm } from './sampling.ts'
@@ -23,6 +34,7 @@ export interface ServiceParts {
   readonly messages: ReturnType<typeof createMessages> | null
   readonly conversations: ReturnType<typeof createConversations> | null
   readonly adapters: AdapterRegistry
+  readonly incoming: ReturnType<typeof createIncoming>
   readonly endpoint: Endpoint | null
   processes(): Processes | null
   registry(user: ServiceUser): Registry
@@ -68,6 +80,16 @@ export function createServices(parts: ServiceParts): ServicesFor {
     },
     get adapters(): Adapters {
       return parts.adapters.for(this[USER].caller, origin(this[USER]).platform)
+    },
+    get incoming(): Incoming {
+      const user = this[USER]
+      return parts.incoming((platform) => {
+        const at = { ...origin(user), platform }
+        return {
+          messages: parts.messages?.(user.caller, at) ?? null,
+          conversations: parts.conversations?.(user.caller, at) ?? null,
+        }
+      })
     },
     get llm(): Llm | null {
       const { caller, relay, ending } = this[USER]
