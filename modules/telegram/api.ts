@@ -1,4 +1,5 @@
-import { createFetch, type GuardedFetch, isPegboardError, type Log, ToolError } from 'pegboard'
+import { isPegboardError, type Log, ToolError } from 'pegboard'
+import { createOriginFetch } from '../_origin-fetch.ts'
 import { SETTING, type Settings, tokenOf } from './config.ts'
 
 /** A file as the Bot API takes it: a part of a form. */
@@ -32,16 +33,8 @@ interface How {
 export function createBotApi(settings: Settings, log: Log, now: () => number = Date.now): BotApi {
   const token = tokenOf(settings) ?? ''
   const base = settings.base_url.replace(/\/+$/, '')
-  const origin = new URL(base).origin
-  const fetch: GuardedFetch = createFetch({
-    // The operator names the server; nothing else is reached from here.
-    allowPrivate: base !== 'https://api.telegram.org',
+  const fetch = createOriginFetch(base, {
     setting: `${SETTING}.base_url`,
-    check(url) {
-      if (url.origin !== origin)
-        throw new ToolError('Telegram sent this request elsewhere.', { code: 'E_SSRF_BLOCKED' })
-    },
-    maxRedirects: 0,
     timeoutMs: settings.timeout * 1000,
     userAgent: settings.user_agent,
   })
