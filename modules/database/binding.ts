@@ -11,12 +11,7 @@ export interface Bound {
 }
 
 /** `:p0` of a list, `:name` of an object, `?` and `$1` of a list: all become what the database knows, and values stay values. */
-export function bind(
-  sql: string,
-  tokens: readonly Token[],
-  given: Params,
-  placeholder: (at: number) => string,
-): Bound {
+export function bind(sql: string, tokens: readonly Token[], given: Params, placeholder: (at: number) => string): Bound {
   const list = Array.isArray(given) ? (given as readonly Param[]) : undefined
   const named = new Map(
     list ? list.map((value, at): [string, Param] => [`p${at}`, value]) : Object.entries(given as Record<string, Param>),

@@ -12,12 +12,22 @@ export const DRIVERS = ['sqlite', 'postgresql', 'mysql'] as const
 /** What both a connection of the configuration and `connect` may say. */
 export const place = {
   driver: z.enum(DRIVERS).optional().describe('The kind of database; mysql is MariaDB, too.'),
-  database: z.string().min(1).max(4096).optional().describe('Its name on the server; of SQLite the file, or ":memory:".'),
+  database: z
+    .string()
+    .min(1)
+    .max(4096)
+    .optional()
+    .describe('Its name on the server; of SQLite the file, or ":memory:".'),
   host: z.string().min(1).max(255).optional().describe('The server; default this machine.'),
   port: z.int().min(1).max(65_535).optional().describe('Its port; default the usual one.'),
   username: z.string().min(1).max(255).optional().describe('Who to log in as.'),
   password: z.string().max(1_024).optional().describe('Its password.'),
-  password_env: z.string().min(1).max(255).optional().describe('The variable of the environment that has the password.'),
+  password_env: z
+    .string()
+    .min(1)
+    .max(255)
+    .optional()
+    .describe('The variable of the environment that has the password.'),
   url: z.string().min(1).max(4096).optional().describe('All of it as one: postgres://user@host/name, sqlite:data.db.'),
   role: z.string().max(100).optional().describe('What it is for, such as "reporting"; shown in lists.'),
   group: z.string().max(100).optional().describe('What it belongs to; shown in lists.'),
@@ -36,7 +46,9 @@ const Connection = z.strictObject({
     .boolean()
     .default(false)
     .describe('Read only with a login that could write: without this such a login is refused.'),
-  allowed_functions: list('Functions that reading statements may call although they might do more (PostgreSQL, MySQL).'),
+  allowed_functions: list(
+    'Functions that reading statements may call although they might do more (PostgreSQL, MySQL).',
+  ),
 })
 export type Connection = z.infer<typeof Connection>
 

@@ -1,5 +1,5 @@
-import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
 import type * as Mysql from 'mysql2'
+import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
 import { shown, tooLate, within } from './deadline.ts'
 import type { Answer, Dialect, Driver, Outcome, Powers, Statement, Target, Work } from './driver.ts'
 import { mysqlCatalog } from './mysql-catalog.ts'
@@ -22,7 +22,10 @@ export const mysqlDialect: Dialect = {
   onConflict(conflict, update) {
     const { quote } = mysqlDialect
     // Which key it is that clashes MySQL finds itself; without columns to change nothing is changed.
-    const set = update.length > 0 ? update.map((name) => `${quote(name)} = VALUES(${quote(name)})`) : conflict.map((name) => `${quote(name)} = ${quote(name)}`)
+    const set =
+      update.length > 0
+        ? update.map((name) => `${quote(name)} = VALUES(${quote(name)})`)
+        : conflict.map((name) => `${quote(name)} = ${quote(name)}`)
     return ` ON DUPLICATE KEY UPDATE ${set.join(', ')}`
   },
   like: (column, placeholder) => `CONVERT(${column} USING utf8mb4) LIKE ${placeholder} ESCAPE '!'`,
@@ -31,15 +34,19 @@ export const mysqlDialect: Dialect = {
 
 /** Functions that a reading transaction does not keep from files, locks and counters. */
 const OUTSIDE = new Set(
-  ('load_file get_lock release_lock release_all_locks master_pos_wait master_gtid_wait source_pos_wait wait_for_executed_gtid_set ' +
-    'nextval setval lastval sys_exec sys_eval sys_get sys_set lib_mysqludf_sys_info').split(' '),
+  (
+    'load_file get_lock release_lock release_all_locks master_pos_wait master_gtid_wait source_pos_wait wait_for_executed_gtid_set ' +
+    'nextval setval lastval sys_exec sys_eval sys_get sys_set lib_mysqludf_sys_info'
+  ).split(' '),
 )
 
 /** What sets of sql_mode the reader of statements knows nothing of are left out: quotes must mean what it takes them for. */
 const MODES = new Set(
-  ('STRICT_TRANS_TABLES STRICT_ALL_TABLES NO_ZERO_IN_DATE NO_ZERO_DATE ERROR_FOR_DIVISION_BY_ZERO NO_ENGINE_SUBSTITUTION ' +
+  (
+    'STRICT_TRANS_TABLES STRICT_ALL_TABLES NO_ZERO_IN_DATE NO_ZERO_DATE ERROR_FOR_DIVISION_BY_ZERO NO_ENGINE_SUBSTITUTION ' +
     'NO_AUTO_CREATE_USER ONLY_FULL_GROUP_BY NO_AUTO_VALUE_ON_ZERO NO_UNSIGNED_SUBTRACTION PIPES_AS_CONCAT REAL_AS_FLOAT ' +
-    'PAD_CHAR_TO_FULL_LENGTH ALLOW_INVALID_DATES').split(' '),
+    'PAD_CHAR_TO_FULL_LENGTH ALLOW_INVALID_DATES'
+  ).split(' '),
 )
 
 type Connection = Mysql.PoolConnection
@@ -252,7 +259,11 @@ const cut = (): ToolError =>
   new ToolError('The session ended with an answer that was too long.', { hint: 'Ask for less in each statement.' })
 
 const bound = (value: unknown): unknown =>
-  typeof value === 'object' && value !== null ? JSON.stringify(value) : typeof value === 'boolean' ? Number(value) : value
+  typeof value === 'object' && value !== null
+    ? JSON.stringify(value)
+    : typeof value === 'boolean'
+      ? Number(value)
+      : value
 
 const sslOf = ({ ssl = 'off', ca }: Target): Pick<Mysql.PoolOptions, 'ssl'> =>
   ssl === 'off' ? {} : { ssl: { rejectUnauthorized: ssl === 'verify', ...(ca !== undefined && { ca }) } }
@@ -281,7 +292,7 @@ async function load(): Promise<typeof Mysql> {
 }
 
 const HARMLESS = new Set(
-  ('USAGE,SELECT,SHOW VIEW,SHOW DATABASES,PROCESS,REPLICATION CLIENT,BINLOG MONITOR,SLAVE MONITOR,REPLICA MONITOR,EXECUTE').split(
+  'USAGE,SELECT,SHOW VIEW,SHOW DATABASES,PROCESS,REPLICATION CLIENT,BINLOG MONITOR,SLAVE MONITOR,REPLICA MONITOR,EXECUTE'.split(
     ',',
   ),
 )
@@ -303,19 +314,25 @@ function powersOf(grants: readonly string[]): Powers | undefined {
 const CODES: readonly (readonly [ReadonlySet<number>, ErrorCode, string, string])[] = [
   [new Set([1792, 1290]), 'E_READ_ONLY', 'The database refused to write', 'This connection, or this call, only reads.'],
   [new Set([1205, 1213]), 'E_DB_BUSY', 'Somebody else works on the same rows', 'Try again.'],
-  [new Set([1034, 1194, 1195]), 'E_DB_CORRUPT', 'The database says that it is damaged', 'The operator has to look at it.'],
+  [
+    new Set([1034, 1194, 1195]),
+    'E_DB_CORRUPT',
+    'The database says that it is damaged',
+    'The operator has to look at it.',
+  ],
 ]
 const LATE = new Set([1317, 1969, 3024])
 const NO_LOGIN = new Set([1040, 1044, 1045, 1049, 1130, 1203, 1226, 1698])
 
-function failed(error: unknown, { timeoutMs, signal }: Work, at?: number): unknown {
-  if (isPegboardError(error)) return error
-  if (signal.aborted) return signal.reason
+function failed(error: unknown, { timeoutMs, signal }: Work, at?: number): ToolError {
+  if (isPegboardError(error)) return error as ToolError
+  if (signal.aborted) return signal.reason as ToolError
   const { errno = 0, message = '', sqlState } = error as { errno?: number; message?: string; sqlState?: string }
   const where = at === undefined ? {} : { data: { statement: at } }
   if (LATE.has(errno)) return tooLate(timeoutMs, error)
   for (const [numbers, known, what, next] of CODES)
-    if (numbers.has(errno)) return new ToolError(`${what}: ${message}.`, { code: known, hint: next, cause: error, ...where })
+    if (numbers.has(errno))
+      return new ToolError(`${what}: ${message}.`, { code: known, hint: next, cause: error, ...where })
   if (NO_LOGIN.has(errno) || sqlState === undefined) return unavailable(error)
   return new ToolError(message, {
     hint: 'Correct the statement; describe shows the columns of a table.',

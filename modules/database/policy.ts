@@ -125,21 +125,25 @@ export function judge(
 const OTHER_FILES = new Set(['ATTACH', 'DETACH'])
 const TRANSACTIONS = new Set(['BEGIN', 'START', 'COMMIT', 'END', 'ROLLBACK', 'SAVEPOINT', 'RELEASE', 'ABORT', 'XA'])
 const PRAGMAS_READ = new Set(
-  ('application_id auto_vacuum busy_timeout cache_size collation_list compile_options data_version database_list encoding ' +
+  (
+    'application_id auto_vacuum busy_timeout cache_size collation_list compile_options data_version database_list encoding ' +
     'foreign_key_check foreign_key_list foreign_keys freelist_count function_list index_info index_list index_xinfo ' +
     'integrity_check journal_mode locking_mode max_page_count module_list page_count page_size pragma_list quick_check ' +
-    'recursive_triggers schema_version synchronous table_info table_list table_xinfo user_version').split(' '),
+    'recursive_triggers schema_version synchronous table_info table_list table_xinfo user_version'
+  ).split(' '),
 )
 /** Those that take the name of a table or a number of findings, and change nothing with it. */
 const PRAGMAS_ASKED = new Set(
-  ('foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check table_info table_list ' +
-    'table_xinfo').split(' '),
+  (
+    'foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check table_info table_list ' +
+    'table_xinfo'
+  ).split(' '),
 )
 const PRAGMAS_WRITE = new Set(
-  ('analysis_limit application_id auto_vacuum cache_size case_sensitive_like foreign_keys incremental_vacuum journal_mode ' +
-    'journal_size_limit optimize page_size recursive_triggers synchronous user_version wal_autocheckpoint wal_checkpoint').split(
-    ' ',
-  ),
+  (
+    'analysis_limit application_id auto_vacuum cache_size case_sensitive_like foreign_keys incremental_vacuum journal_mode ' +
+    'journal_size_limit optimize page_size recursive_triggers synchronous user_version wal_autocheckpoint wal_checkpoint'
+  ).split(' '),
 )
 
 const denied = (message: string, hint: string): ToolError =>

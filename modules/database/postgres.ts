@@ -120,7 +120,10 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
       let bytes = 0
       let truncated = false
       class Paged extends (pg as unknown as { Query: new (...args: unknown[]) => PagedQuery }).Query {
-        override handleDataRow(message: { readonly fields: readonly (string | null)[]; readonly length: number }): void {
+        override handleDataRow(message: {
+          readonly fields: readonly (string | null)[]
+          readonly length: number
+        }): void {
           bytes += message.length
           truncated ||= rows.length >= limits.maxRows || bytes > limits.maxBytes
           if (!truncated) rows.push(this._result.parseRow(message.fields).map(shown))
@@ -136,7 +139,14 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
         }
       }
       const query = new Paged(
-        { text: sql, values: params, rows: Math.min(limits.maxRows + 1, PAGE), rowMode: 'array', queryMode: 'extended', types },
+        {
+          text: sql,
+          values: params,
+          rows: Math.min(limits.maxRows + 1, PAGE),
+          rowMode: 'array',
+          queryMode: 'extended',
+          types,
+        },
         undefined,
         (error: unknown, result: Pg.QueryArrayResult | undefined) => {
           if (error) return reject(error)
@@ -208,7 +218,9 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
         }),
       ),
     powers: (signal) =>
-      session({ timeoutMs: target.connectMs, signal }, async (client) => powersOf((await client.query(POWERS)).rows[0])),
+      session({ timeoutMs: target.connectMs, signal }, async (client) =>
+        powersOf((await client.query(POWERS)).rows[0]),
+      ),
     close: () => pool.end(),
   }
 }
@@ -258,7 +270,12 @@ const POWERS = `SELECT r.rolsuper AS super, current_user AS role,
     AND pg_catalog.has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') ORDER BY 1 LIMIT 1) AS writes
   FROM pg_catalog.pg_roles r WHERE r.rolname = current_user`
 
-function powersOf(row: { super: boolean; role: string; power: string | null; writes: string | null }): Powers | undefined {
+function powersOf(row: {
+  super: boolean
+  role: string
+  power: string | null
+  writes: string | null
+}): Powers | undefined {
   if (row.super) return { reason: `the role "${row.role}" is a superuser` }
   if (row.power !== null) return { reason: `the role "${row.role}" is a member of ${row.power}` }
   if (row.writes !== null) return { reason: `the role "${row.role}" may write to "${row.writes}"` }
@@ -279,9 +296,9 @@ interface ServerError {
   readonly position?: string
 }
 
-function failed(error: unknown, { timeoutMs, signal }: Work, at?: number): unknown {
-  if (isPegboardError(error)) return error
-  if (signal.aborted) return signal.reason
+function failed(error: unknown, { timeoutMs, signal }: Work, at?: number): ToolError {
+  if (isPegboardError(error)) return error as ToolError
+  if (signal.aborted) return signal.reason as ToolError
   const { code = '', message = '', detail, hint, position } = error as ServerError
   const where = at === undefined ? {} : { data: { statement: at } }
   if (code === '57014') return tooLate(timeoutMs, error)
@@ -292,7 +309,8 @@ function failed(error: unknown, { timeoutMs, signal }: Work, at?: number): unkno
       ...where,
     })
   for (const [pattern, known, what, next] of CODES)
-    if (pattern.test(code)) return new ToolError(`${what}: ${message}.`, { code: known, hint: next, cause: error, ...where })
+    if (pattern.test(code))
+      return new ToolError(`${what}: ${message}.`, { code: known, hint: next, cause: error, ...where })
   if (!/^[0-9A-Z]{5}$/.test(code) || /^(?:08|28|3D|53|57P)/.test(code)) return unavailable(error)
   const told = [message, detail, position === undefined ? undefined : `At character ${position}.`]
   return new ToolError(told.filter(Boolean).join('. '), {

@@ -197,7 +197,5 @@ export const calledIn = (tokens: readonly Token[]): readonly string[] => [
 
 /** Every name in it, in small letters, whatever it may be the name of. */
 export const namesIn = (tokens: readonly Token[]): readonly string[] => [
-  ...new Set(
-    tokens.flatMap(({ kind, text }) => (kind === 'word' || kind === 'quoted' ? [text.toLowerCase()] : [])),
-  ),
+  ...new Set(tokens.flatMap(({ kind, text }) => (kind === 'word' || kind === 'quoted' ? [text.toLowerCase()] : []))),
 ]

@@ -44,8 +44,8 @@ export const sqliteCatalog: Catalog = {
       const own: Index[] = []
       for (const [index, unique, column] of indexes.get(`\0${name}`) ?? []) {
         const last = own.at(-1)
-        if (last?.name === index) own[own.length - 1] = { ...last, columns: [...last.columns, text(column)] }
-        else own.push({ name: text(index), columns: [text(column)], unique: Number(unique) === 1 })
+        const before = last?.name === index ? (own.pop() as Index).columns : []
+        own.push({ name: text(index), columns: [...before, text(column)], unique: Number(unique) === 1 })
       }
       const foreign = new Map<unknown, ForeignKey>()
       for (const [id, table, from, to, onDelete, onUpdate] of keys.get(`\0${name}`) ?? []) {

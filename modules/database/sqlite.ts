@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
 import { type ErrorCode, type Processes, type Program, ToolError } from 'pegboard'
+import { tooLate } from './deadline.ts'
 import type { Answer, Dialect, Driver, Outcome, Target, Work } from './driver.ts'
 import { sqliteCatalog } from './sqlite-catalog.ts'
 import { CHILD } from './sqlite-child.ts'
@@ -33,7 +34,7 @@ export const sqliteDialect: Dialect = {
 
 /** Of the functions and tables that SQLite may be built with: those that touch nothing but the database. */
 const SAFE =
-  (`-> ->> abs acos acosh asin asinh atan atan2 atanh atn2 avg bm25 ceil ceiling changes char charindex coalesce concat concat_ws
+  `-> ->> abs acos acosh asin asinh atan atan2 atanh atn2 avg bm25 ceil ceiling changes char charindex coalesce concat concat_ws
 cos cosh cot coth count cume_dist current_date current_time current_timestamp date datetime degrees dense_rank difference exp
 first_value floor format geopoly geopoly_area geopoly_bbox geopoly_blob geopoly_ccw geopoly_contains_point geopoly_group_bbox
 geopoly_debug geopoly_json geopoly_overlap geopoly_regular geopoly_svg geopoly_within geopoly_xform glob group_concat hex highlight if ifnull lsmode optimize rtreecheck rtreedepth rtreenode
@@ -51,10 +52,14 @@ vector1bit vector32 vector64 vector8 vector_distance_cos vector_distance_l2 vect
 fts3 fts4 fts5 fts4aux fts5vocab generate_series dbstat sqlite_stmt fts5_source_id fts5_locale fts5_insttoken fts5_get_locale`
     .split(/\s+/)
     .concat(
-      ('collation_list compile_options data_version database_list foreign_key_check foreign_key_list function_list index_info ' +
+      (
+        'collation_list compile_options data_version database_list foreign_key_check foreign_key_list function_list index_info ' +
         'index_list index_xinfo integrity_check module_list page_count page_size pragma_list quick_check table_info table_list ' +
-        'table_xinfo').split(' ').map((name) => `pragma_${name}`),
-    ))
+        'table_xinfo'
+      )
+        .split(' ')
+        .map((name) => `pragma_${name}`),
+    )
 
 /** One that nobody uses ends after so long. */
 const IDLE_MS = 60_000
@@ -118,7 +123,10 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
     running[kind]++
     let child: Child | undefined
     try {
-      if (target.create) await (made ??= make(target.database))
+      if (target.create) {
+        made ??= make(target.database)
+        await made
+      }
       child = await take(kind)
       const outcomes = await child.run(work)
       idle.push({ child, access: kind, since: now() })
@@ -254,7 +262,7 @@ async function startChild(target: Target, access: Work['access'], processes: Pro
     let abort: (() => void) | undefined
     try {
       return await new Promise<Line>((resolve, reject) => {
-        timer = setTimeout(() => reject(new Ended(late(timeoutMs), true)), timeoutMs)
+        timer = setTimeout(() => reject(new Ended(tooLate(timeoutMs), true)), timeoutMs)
         abort = () => reject(new Ended(signal?.reason, true))
         signal?.addEventListener('abort', abort, { once: true })
         listen = (line) => {
@@ -297,12 +305,6 @@ async function startChild(target: Target, access: Work['access'], processes: Pro
   }
 }
 
-const late = (ms: number): ToolError =>
-  new ToolError(`The statement took longer than ${ms / 1_000} seconds and was ended.`, {
-    code: 'E_TIMEOUT',
-    retryable: false,
-    hint: 'Ask for less; modules.database.config.timeout_seconds decides.',
-  })
 const gone = (complaint: string): ToolError =>
   new ToolError('The process that has the database ended.', {
     code: 'E_DB_UNAVAILABLE',
@@ -311,9 +313,19 @@ const gone = (complaint: string): ToolError =>
 
 const CODES: readonly (readonly [RegExp, ErrorCode, string, string])[] = [
   [/READONLY/, 'E_READ_ONLY', 'The database refused to write', 'This connection, or this call, only reads.'],
-  [/BUSY|LOCKED/, 'E_DB_BUSY', 'Somebody else writes to the file', 'Try again; modules.database.config.busy_seconds decides how long is waited.'],
+  [
+    /BUSY|LOCKED/,
+    'E_DB_BUSY',
+    'Somebody else writes to the file',
+    'Try again; modules.database.config.busy_seconds decides how long is waited.',
+  ],
   [/CORRUPT|NOTADB/, 'E_DB_CORRUPT', 'The file is no sound SQLite database', 'Name another file, or restore it.'],
-  [/CANTOPEN|ConnectionFailed/, 'E_DB_UNAVAILABLE', 'The file cannot be opened', 'Check that it exists and may be read.'],
+  [
+    /CANTOPEN|ConnectionFailed/,
+    'E_DB_UNAVAILABLE',
+    'The file cannot be opened',
+    'Check that it exists and may be read.',
+  ],
 ]
 
 function failed({ code, message }: Told, cause: unknown = new Error(`${code} ${message}`), at?: number): ToolError {
@@ -333,5 +345,9 @@ function failed({ code, message }: Told, cause: unknown = new Error(`${code} ${m
   for (const [pattern, known, what, hint] of CODES)
     if (pattern.test(code) || pattern.test(message.slice(0, 40)))
       return new ToolError(`${what}.`, { code: known, hint, cause, ...where })
-  return new ToolError(message, { hint: 'Correct the statement; describe shows the columns of a table.', cause, ...where })
+  return new ToolError(message, {
+    hint: 'Correct the statement; describe shows the columns of a table.',
+    cause,
+    ...where,
+  })
 }
