@@ -34,7 +34,8 @@ async function answers({ hostname, port }: URL, usual: number, name: string, var
   })
   if (!found && process.env['CI'] === 'true')
     throw new Error(`${name} does not answer at ${hostname}; these tests need it (${variable} names another)`)
-  if (!found) process.stderr.write(`No ${name} at ${hostname}: what the database module does there is not tested here.\n`)
+  if (!found)
+    process.stderr.write(`No ${name} at ${hostname}: what the database module does there is not tested here.\n`)
   return found
 }
 
@@ -99,7 +100,9 @@ async function postgres(name: string): Promise<TestDatabase> {
   }
   const main = POSTGRES.pathname.slice(1) || 'postgres'
   await within(main, (client) => client.query(`CREATE DATABASE ${name}`))
-  onTestFinished(() => within(main, (client) => client.query(`DROP DATABASE ${name} WITH (FORCE)`)).then(() => undefined))
+  onTestFinished(() =>
+    within(main, (client) => client.query(`DROP DATABASE ${name} WITH (FORCE)`)).then(() => undefined),
+  )
   return {
     kind: 'postgresql',
     connection: { driver: 'postgresql', host, port, database: name, ...login(POSTGRES) },
@@ -113,7 +116,14 @@ async function maria(name: string): Promise<TestDatabase> {
   const port = Number(MYSQL.port || 3_306)
   const { username: user, password = '' } = login(MYSQL)
   const within = async <T>(database: string | undefined, use: (client: mysql.Connection) => Promise<T>): Promise<T> => {
-    const client = await mysql.createConnection({ host, port, user, password, database, multipleStatements: true })
+    const client = await mysql.createConnection({
+      host,
+      port,
+      user,
+      password,
+      multipleStatements: true,
+      ...(database && { database }),
+    })
     try {
       return await use(client)
     } finally {

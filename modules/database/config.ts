@@ -38,6 +38,16 @@ export const Options = z.strictObject({
   create: z.boolean().optional().describe('Make the file of SQLite where there is none.'),
 })
 
+/** Whether it says where the database is. */
+function leadsSomewhere(given: Place): boolean {
+  try {
+    const { driver, database } = unfolded(given)
+    return driver !== undefined && database !== undefined
+  } catch {
+    return false
+  }
+}
+
 const Connection = z.strictObject({
   ...place,
   options: Options.default({}).describe('More about the connection.'),

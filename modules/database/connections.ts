@@ -76,8 +76,7 @@ function stateOf(services: Services): State {
 export function namedFor({ config, caller, services }: View): ReadonlyMap<string, Named> {
   const state = states.get(keyOf(services))
   const found = new Map<string, Named>()
-  for (const [id, connection] of Object.entries(config.connections))
-    found.set(id, configured(id, connection, config, services))
+  for (const [id, connection] of Object.entries(config.connections)) found.set(id, configured(id, connection, config))
   for (const owner of [undefined, caller.principal])
     for (const named of state?.made.values() ?? [])
       if (named.owner === owner && !found.has(named.id)) found.set(named.id, named)
@@ -113,10 +112,10 @@ export const mayConnect = (view: View): true | string =>
   namedFor(view).size > 0 ||
   `set ${SETTING}.connections, .roots or .allowed_hosts`
 
-function configured(id: string, given: Connection, config: Settings, services: Services): Named {
+function configured(id: string, given: Connection, config: Settings): Named {
   return {
     id,
-    target: targetOf(id, given, config, services),
+    target: targetOf(id, given, config),
     policy: policyOf(given.policy ?? config.default_policy),
     acceptRole: given.accept_role,
     owner: undefined,
@@ -130,10 +129,9 @@ type Wish = Place & {
   readonly [K in 'options' | 'allowed_functions']?: Connection[K] | undefined
 }
 
-function targetOf(id: string, wish: Wish, config: Settings, services: Services): Target {
+function targetOf(id: string, wish: Wish, config: Settings): Target {
   const { driver, database, host, port, username, password, password_env } = unfolded(wish)
   const { options = {}, allowed_functions = [] } = wish
-  const secret = password ?? (password_env && environmentOf(services.processes, password_env, id))
   if (driver === undefined || database === undefined)
     throw new ToolError(
       `The connection "${id}" does not say ${driver === undefined ? 'its driver' : 'its database'}.`,
@@ -149,7 +147,8 @@ function targetOf(id: string, wish: Wish, config: Settings, services: Services):
     ...(host !== undefined && { host }),
     ...(port !== undefined && { port }),
     ...(username !== undefined && { username }),
-    ...(secret !== undefined && { password: secret }),
+    ...(password !== undefined && { password }),
+    ...(password_env !== undefined && { passwordEnv: password_env }),
     ...(options.ssl !== undefined && { ssl: options.ssl }),
     ...(options.ca !== undefined && { ca: options.ca }),
     ...(options.create !== undefined && file && { create: options.create }),
@@ -160,10 +159,10 @@ function targetOf(id: string, wish: Wish, config: Settings, services: Services):
   }
 }
 
-function environmentOf(processes: Processes | null, name: string, id: string): string {
+function environmentOf(processes: Processes | null, name: string): string {
   const value = processes?.environment([name])[name]
   if (value === undefined)
-    throw new ToolError(`The variable ${name} with the password of "${id}" is not set.`, {
+    throw new ToolError(`The variable ${name}, which has the password, is not set.`, {
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
       hint: 'The operator sets it.',
@@ -174,7 +173,8 @@ function environmentOf(processes: Processes | null, name: string, id: string): s
 /** The connection of that name, open, and with a login that may be read with. @throws ToolError E_NOT_FOUND, E_DENIED_BY_POLICY, E_DB_UNAVAILABLE */
 export async function link(ctx: Ctx, id: string): Promise<Link> {
   const known = namedFor(ctx)
-  const named = known.get(id)
+  const [first] = known.values()
+  const named = known.get(id) ?? (id === 'default' && known.size === 1 ? first : undefined)
   if (!named)
     throw new ToolError(`There is no connection "${id}".`, {
       code: 'E_NOT_FOUND',
@@ -202,7 +202,12 @@ function driverFor(state: State, target: Target, services: Services): Promise<Dr
   return found
 }
 
-async function createDriver(target: Target, { processes }: Services, log: Log): Promise<Driver> {
+async function createDriver(place: Target, { processes }: Services, log: Log): Promise<Driver> {
+  const { passwordEnv } = place
+  const target =
+    passwordEnv === undefined || place.password !== undefined
+      ? place
+      : { ...place, password: environmentOf(processes, passwordEnv) }
   if (target.driver === 'postgresql') return (await import('./postgres.ts')).createPostgres(target, log)
   if (target.driver === 'mysql') return (await import('./mysql.ts')).createMysql(target, log)
   if (!processes)
@@ -272,7 +277,7 @@ function byOperator(ctx: Ctx, wanted: Wanted): Named {
   return {
     id,
     // What the operator names for the first time is made.
-    target: targetOf(id, { ...wanted, options: { create: true, ...wanted.options } }, ctx.config, ctx.services),
+    target: targetOf(id, { ...wanted, options: { create: true, ...wanted.options } }, ctx.config),
     policy: policyOf(policy ?? ctx.config.default_policy),
     acceptRole: accept_role,
     owner: undefined,
@@ -299,10 +304,7 @@ async function byClient(ctx: Ctx, state: State, wanted: Wanted): Promise<Named> 
   const place = unfolded(wanted)
   const ceiling = policyOf(config.default_policy)
   const allowed = narrowed(ceiling, policyOf(policy), `${SETTING}.default_policy`)
-  const target =
-    place.driver === 'sqlite'
-      ? await fileFor(config, place, allowed, id, ctx.services)
-      : serverFor(config, place, id, ctx.services)
+  const target = place.driver === 'sqlite' ? await fileFor(config, place, allowed, id) : serverFor(config, place, id)
   return {
     id,
     target,
@@ -317,8 +319,8 @@ async function byClient(ctx: Ctx, state: State, wanted: Wanted): Promise<Named> 
 
 const USUAL_PORT: Readonly<Record<Dialect['name'], number>> = { sqlite: 0, postgresql: 5_432, mysql: 3_306 }
 
-function serverFor(config: Settings, place: Place, id: string, services: Services): Target {
-  const target = targetOf(id, place, config, services)
+function serverFor(config: Settings, place: Place, id: string): Target {
+  const target = targetOf(id, place, config)
   const host = (target.host ?? '127.0.0.1').toLowerCase()
   const port = target.port ?? USUAL_PORT[target.driver]
   if (!config.allowed_hosts.some((one) => one.toLowerCase() === host || one.toLowerCase() === `${host}:${port}`))
@@ -329,14 +331,8 @@ function serverFor(config: Settings, place: Place, id: string, services: Service
   return target
 }
 
-async function fileFor(
-  config: Settings,
-  place: Place,
-  policy: Policy,
-  id: string,
-  services: Services,
-): Promise<Target> {
-  const target = targetOf(id, place, config, services)
+async function fileFor(config: Settings, place: Place, policy: Policy, id: string): Promise<Target> {
+  const target = targetOf(id, place, config)
   if (target.database === ':memory:') return target
   const paths = pathsFor(config)
   const wanted = place.database as string

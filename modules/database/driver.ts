@@ -91,6 +91,8 @@ export interface Target {
   readonly port?: number
   readonly username?: string
   readonly password?: string
+  /** The variable of the environment that has it. */
+  readonly passwordEnv?: string
   readonly ssl?: 'off' | 'require' | 'verify'
   readonly ca?: string
   /** Functions that reading statements may call although they might do more. */

@@ -29,7 +29,7 @@ export const mysqlDialect: Dialect = {
     return ` ON DUPLICATE KEY UPDATE ${set.join(', ')}`
   },
   like: (column, placeholder) => `CONVERT(${column} USING utf8mb4) LIKE ${placeholder} ESCAPE '!'`,
-  equals: (column, placeholder) => `CONVERT(${column} USING utf8mb4) = ${placeholder}`,
+  equals: (column, placeholder) => `CONVERT(${column} USING utf8mb4) COLLATE utf8mb4_bin = ${placeholder}`,
 }
 
 /** Functions that a reading transaction does not keep from files, locks and counters. */

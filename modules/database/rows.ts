@@ -155,8 +155,8 @@ export const upsert: ToolDef<Settings, typeof Upsert> = {
         update ?? given.map(({ name }) => name).filter((name) => !conflict.includes(name)),
       ),
     )
-    const affected = await runAll(at, sent, all.length)
-    return { table: fullName(found), rows: all.length, affected_rows: affected }
+    await runAll(at, sent, all.length)
+    return { table: fullName(found), rows: all.length }
   },
 }
 
