@@ -144,6 +144,8 @@ export interface CallContext<Config = unknown> {
   readonly profile: Profile
   /** Random, also in the log and in error results. */
   readonly callId: string
+  /** A set-up step of the configuration is run, not a call of a client. */
+  readonly setup: boolean
   readonly origin: Origin
   readonly services: Services
   /** The rounds of tool calls of this conversation; `null` where the client runs it, which every MCP client does. */
