@@ -7,6 +7,7 @@ export interface Reader {
   read(html: string, url: string): Promise<Article | undefined>
   /** Finds in a page what it has many of. */
   select(job: Omit<Extract<Job, { kind: 'select' }>, 'kind'>): Promise<readonly Row[] | undefined>
+  /** Ends the worker; what is read afterwards begins a new one. */
   close(): Promise<void>
 }
 
@@ -20,7 +21,6 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
   let worker: Worker | undefined
   let idle: NodeJS.Timeout | undefined
   let last: Promise<unknown> = Promise.resolve()
-  let closed = false
 
   function start(): Worker {
     const { resolve } = createRequire(import.meta.url)
@@ -52,7 +52,6 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
   }
 
   async function work(job: Job): Promise<unknown> {
-    if (closed) return undefined
     clearTimeout(idle)
     worker ??= start()
     const busy = worker
@@ -88,7 +87,6 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
     read: async (html, url) => (await inTurn({ kind: 'read', html, url })) as Article | undefined,
     select: async (job) => (await inTurn({ kind: 'select', ...job })) as readonly Row[] | undefined,
     async close() {
-      closed = true
       await end()
       await last
     },
