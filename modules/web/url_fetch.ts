@@ -219,10 +219,12 @@ function contentOf(bytes: Buffer, answer: Response, login: Login | undefined) {
 async function placeOf(given: string, settings: Settings) {
   const { base, paths } = downloadsOf(settings)
   const path = normalize(given.startsWith(`${ALIAS}/`) ? given.slice(ALIAS.length + 1) : given)
-  if (isAbsolute(path) || path === '..' || path.startsWith(`..${sep}`))
+  const isLink = async (): Promise<boolean> =>
+    (await fs.lstat(join(base, path)).catch(() => undefined))?.isSymbolicLink() === true
+  if (isAbsolute(path) || path === '..' || path.startsWith(`..${sep}`) || (await isLink()))
     throw new ToolError(`refusing to write outside allowed base dirs (${ALIAS})`, {
       code: 'E_PATH_OUTSIDE_ROOT',
-      hint: 'Use a relative path without "..".',
+      hint: 'Use a relative path without "..", and no link.',
     })
   await fs.mkdir(base, { recursive: true, mode: 0o700 })
   return {
