@@ -128,6 +128,7 @@ export function createContexts(host: ContextHost): Contexts {
       name: id,
       input,
       caller,
+      origin: 'module',
       within: ending,
       depth: depth + 1,
       relay,

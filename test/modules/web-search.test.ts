@@ -257,6 +257,7 @@ async function withServer(config: Record<string, unknown>, server: Record<string
   await app.settled(20_000)
   const client = await connectTo(app)
   return {
+    client,
     names: async () => (await client.listTools()).tools.map(({ name }) => name),
     call: async (name: string, input: object) => answerOf(await client.callTool({ name, arguments: { ...input } })),
   }
@@ -278,5 +279,34 @@ describe('an MCP server as an engine', () => {
         { title: 'Second', url: 'https://example.com/second', snippet: 'More of it' },
       ],
     })
+  })
+
+  it('is nowhere for clients where the operator says so, and searches and reads all the same [TOM-20]', async () => {
+    const config = {
+      search: { ddg_base_url: '', mcp: { tool: 'felo.json', query: 'text' } },
+      fetch: { mcp_tool: 'felo.fetch', allow_private_network: true },
+    }
+    // It is not running yet, and nobody has ever looked at it.
+    const { names, call, client } = await withServer(config, { internal: true, start: 'lazy' })
+    expect((await names()).filter((name) => !name.startsWith('filesystem__') && !name.startsWith('hello__'))).toEqual([
+      'mcp__list_servers',
+      'web__web_search',
+      'web__fetch_url',
+      'web__extract',
+    ])
+    expect(await call('web__web_search', { query: 'cats' })).toMatchObject({ engine: 'felo', result_count: 1 })
+    const url = await serve((_, answer) => answer.end())
+    expect(await call('web__fetch_url', { url })).toMatchObject({ content: 'Read by a server.' })
+    for (const query of ['felo', 'felo search', 'searxng', 'brave', 'duckduckgo', 'crawl4ai']) {
+      const { tools } = await call('search_tools', { query, max_results: 20 })
+      expect(
+        tools
+          .map(({ name }: { name: string }) => name)
+          .filter((name: string) => /felo|searx|brave|duck|crawl/.test(name)),
+      ).toEqual([])
+    }
+    for (const name of ['felo__json', 'felo.json', 'mcp_felo.json', 'json'])
+      expect(JSON.stringify(await client.callTool({ name, arguments: { text: 'x' } }))).toContain('E_NOT_FOUND')
+    expect(JSON.stringify(await call('list_categories', {}))).not.toContain('felo')
   })
 })
