@@ -26,6 +26,7 @@ const everything = {
     filesystem: { config: { roots: ['{{workspace}}'] } },
     shell: { config: { enabled: true, allowed_commands: ['git'] } },
     http: { config: { access: 'write' } },
+    web: { config: { access: 'write', search: { searxng_url: 'http://127.0.0.1:9' } } },
   },
 }
 
@@ -33,7 +34,10 @@ const everything = {
  * Settings under which bundled modules assemble their tools otherwise, by the name of the variant. What differs then is a file
  * of its own: `web__search@no-videos.json`.
  */
-const variants: Readonly<Record<string, Record<string, unknown>>> = {}
+const variants: Readonly<Record<string, Record<string, unknown>>> = {
+  brave: { modules: { web: { config: { access: 'write', search: { brave_api_key: 'x' } } } } },
+  'text-only': { modules: { web: { config: { access: 'write' } } } },
+}
 
 type Listed = Readonly<Record<string, unknown>> & {
   readonly name: string
@@ -95,7 +99,9 @@ describe('what a model sees of every tool', () => {
   it('is known of every tool of every bundled module, with what it does at worst, and of each that is assembled', async () => {
     const files = readdirSync(folder)
     const modules = await Promise.all(
-      readdirSync(bundled).map((file) => import(join(bundled, file.endsWith('.ts') ? file : `${file}/index.ts`))),
+      readdirSync(bundled)
+        .filter((file) => !file.startsWith('_'))
+        .map((file) => import(join(bundled, file.endsWith('.ts') ? file : `${file}/index.ts`))),
     )
     for (const { default: made } of modules)
       for (const [action, def] of Object.entries<Record<string, unknown>>(made.tools)) {

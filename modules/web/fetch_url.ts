@@ -23,11 +23,13 @@ const Input = z.object({
   max_length: z
     .int({ error: noLength })
     .min(1, noLength)
+    .max(999_999)
     .default(20_000)
     .describe('Characters to give, 50,000 at most.'),
   start_index: z
     .int({ error: noStart })
     .min(0, noStart)
+    .max(99_999_999)
     .default(0)
     .describe('Where to go on in a long page: next_start_index of the call before.'),
   raw: z.boolean({ error: 'raw must be true or false' }).default(false).describe('The page as it is, not as text.'),

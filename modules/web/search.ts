@@ -18,10 +18,10 @@ const DEFAULT = 5
 const query = z.string().max(1_000).optional().describe('What to look for.')
 const common = {
   query,
-  count: z.int().min(1).optional().describe('How many results, 5 by default; 20 at most, 10 for images.'),
+  count: z.int().min(1).max(1_000).optional().describe('How many results, 5 by default; 20 at most, 10 for images.'),
   // As others call the same.
   q: query,
-  max_results: z.int().min(1).optional().describe('The same as count.'),
+  max_results: z.int().min(1).max(1_000).optional().describe('The same as count.'),
 }
 const what = 'What kind of thing to look for.'
 /** A category nobody knows is text. */

@@ -44,7 +44,7 @@ const Input = z.object({
     .optional()
     .describe('Save the answer as this file in file_cache_dir instead of giving it: for PDFs and the like.'),
   timeout_seconds: z.number().positive().max(300).optional().describe('Seconds it may take.'),
-  max_bytes: z.int().min(1).optional().describe('Bytes to give or save at most.'),
+  max_bytes: z.int().min(1).max(1_073_741_824).optional().describe('Bytes to give or save at most.'),
 })
 type Asked = z.infer<typeof Input>
 
