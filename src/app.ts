@@ -352,6 +352,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       state_dir: config.dirs.state,
       cache_dir: config.dirs.cache,
       ...(config.file === undefined ? {} : { config_file: config.file }),
+      user_agent: config.services.fetch.userAgent,
       env: options.env ?? {},
     },
     importTimeoutMs: config.loader.importTimeoutMs,

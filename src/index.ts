@@ -27,6 +27,7 @@ export {
   type ToolView,
 } from './core/module.ts'
 export type { Profile } from './core/profile.ts'
+export { redact, redactUrl } from './core/redact.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
 export type {
   AdapterServer,

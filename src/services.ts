@@ -104,7 +104,8 @@ export function createOffer(options: OfferOptions): Offer {
     return uri
   }
   const clients = createClients()
-  const fetch = createFetch({ allowPrivate: settings.fetch.allowPrivate, setting: 'services.fetch.allowPrivate' })
+  const { allowPrivate, userAgent } = settings.fetch
+  const fetch = createFetch({ allowPrivate, setting: 'services.fetch.allowPrivate', userAgent })
   const endpoint = settings.llm ? createEndpoint(settings.llm) : null
 
   /** Later turns of the channel find it there. */

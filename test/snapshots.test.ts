@@ -38,6 +38,7 @@ const everything = {
     http: { config: { access: 'write' } },
     telegram: { config: { token: 'not-a-token' } },
     media: { config: { image: drawing({ img2img: true, inpaint: true, outpaint: true }), speech: speaking('plain') } },
+    web: { config: { access: 'write', search: { searxng_url: 'http://127.0.0.1:9' } } },
   },
 }
 
@@ -49,6 +50,8 @@ const variants: Readonly<Record<string, Record<string, unknown>>> = {
   'words-only': media({ image: drawing({}), speech: speaking('brackets') }),
   inpaint: media({ image: drawing({ inpaint: true }), speech: speaking('emoji') }),
   'voice-design': media({ image: drawing({}), speech: speaking('voice_design') }),
+  brave: { modules: { web: { config: { access: 'write', search: { brave_api_key: 'x' } } } } },
+  'text-only': { modules: { web: { config: { access: 'write' } } } },
 }
 
 type Listed = Readonly<Record<string, unknown>> & {

@@ -30,6 +30,8 @@ export interface OwnerInfo {
   readonly notice?: string
   /** What its tools do in place of bundled ones, for the profiles that have it: `url_fetcher`, `web_search`. */
   readonly provides?: string
+  /** Its tools are for modules alone: clients are told nothing of it. */
+  readonly internal?: boolean
   /** What it adds to prompts. May throw. */
   readonly promptSection?: (caller: Caller, nameOf: NameOf, profile: Profile) => PromptSection | undefined
 }

@@ -73,7 +73,7 @@ export interface ToolDef<Config = unknown, Input = AnySchema> {
   readonly examples?: readonly Example[]
   /** Parameters accepted and checked but not shown to the model. */
   readonly hidden?: readonly string[]
-  /** Not listed or searched, and no client can call it; only set-up steps may. */
+  /** Not listed or searched, and no client can call it; only set-up steps and modules may. */
   readonly internal?: boolean
   /**
    * Changes nothing: what it is given cannot be changed through, services only read, and what the person wrote is left out.

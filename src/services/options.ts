@@ -30,6 +30,11 @@ export const fetchOptions = z.strictObject({
     .boolean()
     .default(false)
     .describe('Private networks and this machine may be reached, too. Where clouds keep credentials is never reached.'),
+  userAgent: z
+    .string()
+    .regex(/^[\x20-\x7e]{1,200}$/)
+    .default('pegboard')
+    .describe('What requests of modules say they come from.'),
 })
 
 export const servicesOptions = z.strictObject({

@@ -188,6 +188,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     ...(settings.summary === undefined ? {} : { about: plain(settings.summary) }),
     origin: 'upstream',
     ...(settings.provides === undefined ? {} : { provides: settings.provides }),
+    ...(settings.internal ? { internal: true } : {}),
     state: 'ready',
   })
 
