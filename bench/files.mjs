@@ -77,7 +77,10 @@ function scenes(client, root, pathOf) {
       for (const part of text.split('\n---\n')) {
         const end = part.indexOf(':\n')
         const path = part.slice(0, end)
-        for (const [index, line] of part.slice(end + 2).split('\n').entries())
+        for (const [index, line] of part
+          .slice(end + 2)
+          .split('\n')
+          .entries())
           if (pattern.test(line)) matches.push(`${near(path)}:${index + 1}`)
       }
     }

@@ -36,7 +36,7 @@ export function createFence(options: FenceOptions): () => Promise<Fence> {
   const protectedNow = pathRules([...protectedByDefault, ...(options.protected ?? [])])
   const denyNames = new Set((options.denyNames ?? []).map(foldPath))
 
-  return async () => {
+  const look = async (): Promise<Fence> => {
     const [all, isDeniedByRule, isProtectedByRule, really] = await Promise.all([
       Promise.all(roots.map(async (root): Promise<Root> => ({ given: root, real: await realpathOrNone(root) }))),
       deniedNow(),
@@ -54,13 +54,20 @@ export function createFence(options: FenceOptions): () => Promise<Fence> {
       isDenied: (path, root) =>
         !allowed.has(path) &&
         (isDeniedByRule(below(path, root), path) ||
-          path
-            .slice(root.length)
-            .split(sep)
-            .some((name) => denyNames.has(foldPath(name)))),
+          foldPath(below(path, root))
+            .split('/')
+            .some((name) => denyNames.has(name))),
       isProtected: (path, root) => !allowed.has(path) && isProtectedByRule(below(path, root), path),
       nameOf: (real) =>
         first !== undefined && isInside(real, first) ? below(real, first) || '.' : real.replaceAll(sep, '/'),
     }
+  }
+  // Those who come while somebody looks already need not look again.
+  let looking: Promise<Fence> | undefined
+  return () => {
+    looking ??= look().finally(() => {
+      looking = undefined
+    })
+    return looking
   }
 }

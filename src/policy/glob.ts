@@ -18,13 +18,33 @@ export function compileGlobs(patterns: readonly string[], ignoreCase = false): M
   const variants = patterns.flatMap((pattern) => {
     if (pattern.length > MAX_LENGTH) throw new RangeError(`a pattern may have ${MAX_LENGTH} characters`)
     return alternatives(pattern.replace(/^(?:\.\/)+/, '')).map((one) =>
-      one.split('/').map((name) => segment(fold(name))),
+      one
+        .split('/')
+        .filter((name, at, all) => name !== '**' || all[at - 1] !== '**')
+        .map((name) => segment(fold(name))),
     )
   })
+  // Most rules are about one name wherever it is, and most others need one: what lacks it is not looked at closer.
+  const anywhere = new Set(variants.flatMap((segments) => nameAnywhere(segments) ?? []))
+  const others = variants
+    .filter((segments) => nameAnywhere(segments) === undefined)
+    .map((segments) => ({ segments, needed: segments.find((one) => typeof one === 'string') }))
   return (path) => {
     const names = fold(path).split('/')
-    return variants.some((segments) => wild(segments, names, isSpan, fitsName))
+    return (
+      names.some((name) => anywhere.has(name)) ||
+      others.some(
+        ({ segments, needed }) =>
+          (needed === undefined || names.includes(needed)) && wild(segments, names, isSpan, fitsName),
+      )
+    )
   }
+}
+
+/** The name of a pattern that means one plain name, wherever it is, and all below. */
+function nameAnywhere([first, name, last, ...more]: readonly Segment[]): string | undefined {
+  const spans = first !== undefined && isSpan(first) && last !== undefined && isSpan(last)
+  return spans && typeof name === 'string' && more.length === 0 ? name : undefined
 }
 
 /** `**`, a plain name, or one with wildcards. */
