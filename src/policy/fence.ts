@@ -1,6 +1,6 @@
 import { resolve, sep } from 'node:path'
 import { deniedByDefault, foldPath, pathRules, protectedByDefault } from './denied.ts'
-import { below, isInside, realForm, realpathOrNone } from './real.ts'
+import { below, isInside, realForm, rememberReal } from './real.ts'
 
 export interface FenceOptions {
   readonly roots: readonly string[]
@@ -32,32 +32,40 @@ export interface Fence {
 export function createFence(options: FenceOptions): () => Promise<Fence> {
   const { roots } = options
   const given = (options.allowed ?? []).map((path) => resolve(path))
-  const deniedNow = pathRules([...deniedByDefault, ...(options.denied ?? [])])
-  const protectedNow = pathRules([...protectedByDefault, ...(options.protected ?? [])])
+  const lookUp = rememberReal()
+  const deniedNow = pathRules([...deniedByDefault, ...(options.denied ?? [])], lookUp)
+  const protectedNow = pathRules([...protectedByDefault, ...(options.protected ?? [])], lookUp)
   const denyNames = new Set((options.denyNames ?? []).map(foldPath))
 
   const look = async (): Promise<Fence> => {
     const [all, isDeniedByRule, isProtectedByRule, really] = await Promise.all([
-      Promise.all(roots.map(async (root): Promise<Root> => ({ given: root, real: await realpathOrNone(root) }))),
+      Promise.all(roots.map(async (root): Promise<Root> => ({ given: root, real: await lookUp(root) }))),
       deniedNow(),
       protectedNow(),
-      Promise.all(given.map((path) => realForm(path))),
+      Promise.all(given.map((path) => realForm(path, lookUp))),
     ])
     const allowed = new Set([...given, ...really])
     const first = all[0]?.real
+    const starts = new Map<string, string>()
+    /** As rules compare it: seen from its root, and whole. */
+    const folded = (path: string, root: string): readonly [string, string] => {
+      const whole = foldPath(path)
+      const start = starts.get(root) ?? `${foldPath(root).replace(/\/$/, '')}/`
+      starts.set(root, start)
+      return [whole.startsWith(start) ? whole.slice(start.length) : foldPath(below(path, root)), whole]
+    }
     return {
       roots: all,
       rootOf: (real) =>
         all
           .flatMap((root) => (root.real !== undefined && isInside(real, root.real) ? [root.real] : []))
           .sort((a, b) => b.length - a.length)[0],
-      isDenied: (path, root) =>
-        !allowed.has(path) &&
-        (isDeniedByRule(below(path, root), path) ||
-          foldPath(below(path, root))
-            .split('/')
-            .some((name) => denyNames.has(name))),
-      isProtected: (path, root) => !allowed.has(path) && isProtectedByRule(below(path, root), path),
+      isDenied(path, root) {
+        if (allowed.has(path)) return false
+        const [short, whole] = folded(path, root)
+        return isDeniedByRule(short, whole) || short.split('/').some((name) => denyNames.has(name))
+      },
+      isProtected: (path, root) => !allowed.has(path) && isProtectedByRule(...folded(path, root)),
       nameOf: (real) =>
         first !== undefined && isInside(real, first) ? below(real, first) || '.' : real.replaceAll(sep, '/'),
     }
