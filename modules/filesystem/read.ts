@@ -98,9 +98,6 @@ interface OneFile {
   readonly error?: string
 }
 
-/** Files read at a time. */
-const AT_ONCE = 10
-
 async function readWhole(file: OpenFile, maxBytes: number, signal: AbortSignal): Promise<OneFile> {
   const { path, size } = file
   const start = await readStart(file)
@@ -143,13 +140,13 @@ export const read_many: ToolDef<Settings, typeof ReadMany> = {
         return { path, error: error.message }
       }
     }
-    const files: OneFile[] = []
     let left = most
-    for (let at = 0; at < wanted.length; at += AT_ONCE)
-      for (const file of await Promise.all(wanted.slice(at, at + AT_ONCE).map(readOne))) {
-        files.push(file.content === undefined || file.content.length <= left ? file : cutTo(file, left))
-        left -= Math.min(file.content?.length ?? 0, left)
-      }
+    const files = (await Promise.all(wanted.map(readOne))).map((file) => {
+      const { length } = file.content ?? ''
+      const shown = length <= left ? file : cutTo(file, left)
+      left -= Math.min(length, left)
+      return shown
+    })
     return { files, count: files.length }
   },
 }

@@ -1,5 +1,6 @@
 import { resolve, sep } from 'node:path'
 import { deniedByDefault, foldPath, pathRules, protectedByDefault } from './denied.ts'
+import { holdsAny } from './glob.ts'
 import { below, isInside, realForm, rememberReal } from './real.ts'
 
 export interface FenceOptions {
@@ -35,7 +36,7 @@ export function createFence(options: FenceOptions): () => Promise<Fence> {
   const lookUp = rememberReal()
   const deniedNow = pathRules([...deniedByDefault, ...(options.denied ?? [])], lookUp)
   const protectedNow = pathRules([...protectedByDefault, ...(options.protected ?? [])], lookUp)
-  const denyNames = new Set((options.denyNames ?? []).map(foldPath))
+  const holdsDeniedName = holdsAny((options.denyNames ?? []).map((name) => ({ text: foldPath(name), whole: true })))
 
   const look = async (): Promise<Fence> => {
     const [all, isDeniedByRule, isProtectedByRule, really] = await Promise.all([
@@ -63,7 +64,7 @@ export function createFence(options: FenceOptions): () => Promise<Fence> {
       isDenied(path, root) {
         if (allowed.has(path)) return false
         const [short, whole] = folded(path, root)
-        return isDeniedByRule(short, whole) || short.split('/').some((name) => denyNames.has(name))
+        return isDeniedByRule(short, whole) || holdsDeniedName(short)
       },
       isProtected: (path, root) => !allowed.has(path) && isProtectedByRule(...folded(path, root)),
       nameOf: (real) =>
