@@ -59,6 +59,7 @@ export {
   createPaths,
   type FileFacts,
   type FolderEntry,
+  type HeldFolder,
   type OpenFile,
   type OpenFolder,
   type Paths,
