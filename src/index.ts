@@ -27,6 +27,7 @@ export {
   type ToolView,
 } from './core/module.ts'
 export type { Profile } from './core/profile.ts'
+export { redact } from './core/redact.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
 export type {
   Adapters,
@@ -42,6 +43,8 @@ export type {
   PlatformAdapter,
   Processes,
   Program,
+  ProgramProcess,
+  ProgramSignal,
   ProgramStart,
   ProgramUsage,
   Registry,

@@ -220,6 +220,28 @@ export interface ProgramUsage {
   readonly bytes: number
 }
 
+/** One process of a program. */
+export interface ProgramProcess {
+  readonly pid: number
+  readonly parent: number
+  /** Program and arguments, as the system has them. */
+  readonly command: string
+  /** Resident memory. */
+  readonly bytes: number
+}
+
+/** What can be sent to a process. */
+export type ProgramSignal =
+  | 'SIGINT'
+  | 'SIGTERM'
+  | 'SIGKILL'
+  | 'SIGHUP'
+  | 'SIGQUIT'
+  | 'SIGUSR1'
+  | 'SIGUSR2'
+  | 'SIGSTOP'
+  | 'SIGCONT'
+
 /** A program that runs, in a process group of its own. */
 export interface Program {
   readonly pid: number
@@ -229,6 +251,10 @@ export interface Program {
   /** It has ended, its output has been read, and what it left running was ended with it. Never rejects. */
   readonly ended: Promise<{ readonly code: number | null; readonly signal: string | null }>
   usage(): Promise<ProgramUsage>
+  /** It and all that it started. Empty where the system does not say. */
+  list(): Promise<readonly ProgramProcess[]>
+  /** Sends a signal to one of those; false where `pid` is none of them. */
+  signal(pid: number, signal: ProgramSignal): boolean
   /** Ends it and what it started: SIGTERM, and SIGKILL after `graceMs` (default 500). */
   stop(graceMs?: number): Promise<void>
 }

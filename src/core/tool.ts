@@ -110,6 +110,8 @@ export interface Tool {
   readonly noBackground?: boolean
   /** Calling it again with the same arguments is how it is used. */
   readonly allowRepeat?: boolean
+  /** Whether its module is switched on, or what the operator sets for that: clients are not told. Absent: it is. */
+  enabled?(profile: Profile): true | string
   /** A string is the reason the tool is hidden. Pure and synchronous. */
   available(caller: Caller, profile: Profile): true | string
   /** `null` hides the tool from this caller. May narrow what is shown, never widen it. */

@@ -32,6 +32,8 @@ export interface Binding {
   readonly log: Log
   /** What `available` and `assemble` may look at of the host; default nothing. */
   readonly servicesFor?: ServicesFor
+  /** Whether its module is switched on, by its options. */
+  readonly enabled?: ((profile: Profile) => true | string) | undefined
   /** More names it answers to. */
   readonly aliases?: readonly string[]
   /** Its module says of all its tools that they change nothing, and to which services they write all the same. */
@@ -112,6 +114,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     ...(def.intent === undefined ? {} : { intent: def.intent }),
     ...(hidden.length > 0 ? { hiddenParameters: input.hidden } : {}),
     extra: {},
+    ...(binding.enabled ? { enabled: binding.enabled } : {}),
     available(caller, profile) {
       const answer: unknown =
         def.available?.({
