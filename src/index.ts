@@ -48,6 +48,10 @@ export type {
   ProgramStart,
   ProgramUsage,
   Registry,
+  ServerPrompt,
+  ServerResource,
+  Servers,
+  ServerTool,
   Tasks,
 } from './core/services.ts'
 export type { Effect, Example, NameOf, Needs } from './core/tool.ts'
