@@ -66,15 +66,17 @@ export const call_tool: ToolDef<unknown, typeof Call> = {
         .find(({ category }) => category === server)
     if (!status) throw noServer(server, ctx)
     const { category } = status
-    const name = tool.startsWith(`${category}.`) || tool.startsWith(`${category}__`) ? tool : `${category}.${tool}`
-    const found = ctx.services.registry?.get(name)
-    // A name that is near may be of another server.
-    if (found && found.category !== category)
+    const { registry } = ctx.services
+    const qualified = `${category}.${tool}`
+    const near = registry?.get(qualified)
+    const found = [near, registry?.get(tool)].find((one) => one?.category === category)
+    // A name that is near may be of another server. One that nobody knows is refused as a call of it would be.
+    if (!found && near)
       throw new ToolError(`${server} has no tool ${tool}.`, {
         code: 'E_NOT_FOUND',
         hint: 'list_tools shows those it has.',
       })
-    return await ctx.call(found?.name ?? name, given)
+    return await ctx.call(found?.name ?? qualified, given)
   },
 }
 
