@@ -54,6 +54,8 @@ export interface Tool {
   readonly module: string
   readonly origin: 'module' | 'upstream'
   readonly title: string
+  /** Nobody gave it a title: that one is made of its name. */
+  readonly untitled?: true
   readonly description: string
   /** The schema a client is shown. Upstream tools keep theirs as text until it is asked for. */
   readonly input: Schema

@@ -101,6 +101,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     module,
     origin: 'module',
     title: def.title ?? titleOf(action),
+    ...(def.title === undefined ? { untitled: true } : {}),
     description: def.description,
     input,
     ...(output === undefined ? {} : { output: output.json }),
