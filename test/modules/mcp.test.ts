@@ -7,6 +7,7 @@ import type { PegboardError } from '../../src/core/errors.ts'
 import { type Answer, servers as real, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
+import { alive } from '../process.ts'
 
 keepsTheContract(mcp)
 
@@ -88,13 +89,6 @@ async function open(mcpServers: Record<string, unknown>, settings: Record<string
 const cold = { connectDelayMs: { cold: 60_000, known: 60_000 } }
 const lazy = (...args: string[]) => ({ ...scripted, args: [...scripted.args, ...args], start: 'lazy' })
 const pidIn = (file: string): number => Number(readFileSync(file, 'utf8'))
-const alive = (pid: number): boolean => {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
 
 describe('connections of servers', () => {
   it('are made when asked for, and the tools are there under the name of the server [DIG-95]', async () => {

@@ -8,7 +8,7 @@ import { localCaller } from '../../src/core/context.ts'
 import type { PegboardError } from '../../src/core/errors.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { keepsTheContract } from '../contract/module.ts'
-import { cli, place } from '../process.ts'
+import { alive, cli, gone, place } from '../process.ts'
 
 keepsTheContract(shell)
 
@@ -51,19 +51,6 @@ async function open(config: Settings = {}, env: Record<string, string> = {}) {
   return { app, dir, logged, call, fails }
 }
 
-const alive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'))
-  } catch {
-    return false
-  }
-}
-const gone = async (pid: number): Promise<boolean> => {
-  for (const end = Date.now() + 3_000; alive(pid) && Date.now() < end; )
-    await new Promise((done) => setTimeout(done, 20))
-  return !alive(pid)
-}
 const readPid = async (file: string): Promise<number> => {
   for (const end = Date.now() + 5_000; ; await new Promise((done) => setTimeout(done, 20)))
     try {
