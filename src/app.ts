@@ -49,6 +49,7 @@ import { createResumes } from './server/resume.ts'
 import { createTaskBook } from './server/task-book.ts'
 import { serveTasks } from './server/tasks-elsewhere.ts'
 import { toErrorResult, toMcpResult } from './server/wire.ts'
+import { createServers } from './servers.ts'
 import { createOffer } from './services.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
 import { createLocalShared, createRedisShared, type Shared } from './state/shared.ts'
@@ -192,8 +193,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     upstreams
       .status()
       .filter(({ module }) => rules.of(profile).policy.sees(module))
-      .map(({ id, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
+      .map(({ id, module, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
         id,
+        category: module,
         state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
         tools,
         transport,
@@ -203,6 +205,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
       }))
   const inspections = createInspections(config.secrets)
+  function inspectAnswer<T extends object>(caller: Caller, owner: string, answer: T): T {
+    const level = views.viewFor(caller).policy.tripwire({ module: owner })
+    const inspection = inspections.of(level, undefined)
+    return inspection ? inspectObject(answer, inspection) : answer
+  }
   const audit = config.audit.enabled
     ? createAudit({
         ...config.audit,
@@ -237,7 +244,17 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     clock,
     log,
     injected,
-    servers: listServers,
+    servers: (user) =>
+      createServers(
+        {
+          upstreams,
+          list: listServers,
+          view: (caller) => views.viewFor(caller),
+          isAdmin: (caller) => offer.isAdmin(caller),
+          inspect: inspectAnswer,
+        },
+        user,
+      ),
     table: config.search.embedder === 'none' ? undefined : (options.table ?? embeddedTable),
     view: (caller) => views.viewFor(caller),
     profileOf: (caller) => views.viewFor(caller).profile,
@@ -543,11 +560,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     onListChange: injected.onChange,
     tasks: createTaskBook(clock),
     inbox,
-    inspect(caller, owner, answer) {
-      const level = views.viewFor(caller).policy.tripwire({ module: owner })
-      const inspection = inspections.of(level, undefined)
-      return inspection ? inspectObject(answer, inspection) : answer
-    },
+    inspect: inspectAnswer,
     clock,
     tasksHere: tasks,
     ownTasks,

@@ -45,9 +45,15 @@ export type {
   PlatformAdapter,
   Processes,
   Program,
+  ProgramProcess,
+  ProgramSignal,
   ProgramStart,
   ProgramUsage,
   Registry,
+  ServerPrompt,
+  ServerResource,
+  Servers,
+  ServerTool,
   Tasks,
 } from './core/services.ts'
 export type { Effect, Example, NameOf, Needs } from './core/tool.ts'

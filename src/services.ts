@@ -2,14 +2,14 @@ import { join } from 'node:path'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Config } from './config/load.ts'
 import type { Clock } from './core/clock.ts'
-import { type Caller, originOf, type SentFile, type ServerStatus, type ServicesFor } from './core/context.ts'
+import { type Caller, originOf, type SentFile, type ServicesFor, type ServiceUser } from './core/context.ts'
 import { messageOf, PegboardError } from './core/errors.ts'
 import type { Fetch } from './core/fetch.ts'
 import type { Log } from './core/log.ts'
 import { once } from './core/once.ts'
 import type { Profile } from './core/profile.ts'
 import { scrub } from './core/scrub.ts'
-import type { Injection, Processes, Registry, Reloaded, TaskState } from './core/services.ts'
+import type { Injection, Processes, Registry, Reloaded, Servers, TaskState } from './core/services.ts'
 import { sessionOwner } from './exec/owner.ts'
 import type { Report } from './loader/load.ts'
 import { createFetch } from './policy/fetch.ts'
@@ -48,7 +48,7 @@ export interface OfferOptions {
   readonly clock: Clock
   readonly log: Log
   /** The servers that a caller may know of. */
-  servers(caller: Caller): readonly ServerStatus[]
+  servers(user: ServiceUser): Servers
   readonly injected: Injected
   readonly table: (() => EmbeddingTable) | undefined
   view(caller: Caller): View

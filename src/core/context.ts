@@ -4,7 +4,18 @@ import type { Log } from './log.ts'
 import type { ToolLoop } from './loop.ts'
 import type { Profile } from './profile.ts'
 import type { ToolResult } from './result.ts'
-import type { Adapters, Conversations, Incoming, Kv, Llm, Messages, Processes, Registry, Tasks } from './services.ts'
+import type {
+  Adapters,
+  Conversations,
+  Incoming,
+  Kv,
+  Llm,
+  Messages,
+  Processes,
+  Registry,
+  Servers,
+  Tasks,
+} from './services.ts'
 import type { Relay } from './tool.ts'
 
 /** Who is asking. Built once per request by the server; tools never choose it. */
@@ -68,6 +79,8 @@ export type Answer =
 /** How one configured MCP server is doing. */
 export interface ServerStatus {
   readonly id: string
+  /** The category of its tools: `mcp_<id>`. */
+  readonly category: string
   /** `configured`: never seen; `known`: its tools are kept, it is not running. */
   readonly state: 'configured' | 'known' | 'started' | 'failing' | 'degraded' | 'stopped'
   /** Why it is not well, in words for people. */
@@ -83,8 +96,8 @@ export interface ServerStatus {
 
 /** What the host offers to modules; a service that is off is `null`. All are made when first looked at. */
 export interface Services {
-  /** The configured MCP servers. */
-  readonly servers: { list(): readonly ServerStatus[] } | null
+  /** The configured MCP servers, as far as the caller may know of them. */
+  readonly servers: Servers | null
   readonly kv: Kv | null
   readonly messages: Messages | null
   readonly conversations: Conversations | null
@@ -172,7 +185,10 @@ export interface CallContext<Config = unknown> {
   warn(message: string): void
   /** Rejects with E_CANNOT_ASK where the client has no elicitation. */
   ask(question: Question): Promise<Answer>
-  /** Runs another tool as the same caller, under the same policy and limits, at most three deep. */
+  /**
+   * Runs another tool as the same caller, under the same policy and limits, at most three deep. A tool that returns what it
+   * got hands it on as it is.
+   */
   call(id: string, input: unknown): Promise<ToolResult>
 }
 

@@ -222,8 +222,8 @@ export const errorCatalogue = {
   E_DENIED_BY_POLICY: {
     audience: 'model',
     retryable: false,
-    meaning: 'The operator does not allow this command, or an argument of it.',
-    next: 'Use one of the allowed commands; modules.shell.config.allowed_commands decides.',
+    meaning: 'The operator does not allow this command, an argument of it, or this change of servers.',
+    next: 'Use what is allowed: modules.shell.config.allowed_commands for commands, mcpServers for servers.',
   },
   E_SQL_MULTI_STATEMENT: {
     audience: 'model',

@@ -136,6 +136,11 @@ export interface ToolModule<Config = unknown> {
   readonly synonyms?: readonly (readonly string[])[]
   /** Old tool name to new: calls with the old one keep working. */
   readonly renamed?: Readonly<Record<string, string>>
+  /**
+   * `true`, or what the operator sets to switch it on: until then its tools look to clients as if they did not exist. With
+   * what the caller's profile changes. Pure and synchronous.
+   */
+  enabled?(view: { readonly config: Config; readonly profile: Profile }): true | string
   /** Replaces a bundled module of the same name. */
   readonly override?: boolean
   /**

@@ -66,6 +66,9 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
           ...binding,
           readOnly: module.readOnly,
           writes: module.writes,
+          ...(module.enabled && {
+            enabled: (profile: Profile) => module.enabled?.({ config: configFor(profile), profile }) ?? true,
+          }),
           aliases: renamed.filter(([, now]) => now === source.action).map(([old]) => old),
         }),
       )

@@ -1,11 +1,4 @@
-import {
-  type Caller,
-  originOf,
-  type ServerStatus,
-  type Services,
-  type ServicesFor,
-  type ServiceUser,
-} from '../core/context.ts'
+import { originOf, type Services, type ServicesFor, type ServiceUser } from '../core/context.ts'
 import { PegboardError } from '../core/errors.ts'
 import type {
   Adapters,
@@ -16,6 +9,7 @@ import type {
   Messages,
   Processes,
   Registry,
+  Servers,
   Tasks,
 } from '../core/services.ts'
 import type { AdapterRegistry } from './adapters.ts'
@@ -28,8 +22,7 @@ import { samplingLlm } from './sampling.ts'
 
 /** What services are made of; `null` for one that is off. */
 export interface ServiceParts {
-  /** Those that a caller may know of. */
-  servers(caller: Caller): readonly ServerStatus[]
+  servers(user: ServiceUser): Servers
   readonly kv: ReturnType<typeof createKv> | null
   readonly messages: ReturnType<typeof createMessages> | null
   readonly conversations: ReturnType<typeof createConversations> | null
@@ -59,9 +52,8 @@ export function createServices(parts: ServiceParts): ServicesFor {
   const origin = ({ caller, profile }: ServiceUser) => originOf(caller, profile)
   const shared: Services & ThisType<Made> = {
     memory: null,
-    get servers() {
-      const { caller } = this[USER]
-      return { list: () => parts.servers(caller) }
+    get servers(): Servers {
+      return parts.servers(this[USER])
     },
     get kv(): Kv | null {
       return parts.kv?.(this[USER].caller.profile, this[USER].module) ?? null
