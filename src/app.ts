@@ -24,8 +24,9 @@ import { createInstance } from './exec/instance.ts'
 import { createRecords } from './exec/records.ts'
 import { createRepeats } from './exec/repeats.ts'
 import { createSchedule } from './exec/schedule.ts'
+import { noticeOf } from './exec/task.ts'
 import { taskRequests } from './exec/task-requests.ts'
-import { createTasks, noticeOf } from './exec/tasks.ts'
+import { createTasks } from './exec/tasks.ts'
 import { createWatchers } from './exec/watchers.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
@@ -46,6 +47,7 @@ import { createElsewhere } from './server/elsewhere.ts'
 import type { ServerHost } from './server/host.ts'
 import { createLists } from './server/lists.ts'
 import { createResumes } from './server/resume.ts'
+import { rolesNow } from './server/roles.ts'
 import { createTaskBook } from './server/task-book.ts'
 import { serveTasks } from './server/tasks-elsewhere.ts'
 import { toErrorResult, toMcpResult } from './server/wire.ts'
@@ -278,7 +280,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     adapters: (caller) => servicesOf(caller).adapters,
     channels: config.execution.outputChannels,
   })
+  const roles = rolesNow(config.server.http, (name) => rules.ids.includes(name))
   const tasks = createTasks({
+    rolesNow: roles,
     deliver: delivery.send,
     instance,
     alarms: shared.alarms('task'),
@@ -314,6 +318,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   }
   const later = () => ({
     call: (request: CallRequest) => calls.call(request),
+    rolesNow: roles,
     store: shared.store(),
     clock,
     log,
