@@ -53,7 +53,9 @@ export function createFacts({ store, clock, hide }: FactsOptions): Facts {
       const value: Fact = { text, at: clock.now(), ...(client ? { from: client.name.slice(0, 80) } : {}) }
       if ((await table().put({ id, owner: lastingOwner(caller), value })) === undefined)
         throw new PegboardError('E_STATE', 'The fact could not be kept.')
-      for (const { id: oldest } of all.slice(0, Math.max(0, all.length + 1 - MAX_FACTS))) await table().delete(oldest)
+      // Others may have been kept meanwhile.
+      const now = await of(caller)
+      for (const { id: oldest } of now.slice(0, Math.max(0, now.length - MAX_FACTS))) await table().delete(oldest)
       return { ...value, id }
     },
     async forget(caller, id) {

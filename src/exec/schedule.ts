@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
@@ -180,13 +180,7 @@ export function createSchedule({
       const nextAt =
         given.cron === undefined ? momentOf(when ?? '', now) : nextOf(given.cron, given.timezone ?? 'UTC', now)
       const owner = lastingOwner(caller)
-      const all = await list(caller)
-      const same = given.label === undefined ? undefined : all.find(({ label }) => label === given.label)
-      if (!same && all.length >= MAX_JOBS)
-        throw new PegboardError('E_OVERLOADED', `There are ${all.length} scheduled jobs already.`, {
-          hint: 'Cancel some with schedule_cancel.',
-        })
-      const id = same?.id ?? randomBytes(6).toString('hex')
+      const id = given.label === undefined ? randomBytes(6).toString('hex') : idOf(owner, given.label)
       const job: Job = {
         ...given,
         caller: storedCaller(caller),
@@ -195,7 +189,10 @@ export function createSchedule({
         createdAt: now,
         nextAt,
       }
-      await dues.add(id, owner, job)
+      if (!(await dues.add(id, owner, job, MAX_JOBS)))
+        throw new PegboardError('E_OVERLOADED', `There are ${MAX_JOBS} scheduled jobs already.`, {
+          hint: 'Cancel some with schedule_cancel.',
+        })
       return { ...job, id }
     },
     get: find,
@@ -207,6 +204,13 @@ export function createSchedule({
     stop: dues.stop,
   }
 }
+
+/** The same for the same label: of two that are made at once one takes the place of the other. */
+const idOf = (owner: string, label: string): string =>
+  createHash('sha256')
+    .update(JSON.stringify([owner, label]))
+    .digest('hex')
+    .slice(0, 12)
 
 const nameOf = ({
   label,

@@ -153,10 +153,10 @@ export function createWatchers({
     async add(caller, wanted) {
       const owner = lastingOwner(caller)
       const all = await dues.list(owner)
-      if (all.filter(({ value }) => value.status !== 'completed').length >= MAX_WATCHERS)
-        throw new PegboardError('E_OVERLOADED', `There are ${all.length} watchers already.`, {
-          hint: 'End some with watch_stop.',
-        })
+      // Those that are over make room, the oldest first.
+      const over = all.filter(({ value }) => value.status === 'completed')
+      for (const one of over.slice(0, Math.max(0, all.length + 1 - MAX_WATCHERS)))
+        await dues.change(owner, one.id, (value) => (value.status === 'completed' ? undefined : value))
       const id = randomBytes(6).toString('hex')
       const now = clock.now()
       const watcher: Watcher = {
@@ -169,7 +169,10 @@ export function createWatchers({
         history: [],
         nextAt: now + wanted.intervalMs,
       }
-      await dues.add(id, owner, watcher)
+      if (!(await dues.add(id, owner, watcher, MAX_WATCHERS)))
+        throw new PegboardError('E_WATCH_LIMIT', `There are ${MAX_WATCHERS} watchers already.`, {
+          hint: 'End some with watch_stop.',
+        })
       return { ...watcher, id }
     },
     get: async (caller, id) => listed(id, await dues.get(lastingOwner(caller), id)),

@@ -5,11 +5,13 @@ import type { Store, Stored, Table } from './store.ts'
 
 /**
  * Writes a document if it still has the revision that is expected; `''` expects nothing, `'0'` that there is none. One script, because
- * what is looked at and what is written must be one step. Each write also takes up to ten that have expired out of the lists.
+ * what is looked at and what is written must be one step. Where a number is given, a new one is written only if its
+ * owner has fewer. Each write also takes up to ten that have expired out of the lists.
  */
 const PUT = `
 local now = redis.call('HGET', KEYS[1], 'revision')
 if ARGV[1] ~= '' and (now or '0') ~= ARGV[1] then return false end
+if ARGV[7] ~= '' and not now and redis.call('ZCARD', KEYS[2] .. ':' .. ARGV[2]) >= tonumber(ARGV[7]) then return false end
 local revision = redis.call('INCR', KEYS[3])
 local order = redis.call('HGET', KEYS[1], 'order') or revision
 local before = redis.call('HGET', KEYS[1], 'owner')
@@ -33,6 +35,7 @@ return revision`
 const DELETE = `
 local owner = redis.call('HGET', KEYS[1], 'owner')
 if not owner then return 0 end
+if ARGV[2] ~= '' and redis.call('HGET', KEYS[1], 'revision') ~= ARGV[2] then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[2] .. ':' .. owner, ARGV[1])
 return redis.call('DEL', KEYS[1])`
@@ -49,8 +52,9 @@ interface Scripts {
     lastsMs: string,
     id: string,
     prefix: string,
+    atMost: string,
   ): Promise<number | null>
-  pegboardDelete(key: string, index: string, id: string): Promise<number>
+  pegboardDelete(key: string, index: string, id: string, expected: string): Promise<number>
 }
 
 /**
@@ -142,7 +146,7 @@ export function createRedisStore(connection: Redis, prefix: string): Store {
       }
       return {
         get,
-        async put({ id, owner, value, expiresAt }, expected) {
+        async put({ id, owner, value, expiresAt, atMost }, expected) {
           const revision = await reached(
             redis.pegboardPut(
               keyOf(id),
@@ -156,11 +160,14 @@ export function createRedisStore(connection: Redis, prefix: string): Store {
               expiresAt === undefined ? '' : String(Math.max(1, Math.ceil(expiresAt - Date.now()))),
               id,
               keyOf(''),
+              atMost === undefined ? '' : String(atMost),
             ),
           )
           return revision ?? undefined
         },
-        delete: async (id) => (await reached(redis.pegboardDelete(keyOf(id), index, id))) > 0,
+        delete: async (id, expected) =>
+          (await reached(redis.pegboardDelete(keyOf(id), index, id, expected === undefined ? '' : String(expected)))) >
+          0,
         list,
         count: async (owner) => (await list(owner)).length,
       }

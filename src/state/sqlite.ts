@@ -167,6 +167,7 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>): Store {
   const columns = 'id, owner, value, revision'
   const sql = {
     get: database.prepare(`SELECT ${columns} FROM documents WHERE kind = ? AND id = ? AND ${alive}`),
+    revision: database.prepare(`SELECT revision FROM documents WHERE kind = ? AND id = ? AND ${alive}`),
     list: database.prepare(`SELECT ${columns} FROM documents WHERE kind = ? AND ${alive} ORDER BY rowid`),
     listOf: database.prepare(
       `SELECT ${columns} FROM documents WHERE kind = ? AND ${alive} AND owner = ? ORDER BY rowid`,
@@ -191,6 +192,13 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>): Store {
   const got = <T>(kind: string, id: string): Stored<T> | undefined => {
     const row = sql.get.get(kind, id, clock.now()) as Row | undefined
     return row && stored<T>(row)
+  }
+  const revisionOf = (kind: string, id: string): number =>
+    Number((sql.revision.get(kind, id, clock.now()) as Row | undefined)?.revision ?? 0)
+  const counted = (kind: string, owner?: string): number => {
+    const now = clock.now()
+    const row = owner === undefined ? sql.count.get(kind, now) : sql.countOf.get(kind, now, owner)
+    return Number((row as { n: number }).n)
   }
   const read = async <R>(work: () => R): Promise<R> => {
     try {
@@ -241,35 +249,30 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>): Store {
     table<T>(kind: string): Table<T> {
       return {
         get: (id) => read(() => got<T>(kind, id)),
-        put({ id, owner, value, expiresAt }, expected) {
+        put({ id, owner, value, expiresAt, atMost }, expected) {
           const text = JSON.stringify(value)
           return written(() => {
             if (++writes % 1_000 === 0) sql.sweep.run(clock.now())
-            if (expected !== undefined && (got(kind, id)?.revision ?? 0) !== expected) return undefined
+            if (expected !== undefined && revisionOf(kind, id) !== expected) return undefined
+            if (atMost !== undefined && revisionOf(kind, id) === 0 && counted(kind, owner) >= atMost) return undefined
             const { value: revision } = sql.next.get() as { value: number }
             sql.put.run(kind, id, owner, text, revision, expiresAt ?? null)
             return Number(revision)
           })
         },
-        delete: (id) => written(() => Number(sql.delete.run(kind, id).changes) > 0),
+        delete: (id, expected) =>
+          written(
+            () =>
+              (expected === undefined || revisionOf(kind, id) === expected) &&
+              Number(sql.delete.run(kind, id).changes) > 0,
+          ),
         list: (owner) =>
           read(() =>
             (owner === undefined ? sql.list.all(kind, clock.now()) : sql.listOf.all(kind, clock.now(), owner)).map(
               (row) => stored<T>(row as Row),
             ),
           ),
-        count: (owner) =>
-          read(() =>
-            Number(
-              (
-                (owner === undefined
-                  ? sql.count.get(kind, clock.now())
-                  : sql.countOf.get(kind, clock.now(), owner)) as {
-                  n: number
-                }
-              ).n,
-            ),
-          ),
+        count: (owner) => read(() => counted(kind, owner)),
       }
     },
     async close() {

@@ -19,6 +19,8 @@ export interface Write<T> {
   readonly value: T
   /** Milliseconds since the epoch; it is not there any more after that. */
   readonly expiresAt?: number
+  /** A new one is not written where its owner has so many, whoever else writes at the same time. */
+  readonly atMost?: number
 }
 
 export interface Table<T> {
@@ -26,11 +28,11 @@ export interface Table<T> {
   /**
    * Writes it whole.
    * @param expected the revision it must have now, 0 for none at all; default any
-   * @returns the new revision, or undefined when another was faster, and nothing is changed then
+   * @returns the new revision, or undefined when another was faster or there are too many, and nothing is changed then
    */
   put(write: Write<T>, expected?: number): Promise<number | undefined>
-  /** Whether there was one. */
-  delete(id: string): Promise<boolean>
+  /** Whether there was one. @param expected the revision it must have now; default any */
+  delete(id: string, expected?: number): Promise<boolean>
   /** Oldest first. @param owner default everybody's */
   list(owner?: string): Promise<readonly Stored<T>[]>
   count(owner?: string): Promise<number>

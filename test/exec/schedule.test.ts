@@ -75,6 +75,17 @@ function rig(
   return { clock, store, calls, sent, process, pass }
 }
 
+const watcher = (more: Partial<NewWatcher> = {}): NewWatcher => ({
+  tool: 'a.b',
+  params: {},
+  label: 'it',
+  intervalMs: 30_000,
+  maxChecks: 0,
+  strategy: 'always',
+  batchSize: 10,
+  ...more,
+})
+
 describe('a schedule', () => {
   it('runs a job once at its time, tells of it, and forgets it [DIG-70]', async () => {
     const { process, pass, calls } = rig()
@@ -135,6 +146,40 @@ describe('a schedule', () => {
       code: 'E_OVERLOADED',
     })
     await schedule.add(eve, { tool: 'a.b', when: 'in 1d' })
+  })
+
+  it('has no more than five hundred, and one of a label, however many are made at once', async () => {
+    const { process } = rig()
+    const [one, other] = [process(), process()]
+    const made = await Promise.allSettled(
+      Array.from({ length: 520 }, (_, n) =>
+        (n % 2 === 0 ? one : other).schedule.add(localCaller, { tool: 'a.b', when: 'in 1d' }),
+      ),
+    )
+    expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(500)
+    const eve = { ...localCaller, principal: 'eve' }
+    await Promise.all(
+      [one, other, one].map(({ schedule }) => schedule.add(eve, { message: 'x', when: 'in 1d', label: 'x' })),
+    )
+    expect(await one.schedule.list(eve)).toHaveLength(1)
+    const watching = await Promise.allSettled(
+      Array.from({ length: 110 }, (_, n) => (n % 2 === 0 ? one : other).watchers.add(localCaller, watcher())),
+    )
+    expect(watching.filter(({ status }) => status === 'fulfilled')).toHaveLength(100)
+    await expect(one.watchers.add(localCaller, watcher())).rejects.toMatchObject({ code: 'E_WATCH_LIMIT' })
+  })
+
+  it('lets watchers that are over make room', async () => {
+    const { process, pass } = rig()
+    const { watchers } = process()
+    await watchers.start()
+    for (let n = 0; n < 100; n++)
+      await watchers.add(localCaller, watcher({ maxChecks: n === 7 ? 1 : 0, label: `w${n}` }))
+    await expect(watchers.add(localCaller, watcher())).rejects.toMatchObject({ code: 'E_WATCH_LIMIT' })
+    await pass(30_000)
+    await watchers.add(localCaller, watcher({ label: 'new' }))
+    const labels = (await watchers.list(localCaller)).map(({ label }) => label)
+    expect([labels.length, labels.includes('w7'), labels.at(-1)]).toEqual([100, false, 'new'])
   })
 
   it('keeps one job of a label', async () => {
@@ -344,16 +389,6 @@ describe('a schedule', () => {
 })
 
 describe('a watcher', () => {
-  const watcher = (more: Partial<NewWatcher> = {}): NewWatcher => ({
-    tool: 'a.b',
-    params: {},
-    label: 'it',
-    intervalMs: 30_000,
-    maxChecks: 0,
-    strategy: 'always',
-    batchSize: 10,
-    ...more,
-  })
   /** 1, 1, 2, a failure, 2. */
   const script = (_request: CallRequest, nth: number): unknown => {
     if (nth === 4) throw new PegboardError('E_TOOL_FAILED', 'it broke')
