@@ -216,7 +216,15 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     : undefined
   const shared: Shared =
     config.state.url === undefined
-      ? createLocalShared({ database: join(dirs.state, 'state.db'), key: join(dirs.state, 'state.key') }, clock, log)
+      ? createLocalShared(
+          {
+            database: join(dirs.state, 'state.db'),
+            key: join(dirs.state, 'state.key'),
+            ...(config.state.exclusive ? { lock: join(dirs.state, 'alone.db') } : {}),
+          },
+          clock,
+          log,
+        )
       : createRedisShared(config.state.url, config.state.prefix, clock, log.scoped('state'))
   const injected = createInjected(clock, shared)
   const turns = createTurns()
@@ -602,7 +610,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     open: () => shared.open(),
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
-      await shared.open()
+      if (config.state.url !== undefined) await shared.open()
       upstreams.start()
       const known = apis.start()
       await loader.loadAll()

@@ -5,6 +5,7 @@ import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { type Alarms, createLocalAlarms } from './alarms.ts'
+import { holdAlone } from './alone.ts'
 import { createQueueAlarms } from './queue.ts'
 import { connectRedis, createRedisStore } from './redis.ts'
 import { readSecret } from './secret.ts'
@@ -32,24 +33,37 @@ export interface Shared {
 
 /** In a folder of this machine; processes that share it see each other's documents when they look. */
 export function createLocalShared(
-  files: { readonly database: string; readonly key: string },
+  files: {
+    readonly database: string
+    readonly key: string
+    /** Held by one process alone; absent: several may share the folder. */
+    readonly lock?: string
+  },
   clock: Clock,
   log: Log,
 ): Shared {
   let store: Store | undefined
   let key: Buffer | undefined
+  let letGo: (() => void) | undefined
+  const hold = (): void => {
+    if (files.lock !== undefined) letGo ??= holdAlone(files.lock, process.pid)
+  }
   return {
-    open: () => Promise.resolve(),
+    async open() {
+      hold()
+    },
     get hasPast() {
       return existsSync(files.database)
     },
     store() {
       try {
+        hold()
         store ??= openStateStore(files.database, clock, log)
       } catch (error) {
         // Clients read what is thrown here, and where the file lies is for the operator.
         log.error('the state file cannot be used', { error: messageOf(error) })
-        throw new PegboardError('E_STATE', 'What is kept for later cannot be read or written now.', {
+        const code = isPegboardError(error) && error.code === 'E_STATE_UNAVAILABLE' ? error.code : 'E_STATE'
+        throw new PegboardError(code, 'What is kept for later cannot be read or written now.', {
           ...(isPegboardError(error) ? { hint: error.hint } : {}),
           cause: error,
         })
@@ -66,7 +80,10 @@ export function createLocalShared(
     tell() {},
     hear() {},
     onBack() {},
-    close: async () => store?.close(),
+    async close() {
+      await store?.close()
+      letGo?.()
+    },
   }
 }
 

@@ -1,6 +1,8 @@
 /** What must survive a restart, as documents by kind and id. One interface for one machine and for many. */
 export interface Store {
   table<T>(kind: string): Table<T>
+  /** What was kept before was damaged then and is put aside; in milliseconds since the epoch. */
+  readonly lostAt?: number
   close(): Promise<void>
 }
 
