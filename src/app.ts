@@ -348,7 +348,26 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       hide: (text) => inspections.hide(secrets ? secrets.hide(text) : text),
     })
   })
-  let works = false
+  const working = new Set<{ start(): Promise<void>; stop(): Promise<void> }>()
+  let workAgain: (() => void) | undefined
+  let idle = ''
+  /** A state that cannot be read now stops nothing else, and is looked at again. */
+  async function work(): Promise<void> {
+    try {
+      if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
+      if (!execution.watchers) return
+      for (const part of [watchers(), ...(schedules ? [schedule()] : [])]) {
+        if (working.has(part)) continue
+        await part.start()
+        working.add(part)
+      }
+    } catch (error) {
+      const why = messageOf(error)
+      if (why !== idle) log.error('what is planned is not done, because the state cannot be used', { error: why })
+      idle = why
+      workAgain = clock.after(WORK_AGAIN_MS, () => void work())
+    }
+  }
 
   const loader = createLoader({
     catalog,
@@ -620,13 +639,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       for (const { owner, action } of unknownActions())
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },
-    async work() {
-      if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
-      if (works || !execution.watchers) return
-      works = true
-      await watchers().start()
-      if (schedules) await schedule().start()
-    },
+    work,
     warm() {
       upstreams.begin()
       stopWarming ??= catalog.onChange(warmSoon)
@@ -680,16 +693,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     drain: (graceMs) => calls.drain(graceMs),
     async stop() {
-      const ended = Promise.all([
-        tasks.stop(),
-        ...(works ? [watchers().stop()] : []),
-        ...(works && schedules ? [schedule().stop()] : []),
-      ])
+      const ended = Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
       calls.stop()
       await ended
       instance.stop()
       await shared.close()
       resumes.close()
+      workAgain?.()
       stopWarming?.()
       stopWatchingNames?.()
       warming?.()
@@ -739,6 +749,9 @@ function warnOfClashes(catalog: Catalog, log: Log, clock: Clock): () => void {
 }
 
 const CLASH_DELAY_MS = 1_000
+
+/** A state that cannot be used is looked at again after this long. */
+const WORK_AGAIN_MS = 5_000
 
 /** How long parts may take to stop. */
 const STOP_MS = 3_500
