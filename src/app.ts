@@ -52,6 +52,7 @@ import { createTaskBook } from './server/task-book.ts'
 import { serveTasks } from './server/tasks-elsewhere.ts'
 import { toErrorResult, toMcpResult } from './server/wire.ts'
 import { createOffer } from './services.ts'
+import { createCommonClock } from './state/common-clock.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
 import { createLocalShared, createRedisShared, type Shared } from './state/shared.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
@@ -139,7 +140,9 @@ export interface App extends Host {
 /** Puts the parts together. Nothing runs until `start`. */
 export function createApp(config: Config, options: AppOptions = {}): App {
   const log = options.log ?? silentLog
-  const clock = options.clock ?? systemClock
+  const machine = options.clock ?? systemClock
+  const common = config.state.url === undefined ? undefined : createCommonClock(machine)
+  const clock = common ?? machine
   const own = ownPackage()
   let current = config
 
@@ -215,7 +218,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       })
     : undefined
   const shared: Shared =
-    config.state.url === undefined
+    config.state.url === undefined || !common
       ? createLocalShared(
           {
             database: join(dirs.state, 'state.db'),
@@ -225,7 +228,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
           clock,
           log,
         )
-      : createRedisShared(config.state.url, config.state.prefix, clock, log.scoped('state'))
+      : createRedisShared(config.state.url, config.state.prefix, common, log.scoped('state'))
   const injected = createInjected(clock, shared)
   const turns = createTurns()
   const { callLog } = config.services

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Store, Stored, Table } from './store.ts'
@@ -121,7 +122,7 @@ export async function reached<T>(command: Promise<T>): Promise<T> {
 }
 
 /** Documents in Redis. @param prefix of all keys */
-export function createRedisStore(connection: Redis, prefix: string): Store {
+export function createRedisStore(connection: Redis, prefix: string, clock: Pick<Clock, 'now'>): Store {
   connection.defineCommand('pegboardPut', { numberOfKeys: 4, lua: PUT })
   connection.defineCommand('pegboardDelete', { numberOfKeys: 2, lua: DELETE })
   const redis = connection as Redis & Scripts
@@ -157,7 +158,7 @@ export function createRedisStore(connection: Redis, prefix: string): Store {
               owner,
               JSON.stringify(value),
               // As a span: the clocks of the processes and of Redis may differ.
-              expiresAt === undefined ? '' : String(Math.max(1, Math.ceil(expiresAt - Date.now()))),
+              expiresAt === undefined ? '' : String(Math.max(1, Math.ceil(expiresAt - clock.now()))),
               id,
               keyOf(''),
               atMost === undefined ? '' : String(atMost),
@@ -176,4 +177,14 @@ export function createRedisStore(connection: Redis, prefix: string): Store {
       await redis.quit().catch(() => redis.disconnect())
     },
   }
+}
+
+/** The time in Redis, and the moment of `ticks` when it was that. */
+export async function timeIn(
+  redis: Redis,
+  ticks: () => number,
+): Promise<{ readonly time: number; readonly at: number }> {
+  const before = ticks()
+  const [seconds, micros] = await reached(redis.time())
+  return { time: Number(seconds) * 1_000 + Math.round(Number(micros) / 1_000), at: (before + ticks()) / 2 }
 }
