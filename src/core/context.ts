@@ -25,6 +25,8 @@ export interface Caller {
   /** Named set of modules, upstreams, flags and limits; `default`. */
   readonly profile: string
   readonly roles: readonly string[]
+  /** A bearer token of the configuration says so. */
+  readonly byToken?: true
   /** Of the model behind this request, where the client says so and is believed; absent: as the profile says. */
   readonly provider?: string
   /** Where the request comes from, where the client says so and is believed; absent: nobody said. No platform: that of the profile. */

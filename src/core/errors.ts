@@ -165,6 +165,24 @@ export const errorCatalogue = {
     meaning: 'Where tasks, schedules and sessions are kept cannot be reached.',
     next: 'Try again shortly; what needs none of them goes on.',
   },
+  E_OWNER_GONE: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'Work that was planned is not done: whoever planned it may not come in any more.',
+    next: 'The operator gives its owner a token again (server.http.tokens), or somebody else plans it anew.',
+  },
+  E_SCHEDULE_INVALID: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The time of a schedule means nothing, is past, or never comes.',
+    next: 'The message says what is wrong with it; correct it and plan it again.',
+  },
+  E_WATCH_LIMIT: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'No more can be watched.',
+    next: 'End a watcher, or watch less at once.',
+  },
   E_AUTH_REQUIRED: {
     audience: 'model',
     retryable: false,
