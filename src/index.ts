@@ -63,3 +63,4 @@ export {
   type WalkOptions,
 } from './policy/paths.ts'
 export type { FileData, WriteOptions, Written } from './policy/write.ts'
+export { exclusively } from './state/exclusive.ts'

@@ -22,6 +22,7 @@ const pinned = {
     'createPaths',
     'defineModule',
     'errorCatalogue',
+    'exclusively',
     'isPegboardError',
     'toSchema',
     'z',
