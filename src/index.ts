@@ -28,6 +28,7 @@ export {
 } from './core/module.ts'
 export type { Profile } from './core/profile.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
+export { scrub } from './core/scrub.ts'
 export type {
   Adapters,
   Attachment,

@@ -11,7 +11,7 @@ export interface AskedModel {
   readonly body: any
 }
 
-type Reply = string | object | ((asked: AskedModel) => string | object | Promise<string | object>)
+export type Reply = string | object | ((asked: AskedModel) => string | object | Promise<string | object>)
 
 /**
  * A server with `POST /chat/completions`, as OpenAI defined it, that answers by a script: one reply after the other, or what a

@@ -24,6 +24,7 @@ const pinned = {
     'errorCatalogue',
     'exclusively',
     'isPegboardError',
+    'scrub',
     'toSchema',
     'z',
   ],

@@ -7,7 +7,7 @@ import { type Caller, localCaller, noOrigin } from '../../src/core/context.ts'
 import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
-import { languageModel } from '../language-model.ts'
+import { languageModel, type Reply } from '../language-model.ts'
 
 keepsTheContract(todo)
 
@@ -57,7 +57,7 @@ interface Rig {
 
 /** The whole product with a scripted language model and these files in the state folder. */
 async function rig(
-  replies: Parameters<typeof languageModel>,
+  replies: readonly Reply[],
   files: Readonly<Record<string, string>> = { 'contacts/ACTIVE.md': CONTACTS },
   settings: Record<string, unknown> = {},
 ): Promise<Rig> {
