@@ -95,10 +95,11 @@ async function send(asked: z.infer<typeof Input>, ctx: CallContext<Settings>, no
     idempotency_key,
     sent_at: envelope.sent_at,
   }
+  // A message of ours has an id nobody had before; one that came whole may come again.
+  const kv = asked.message_text?.trim() ? null : services.kv
   const key = `sent:${idempotency_key}`
-  if (services.kv && (await services.kv.incr(key)) > 1)
-    return { outcome: { ...outcome, accepted: true, deduped: true } }
-  await services.kv?.expire(key, REMEMBERED_S)
+  if (kv && (await kv.incr(key)) > 1) return { outcome: { ...outcome, accepted: true, deduped: true } }
+  await kv?.expire(key, REMEMBERED_S)
 
   let error: string | undefined
   let until: Date | undefined
@@ -106,7 +107,7 @@ async function send(asked: z.infer<typeof Input>, ctx: CallContext<Settings>, no
   try {
     await deliver(route, envelope, outcome, ctx)
   } catch (failure) {
-    await services.kv?.del(key)
+    await kv?.del(key)
     if (ctx.signal.aborted || isRefusal(failure)) throw failure
     error = reasonOf(failure)
     const isLimited = isPegboardError(failure) && failure.code === 'E_RATE_LIMITED'
