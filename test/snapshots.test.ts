@@ -26,7 +26,9 @@ const everything = {
     filesystem: { config: { roots: ['{{workspace}}'] } },
     shell: { config: { enabled: true, allowed_commands: ['git'] } },
     http: { config: { access: 'write' } },
+    contacts: { config: { peers: true, manage: true } },
   },
+  services: { llm: { baseUrl: 'http://127.0.0.1:9/v1', model: 'none' } },
 }
 
 /**

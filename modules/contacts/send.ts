@@ -35,19 +35,6 @@ const Input = z.object({
   reply_to: text('The message_id that it answers.'),
 })
 
-const Output = z.object({
-  outcome: z.object({
-    contact_id: z.string(),
-    peer_id: z.string(),
-    item_id: z.string(),
-    idempotency_key: z.string(),
-    accepted: z.boolean(),
-    deduped: z.boolean(),
-    error: z.string().optional(),
-    sent_at: z.string(),
-  }),
-})
-
 /** @param now what the time is; tests have their own */
 export function createSend(now: () => Date): ToolDef<Settings, typeof Input> {
   return {
@@ -57,7 +44,6 @@ export function createSend(now: () => Date): ToolDef<Settings, typeof Input> {
     aliases: ['message contact', 'send message to', 'écrire à un contact', 'enviar mensaje'],
     tags: ['contacts', 'messages'],
     input: Input,
-    output: Output,
     effect: 'write',
     openWorld: true,
     available: ({ config, services }) =>

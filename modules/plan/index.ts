@@ -20,20 +20,9 @@ const Input = z.object({
     .min(1, 'missing required param: task')
     .max(20_000)
     .describe('What is to be done, with all that matters for it.'),
-  max_steps: z.int().max(50).optional().describe('Steps at most.'),
+  max_steps: z.number().max(50).optional().describe('Steps at most; 6 unless set otherwise.'),
   style: z.string().max(200).optional().describe('How it is to be written, such as "terse".'),
   model: z.string().max(200).optional().describe('Another language model to ask, by its name.'),
-})
-
-const Output = z.object({
-  plan: z.object({
-    thought: z.string(),
-    summary: z.string(),
-    steps: z.array(z.object({ step: z.string(), status: z.enum(['pending', 'in_progress', 'completed']) })),
-    risks: z.array(z.string()),
-    questions: z.array(z.string()),
-    completion: z.string(),
-  }),
 })
 
 const SYSTEM = `You plan work for an agent that works with tools. You get JSON: "task", "max_steps", "tools" (the names it may use), perhaps "style".
@@ -43,11 +32,10 @@ Answer {"plan": {"thought": "<how you go about it, in a sentence>", "summary": "
 const plan_create: ToolDef<Settings, typeof Input> = {
   title: 'Make a plan',
   description:
-    'Has a language model make a plan for a task of several steps, knowing which tools you have: steps with a status, risks, open questions, and how it is known to be done. Use it before long work; not for what takes one or two calls, nor to keep a to-do list for the person.',
+    'Has a plan made for a task of several steps by a language model that knows which tools you have. Gives steps with a status, risks, open questions, and how it is known to be done. Use it before long work; not for what takes one or two calls, nor to keep a to-do list for the person.',
   aliases: ['create plan', 'plan steps', 'planifier', 'crear plan', 'planen'],
   tags: ['planning'],
   input: Input,
-  output: Output,
   effect: 'read',
   idempotent: false,
   available: ({ services }) => missingLlm(NAME, services) ?? true,
@@ -55,7 +43,7 @@ const plan_create: ToolDef<Settings, typeof Input> = {
   examples: [{ input: { task: 'Move the blog to the new server without losing comments', max_steps: 5 } }],
   async run({ task, max_steps = 0, style, model }, { config, services }) {
     const llm = llmOf(NAME, services)
-    const most = max_steps > 0 ? max_steps : config.max_steps
+    const most = max_steps >= 1 ? Math.floor(max_steps) : config.max_steps
     const names = (services.registry?.list() ?? []).map(({ name }) => name).filter((name) => !name.endsWith(`.${NAME}`))
     const tools =
       names.length > MAX_NAMES ? [...names.slice(0, MAX_NAMES), `and ${names.length - MAX_NAMES} more`] : names

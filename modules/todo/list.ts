@@ -14,19 +14,6 @@ const Input = z.object({
   limit: z.int().min(1).max(500).default(100).describe('Entries of each at most, the newest first.'),
 })
 
-const Entry = z.object({
-  created_at: z.string(),
-  done_at: z.string().optional(),
-  chat_id: z.string().optional(),
-  content: z.string(),
-})
-const Output = z.object({
-  open_count: z.int(),
-  done_count: z.int(),
-  wip: z.array(Entry).optional(),
-  done: z.array(Entry).optional(),
-})
-
 export const todo_list: ToolDef<Settings, typeof Input> = {
   title: 'Show the to-do list',
   description:
@@ -34,7 +21,6 @@ export const todo_list: ToolDef<Settings, typeof Input> = {
   aliases: ['list todos', 'open tasks', 'liste de tâches', 'lista de tareas'],
   tags: ['todo', 'tasks', 'productivity'],
   input: Input,
-  output: Output,
   effect: 'read',
   available: ({ services }) => missingLlm('todo_list', services, true) ?? true,
   sideEffects: ['none'],

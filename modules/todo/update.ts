@@ -6,7 +6,7 @@ import { findDone, findDoubles, resolveReferences } from './ask.ts'
 import { SETTING, type Settings } from './config.ts'
 import { type Item, itemsOf, withItem, withoutItems } from './format.ts'
 import { checkReferences, folded, referencesIn, speaksOfUnknownSelf } from './references.ts'
-import { countsOf, createStore, minuteOf, textsOf } from './store.ts'
+import { type Counts, countsOf, createStore, minuteOf, textsOf } from './store.ts'
 
 const NAME = 'todo_update'
 const ACTIONS = ['add', 'complete'] as const
@@ -48,15 +48,14 @@ type Asked = z.infer<typeof Input>
 
 const said = (input: unknown): string => (typeof input === 'string' ? input.slice(0, 80) : typeof input)
 
-export const Output = z.object({
-  ok: z.literal(true),
-  action: z.enum(ACTIONS),
-  updated_counts: z.object({ open_count: z.int(), done_count: z.int() }),
-  changed: z.object({ wip_added: z.int(), wip_removed: z.int(), done_added: z.int() }),
-  entry: z.object({ created_at: z.string(), done_at: z.string().nullable(), content: z.string() }),
-  warnings: z.array(z.string()).optional(),
-})
-type Result = z.infer<typeof Output>
+interface Result {
+  readonly ok: true
+  readonly action: (typeof ACTIONS)[number]
+  readonly updated_counts: Counts
+  readonly changed: { readonly wip_added: number; readonly wip_removed: number; readonly done_added: number }
+  readonly entry: { readonly created_at: string; readonly done_at: string | null; readonly content: string }
+  readonly warnings?: readonly string[]
+}
 
 const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
@@ -69,7 +68,6 @@ export function createUpdate(now: () => Date): ToolDef<Settings, typeof Input> {
     aliases: ['add todo', 'complete todo', 'todo liste', 'ajouter une tâche', 'tâche terminée', 'añadir tarea'],
     tags: ['todo', 'tasks', 'productivity'],
     input: Input,
-    output: Output,
     effect: 'write',
     available: ({ services }) => missingLlm(NAME, services, true) ?? true,
     sideEffects: ['writes TODO.md and TODO.DONE.md', 'sends entries and names of contacts to the language model'],
