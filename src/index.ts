@@ -17,6 +17,7 @@ export type { Log } from './core/log.ts'
 export type { ToolLoop } from './core/loop.ts'
 export {
   defineModule,
+  type ModuleResource,
   type PromptSection,
   type SectionView,
   type SetupStep,

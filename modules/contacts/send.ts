@@ -104,7 +104,7 @@ async function send(asked: z.infer<typeof Input>, ctx: CallContext<Settings>, no
   const noted =
     error === undefined
       ? { last_interaction_at: seconds(now), cooldown_until: '' }
-      : { cooldown_until: until === undefined ? '' : seconds(until) }
+      : { cooldown_until: until === undefined ? '' : seconds(until, Math.ceil) }
   try {
     await directory.note(contact, noted)
   } catch (failure) {
@@ -117,9 +117,8 @@ async function send(asked: z.infer<typeof Input>, ctx: CallContext<Settings>, no
   }
 }
 
-/** Rounded up, so that nobody comes too early. */
-const seconds = (date: Date): string =>
-  new Date(Math.ceil(date.getTime() / 1_000) * 1_000).toISOString().replace('.000Z', 'Z')
+const seconds = (date: Date, round = Math.floor): string =>
+  new Date(round(date.getTime() / 1_000) * 1_000).toISOString().replace('.000Z', 'Z')
 
 function checkCooldown({ contact_id, cooldown_until }: Contact, now: Date): void {
   const retryAfterMs = Date.parse(cooldown_until) - now.getTime()

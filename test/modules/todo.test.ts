@@ -491,6 +491,31 @@ ${two}
   })
 })
 
+describe('the lists as resources', () => {
+  it.each(['legacy', 'modern'] as const)('are read by a %s client, where the tool is there', async (era) => {
+    const { app } = await rig([], { 'TODO.md': WIP(one) })
+    const client = await connectTo(app, era)
+    const uris = (await client.listResources()).resources.map(({ uri }) => uri)
+    expect(uris.filter((uri) => uri.startsWith('todo:'))).toEqual(['todo://wip', 'todo://done'])
+    const read = async (uri: string): Promise<Answer> => {
+      const [content] = (await client.readResource({ uri })).contents as Answer[]
+      expect(content).toMatchObject({ uri, mimeType: 'application/json' })
+      return JSON.parse(content.text)
+    }
+    expect(await read('todo://wip')).toMatchObject({ open_count: 1, wip: [{ created_at: '2026-01-01 09:30' }] })
+    expect(await read('todo://done')).toEqual({ open_count: 1, done_count: 0, done: [] })
+  })
+
+  it('are unknown where it is not', async () => {
+    const { app } = await startApp({ exposure: { mode: 'direct' } })
+    const client = await connectTo(app)
+    expect((await client.listResources()).resources.map(({ uri }) => uri)).not.toContain('todo://wip')
+    await expect(client.readResource({ uri: 'todo://wip' })).rejects.toThrow('not found')
+    const denied = await rig([], {}, { policy: { deny: ['todo.todo_list'] } })
+    await expect(denied.client.readResource({ uri: 'todo://wip' })).rejects.toThrow('not found')
+  })
+})
+
 describe('the list', () => {
   const files = {
     'TODO.md': WIP(one, two),
