@@ -17,6 +17,7 @@ export type { Log } from './core/log.ts'
 export type { ToolLoop } from './core/loop.ts'
 export {
   defineModule,
+  type ModuleResource,
   type PromptSection,
   type SectionView,
   type SetupStep,
@@ -29,6 +30,7 @@ export {
 export type { Profile } from './core/profile.ts'
 export { redact, redactUrl } from './core/redact.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
+export { scrub } from './core/scrub.ts'
 export type {
   AdapterServer,
   Adapters,
@@ -73,3 +75,4 @@ export {
   type WalkOptions,
 } from './policy/paths.ts'
 export type { FileData, WriteOptions, Written } from './policy/write.ts'
+export { exclusively } from './state/exclusive.ts'

@@ -39,7 +39,9 @@ const everything = {
     telegram: { config: { token: 'not-a-token' } },
     media: { config: { image: drawing({ img2img: true, inpaint: true, outpaint: true }), speech: speaking('plain') } },
     web: { config: { access: 'write', search: { searxng_url: 'http://127.0.0.1:9' } } },
+    contacts: { config: { peers: true, manage: true } },
   },
+  services: { llm: { baseUrl: 'http://127.0.0.1:9/v1', model: 'none' } },
 }
 
 /**

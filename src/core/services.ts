@@ -209,6 +209,8 @@ export interface Completed {
 /** A language model: the client's, or the one of `services.llm`. */
 export interface Llm {
   readonly source: 'sampling' | 'endpoint'
+  /** What answers where a completion wishes for none; absent: a client chooses, and an endpoint has to be told. */
+  readonly model?: string
   /** @throws PegboardError E_BACKEND_UNAVAILABLE; E_TOOL_FAILED when JSON was wanted and did not come */
   complete(wanted: Completion): Promise<Completed>
 }
