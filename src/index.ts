@@ -50,6 +50,7 @@ export type {
 export type { Effect, Example, NameOf, Needs } from './core/tool.ts'
 export { type CallToolContext, type SentEntry, ToolContext } from './loader/tool-context.ts'
 export type { Removed } from './policy/change.ts'
+export { type Connect, type ConnectInit, type ConnectOptions, createConnect } from './policy/connect.ts'
 export { createFetch, type FetchOptions, type GuardedFetch } from './policy/fetch.ts'
 export { compileGlob, type Matcher } from './policy/glob.ts'
 export {
