@@ -63,6 +63,7 @@ import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
 import { createInjected } from './view/injected.ts'
 import { createLimits } from './view/limits.ts'
+import { createNotices } from './view/notices.ts'
 import { createSections } from './view/sections.ts'
 import { createViews, MERGE_FAILED } from './view/view.ts'
 
@@ -516,6 +517,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   })
   const failed = () => loader.status().failed
   const sectionsOf = createSections(log)
+  const noticesOf = createNotices(log, clock)
   const server: ServerHost = {
     name: config.server.name,
     version: own.version,
@@ -531,6 +533,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     exposure: host.exposure,
     unread: () => upstreams.unread,
     sections: (caller) => sectionsOf(views.viewFor(caller)),
+    notices: (caller) => noticesOf(views.viewFor(caller), caller),
     async remembered(caller) {
       if (!schedules || !shared.hasPast) return undefined
       const known = await facts().of(caller)

@@ -27,6 +27,7 @@ const everything = {
     shell: { config: { enabled: true, allowed_commands: ['git'] } },
     http: { config: { access: 'write' } },
     archives: { config: { enabled: true } },
+    relay: { config: { enabled: true } },
     bbs: { config: { host_file: '{{workspace}}/host.json', directory_file: 'sample' } },
   },
 }

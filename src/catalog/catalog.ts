@@ -32,6 +32,8 @@ export interface OwnerInfo {
   readonly provides?: string
   /** What it adds to prompts. May throw. */
   readonly promptSection?: (caller: Caller, nameOf: NameOf, profile: Profile) => PromptSection | undefined
+  /** What it has to tell a caller beside the result of a call. May throw. */
+  readonly notices?: (caller: Caller, profile: Profile) => readonly string[] | Promise<readonly string[]>
 }
 
 /** A resource, template or prompt as its owner published it; `entry` is relayed unchanged but for a prompt's name. */

@@ -36,6 +36,9 @@ export interface Origin {
   readonly userId: string
   readonly userName: string
   readonly guildId: string
+  /** Names of those who are in the channel now, and of those who were seen there, where the client says so. */
+  readonly channelMembers?: readonly string[]
+  readonly seenMembers?: readonly string[]
 }
 
 /** One round of a conversation, as the client tells it. */

@@ -1,4 +1,4 @@
-import type { CallContext, Caller, Services } from './context.ts'
+import type { CallContext, Caller, Origin, Services } from './context.ts'
 import type { Log } from './log.ts'
 import type { Profile } from './profile.ts'
 import type { JsonSchema, StandardSchema } from './schema.ts'
@@ -44,6 +44,11 @@ export interface SetupStep {
 /** What `promptSection` may look at. */
 export interface SectionView<Config> extends ToolView<Config> {
   readonly setup: readonly SetupStep[]
+}
+
+/** Whom a module may have something to tell. */
+export interface NoticeView<Config> extends Omit<ToolView<Config>, 'nameOf'> {
+  readonly origin: Origin
 }
 
 export interface ToolDraft {
@@ -143,6 +148,11 @@ export interface ToolModule<Config = unknown> {
    * set-up steps opened; nothing to say nothing. Other tools are named by `nameOf`. Pure and synchronous.
    */
   promptSection?(view: SectionView<Config>): PromptSection | undefined
+  /**
+   * Lines that this caller is to be told beside the result of whatever it calls next, each once: asked after every call of who sees
+   * at least one of its tools, so it must be quick.
+   */
+  notices?(view: NoticeView<Config>): readonly string[] | Promise<readonly string[]>
   /** Slow work goes here, not at import. Bounded by `loader.startTimeoutMs`. */
   start?(ctx: StartContext<Config>): void | Promise<void>
   stop?(): void | Promise<void>

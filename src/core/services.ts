@@ -41,6 +41,14 @@ export interface Kv {
   del(...keys: readonly string[]): Promise<number>
   /** Adds to a number, or to 0. @throws PegboardError E_VALIDATION when it is something else */
   incr(key: string, by?: number): Promise<number>
+  /**
+   * Changes a value whole, whoever else does at the same time. `change` may be called again; with `value` undefined it stays as it is,
+   * with null it is deleted. Answers the `result`. A change keeps the time it expires.
+   */
+  update<Result>(
+    key: string,
+    change: (value: unknown) => { readonly value?: unknown; readonly result: Result },
+  ): Promise<Result>
   /** Whether there is one to expire; at once when `seconds` is not above 0. */
   expire(key: string, seconds: number): Promise<boolean>
   keys(prefix?: string): Promise<readonly string[]>

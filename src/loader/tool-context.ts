@@ -214,12 +214,12 @@ export interface ScriptEnv {
 }
 
 export function scriptEnv({ origin, caller }: CallContext): ScriptEnv {
-  const { userName, channelId } = origin
+  const { userName, channelId, channelMembers = [], seenMembers = [] } = origin
   return {
     speaker: { alias: userName || caller.principal },
     channel: channelId,
-    channel_members: [],
-    seen_members: [],
+    channel_members: channelMembers,
+    seen_members: seenMembers,
     mode: '',
   }
 }
