@@ -12,11 +12,12 @@ import { knownSecrets, secretsOf } from './core/known-secrets.ts'
 import { type Log, silentLog } from './core/log.ts'
 import { once } from './core/once.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
+import type { FactStore } from './core/services.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createDelivery } from './exec/delivery.ts'
-import { createFacts, factsSection } from './exec/facts.ts'
+import { createFacts, factsSection, type ListedFact } from './exec/facts.ts'
 import { createGate } from './exec/gate.ts'
 import { createInbox } from './exec/inbox.ts'
 import { createInspections, inspectObject } from './exec/inspect.ts'
@@ -244,6 +245,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     profileOf: (caller) => views.viewFor(caller).profile,
     reload: (name) => loader.reload(name),
     store: () => shared.store(),
+    facts: (caller) => factsOf(caller),
     async task(owner, id) {
       const task = await tasks.get(owner, id)
       if (!task) return null
@@ -336,6 +338,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       hide: (text) => inspections.hide(secrets ? secrets.hide(text) : text),
     })
   })
+  const factsOf = (caller: Caller): FactStore => {
+    const told = ({ id, text, at }: ListedFact) => ({ id, content: text, since: at })
+    return {
+      add: async (content) => told(await facts().add(caller, content)),
+      list: async () => (await facts().of(caller)).map(told),
+      forget: (id) => facts().forget(caller, id),
+    }
+  }
   let works = false
 
   const loader = createLoader({

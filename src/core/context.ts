@@ -4,7 +4,7 @@ import type { Log } from './log.ts'
 import type { ToolLoop } from './loop.ts'
 import type { Profile } from './profile.ts'
 import type { ToolResult } from './result.ts'
-import type { Adapters, Conversations, Kv, Llm, Messages, Processes, Registry, Tasks } from './services.ts'
+import type { Adapters, Conversations, Kv, Llm, Memory, Messages, Processes, Registry, Tasks } from './services.ts'
 import type { Relay } from './tool.ts'
 
 /** Who is asking. Built once per request by the server; tools never choose it. */
@@ -36,6 +36,8 @@ export interface Origin {
   readonly userId: string
   readonly userName: string
   readonly guildId: string
+  /** The group of channels that the channel belongs to, where the client says so. */
+  readonly categoryId?: string
   /** Names of those who are in the channel now, and of those who were seen there, where the client says so. */
   readonly channelMembers?: readonly string[]
   readonly seenMembers?: readonly string[]
@@ -98,7 +100,7 @@ export interface Services {
   /** Programs, started so that they end with Pegboard. */
   readonly processes: Processes | null
   /** Long-term memory. */
-  readonly memory: null
+  readonly memory: Memory | null
   /** The same as the `loop` of the call. */
   readonly loop: ToolLoop | null
   /** What the operator set, read-only and without secrets. */

@@ -21,6 +21,7 @@ const KEYS = [
   'user_id',
   'user_name',
   'guild_id',
+  'category_id',
   'message',
   'deliberate',
   'generation_id',
@@ -144,6 +145,7 @@ function originIn(said: Said, base: Caller, entrant: Entrant) {
     channelId: said.channel_id ?? '',
     messageId: said.message_id ?? '',
     guildId: said.guild_id ?? '',
+    ...(said.category_id === undefined ? {} : { categoryId: said.category_id }),
     ...(said.channel_members === undefined ? {} : { channelMembers: said.channel_members }),
     ...(said.seen_members === undefined ? {} : { seenMembers: said.seen_members }),
     ...(entrant.named

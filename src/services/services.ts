@@ -7,7 +7,17 @@ import {
   type ServiceUser,
 } from '../core/context.ts'
 import { PegboardError } from '../core/errors.ts'
-import type { Adapters, Conversations, Kv, Llm, Messages, Processes, Registry, Tasks } from '../core/services.ts'
+import type {
+  Adapters,
+  Conversations,
+  Kv,
+  Llm,
+  Memory,
+  Messages,
+  Processes,
+  Registry,
+  Tasks,
+} from '../core/services.ts'
 import type { AdapterRegistry } from './adapters.ts'
 import type { createConversations } from './conversations.ts'
 import type { Endpoint } from './endpoint.ts'
@@ -22,6 +32,7 @@ export interface ServiceParts {
   readonly kv: ReturnType<typeof createKv> | null
   readonly messages: ReturnType<typeof createMessages> | null
   readonly conversations: ReturnType<typeof createConversations> | null
+  readonly memory: ((user: ServiceUser) => Memory) | null
   readonly adapters: AdapterRegistry
   readonly endpoint: Endpoint | null
   processes(): Processes | null
@@ -46,7 +57,6 @@ interface Made extends Services {
 export function createServices(parts: ServiceParts): ServicesFor {
   const origin = ({ caller, profile }: ServiceUser) => originOf(caller, profile)
   const shared: Services & ThisType<Made> = {
-    memory: null,
     get servers() {
       const { caller } = this[USER]
       return { list: () => parts.servers(caller) }
@@ -59,6 +69,9 @@ export function createServices(parts: ServiceParts): ServicesFor {
     },
     get conversations(): Conversations | null {
       return parts.conversations?.(this[USER].caller, origin(this[USER])) ?? null
+    },
+    get memory(): Memory | null {
+      return parts.memory?.(this[USER]) ?? null
     },
     get tasks(): Tasks | null {
       return parts.tasks(this[USER])
