@@ -12,11 +12,12 @@ import { knownSecrets, secretsOf } from './core/known-secrets.ts'
 import { type Log, silentLog } from './core/log.ts'
 import { once } from './core/once.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
+import type { FactStore } from './core/services.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createDelivery } from './exec/delivery.ts'
-import { createFacts, factsSection } from './exec/facts.ts'
+import { createFacts, factsSection, type ListedFact } from './exec/facts.ts'
 import { createGate } from './exec/gate.ts'
 import { createInbox } from './exec/inbox.ts'
 import { createInspections, inspectObject } from './exec/inspect.ts'
@@ -67,6 +68,7 @@ import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
 import { createInjected } from './view/injected.ts'
 import { createLimits } from './view/limits.ts'
+import { createNotices } from './view/notices.ts'
 import { createSections } from './view/sections.ts'
 import { createViews, MERGE_FAILED } from './view/view.ts'
 
@@ -273,6 +275,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     profileOf: (caller) => views.viewFor(caller).profile,
     reload: (name) => loader.reload(name),
     store: () => shared.store(),
+    facts: (caller) => factsOf(caller),
     async task(owner, id) {
       const task = await tasks.get(owner, id)
       if (!task) return null
@@ -386,6 +389,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       if (why !== idle) log.error('what is planned is not done, because the state cannot be used', { error: why })
       idle = why
       workAgain = clock.after(WORK_AGAIN_MS, () => void work())
+    }
+  }
+  const factsOf = (caller: Caller): FactStore => {
+    const told = ({ id, text, at }: ListedFact) => ({ id, content: text, since: at })
+    return {
+      add: async (content) => told(await facts().add(caller, content)),
+      list: async () => (await facts().of(caller)).map(told),
+      forget: (id) => facts().forget(caller, id),
     }
   }
 
@@ -569,6 +580,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   })
   const failed = () => loader.status().failed
   const sectionsOf = createSections(log)
+  const noticesOf = createNotices(log, clock)
   const server: ServerHost = {
     name: config.server.name,
     version: own.version,
@@ -584,6 +596,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     exposure: host.exposure,
     unread: () => upstreams.unread,
     sections: (caller) => sectionsOf(views.viewFor(caller)),
+    notices: (caller) => noticesOf(views.viewFor(caller), caller),
     async remembered(caller) {
       if (!schedules || !shared.hasPast) return undefined
       const known = await facts().of(caller)

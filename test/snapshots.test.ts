@@ -40,6 +40,9 @@ const everything = {
     media: { config: { image: drawing({ img2img: true, inpaint: true, outpaint: true }), speech: speaking('plain') } },
     web: { config: { access: 'write', search: { searxng_url: 'http://127.0.0.1:9' } } },
     contacts: { config: { peers: true, manage: true } },
+    archives: { config: { enabled: true } },
+    relay: { config: { enabled: true } },
+    bbs: { config: { host_file: '{{workspace}}/host.json', directory_file: 'sample' } },
   },
   services: { llm: { baseUrl: 'http://127.0.0.1:9/v1', model: 'none' } },
 }

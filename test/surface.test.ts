@@ -18,6 +18,7 @@ const pinned = {
     'ToolError',
     'compileGlob',
     'createApp',
+    'createConnect',
     'createFetch',
     'createPaths',
     'defineModule',
