@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from './clock.ts'
+import { type Clock, monotonicMs, systemClock } from './clock.ts'
 
 /** A time limit that stands still while somebody else's time passes. */
 export interface Countdown {
@@ -65,7 +65,7 @@ function leave(line: Line, one: Running): void {
 }
 
 // A clock that people set is no measure of how long something took.
-const timeOf = (clock: Clock): number => (clock === systemClock ? performance.now() : clock.now())
+const timeOf = (clock: Clock): number => (clock === systemClock ? monotonicMs() : clock.now())
 
 /** Calls `fire` once, after `ms` milliseconds that were not paused. Costs no timer of its own: most never fire. */
 export function createCountdown(ms: number, fire: () => void, clock: Clock = systemClock): Countdown {
