@@ -5,8 +5,8 @@ import { shownState } from './catalog/state.ts'
 import type { Config } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { type Clock, systemClock } from './core/clock.ts'
-import { type Caller, localCaller, type ServerStatus } from './core/context.ts'
-import { isPegboardError, messageOf } from './core/errors.ts'
+import { type Caller, localCaller, type ServerStatus, type Servers } from './core/context.ts'
+import { isPegboardError, messageOf, PegboardError } from './core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from './core/failure.ts'
 import { knownSecrets, secretsOf } from './core/known-secrets.ts'
 import { type Log, silentLog } from './core/log.ts'
@@ -202,6 +202,20 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...(reason === undefined ? {} : { reason }),
         ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
       }))
+  const serversOf = (caller: Caller): Servers => {
+    const known = (id: string): string => {
+      const ids = listServers(caller).map((server) => server.id)
+      if (ids.includes(id)) return id
+      throw new PegboardError('E_NOT_FOUND', `There is no server "${id.slice(0, 80)}".`, {
+        hint: ids.length === 0 ? 'None is configured.' : `There is: ${ids.slice(0, 20).join(', ')}.`,
+      })
+    }
+    return {
+      list: () => listServers(caller),
+      connect: async (id) => upstreams.refresh(known(id)),
+      disconnect: async (id) => upstreams.rest(known(id)),
+    }
+  }
   const inspections = createInspections(config.secrets)
   const audit = config.audit.enabled
     ? createAudit({
@@ -237,7 +251,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     clock,
     log,
     injected,
-    servers: listServers,
+    servers: serversOf,
     table: config.search.embedder === 'none' ? undefined : (options.table ?? embeddedTable),
     view: (caller) => views.viewFor(caller),
     profileOf: (caller) => views.viewFor(caller).profile,

@@ -8,6 +8,7 @@ export type {
   Question,
   SentFile,
   ServerStatus,
+  Servers,
   Services,
   SharedFile,
 } from './core/context.ts'

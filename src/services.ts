@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Config } from './config/load.ts'
 import type { Clock } from './core/clock.ts'
-import { type Caller, originOf, type SentFile, type ServerStatus, type ServicesFor } from './core/context.ts'
+import { type Caller, originOf, type SentFile, type Servers, type ServicesFor } from './core/context.ts'
 import { messageOf, PegboardError } from './core/errors.ts'
 import type { Fetch } from './core/fetch.ts'
 import type { Log } from './core/log.ts'
@@ -47,7 +47,7 @@ export interface OfferOptions {
   readonly clock: Clock
   readonly log: Log
   /** The servers that a caller may know of. */
-  servers(caller: Caller): readonly ServerStatus[]
+  servers(caller: Caller): Servers
   readonly injected: Injected
   readonly table: (() => EmbeddingTable) | undefined
   view(caller: Caller): View

@@ -81,10 +81,18 @@ export interface ServerStatus {
   readonly nextAttemptMs?: number
 }
 
+/** The configured MCP servers, those that the caller may know of. */
+export interface Servers {
+  list(): readonly ServerStatus[]
+  /** Starts one that is not running, and reads what it offers now. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN */
+  connect(id: string): Promise<void>
+  /** Ends its process or session; its tools stay, and the next call starts it again. @throws PegboardError E_NOT_FOUND */
+  disconnect(id: string): Promise<void>
+}
+
 /** What the host offers to modules; a service that is off is `null`. All are made when first looked at. */
 export interface Services {
-  /** The configured MCP servers. */
-  readonly servers: { list(): readonly ServerStatus[] } | null
+  readonly servers: Servers | null
   readonly kv: Kv | null
   readonly messages: Messages | null
   readonly conversations: Conversations | null

@@ -1,7 +1,7 @@
 import {
   type Caller,
   originOf,
-  type ServerStatus,
+  type Servers,
   type Services,
   type ServicesFor,
   type ServiceUser,
@@ -18,7 +18,7 @@ import { samplingLlm } from './sampling.ts'
 /** What services are made of; `null` for one that is off. */
 export interface ServiceParts {
   /** Those that a caller may know of. */
-  servers(caller: Caller): readonly ServerStatus[]
+  servers(caller: Caller): Servers
   readonly kv: ReturnType<typeof createKv> | null
   readonly messages: ReturnType<typeof createMessages> | null
   readonly conversations: ReturnType<typeof createConversations> | null
@@ -48,8 +48,7 @@ export function createServices(parts: ServiceParts): ServicesFor {
   const shared: Services & ThisType<Made> = {
     memory: null,
     get servers() {
-      const { caller } = this[USER]
-      return { list: () => parts.servers(caller) }
+      return parts.servers(this[USER].caller)
     },
     get kv(): Kv | null {
       return parts.kv?.(this[USER].caller.profile, this[USER].module) ?? null

@@ -65,6 +65,8 @@ export interface Upstream {
   refresh(): Promise<void>
   /** Nothing is known of it yet, and it is not known to be ill. */
   readonly unseen: boolean
+  /** Ends its connection. Its tools stay, and the next who calls one gets another. */
+  rest(): void
   /** Finds out whether a connection still is one, as after this machine slept. */
   recheck(): Promise<void>
   /** Takes over settings that do not concern the process or address, which keeps running. */
@@ -399,6 +401,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       // A new connection has just read them.
       if (!had) return
       await refresh.all()
+    },
+    rest() {
+      if (!link.live) return
+      log.info('stopped, because somebody asked for it')
+      link.rest(REST_MS)
     },
     async recheck() {
       const connection = link.live

@@ -69,6 +69,8 @@ export interface Upstreams {
   offered(id: string): readonly string[]
   /** Reads the lists of one server, starting it if need be, or of all that run. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE */
   refresh(id?: string): Promise<void>
+  /** Ends the connection of one server; the next call makes another. @throws PegboardError E_NOT_FOUND */
+  rest(id: string): void
   /**
    * A tool of this name is not known. A server never seen that the name begins with is started now and waited for, as
    * long as connecting may take. Else reads the lists of all that run once more, at most once a minute, and of a server
@@ -196,6 +198,12 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     })
   }
 
+  function named(id: string): Upstream {
+    const one = running.get(id)
+    if (!one) throw new PegboardError('E_NOT_FOUND', `There is no running server "${id}".`)
+    return one.upstream
+  }
+
   /** Servers worth asking for a tool nobody knows: those that run, and the one that is named though it does not. */
   async function lookFor(name: string, sees: Sees): Promise<void> {
     const asked = [...running].filter(([id, { upstream, module }]) => {
@@ -283,10 +291,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
         await Promise.all(live.map(({ upstream }) => upstream.refresh()))
         return
       }
-      const one = running.get(id)
-      if (!one) throw new PegboardError('E_NOT_FOUND', `There is no running server "${id}".`)
-      await one.upstream.refresh()
+      await named(id).refresh()
     },
+    rest: (id) => named(id).rest(),
     async missed(name, { signal, sees = () => true } = {}) {
       const wanted = unseen(name, sees)
       if (wanted) {
