@@ -22,12 +22,16 @@ const sorted = (value: unknown): unknown =>
 const everything = {
   // Its module is there when there are servers; a disabled one is enough, and starts nothing.
   mcpServers: { off: { command: 'node', enabled: false } },
+  profiles: { default: { flags: { user_blocking_enabled: true, admin: true } } },
   modules: {
     filesystem: { config: { roots: ['{{workspace}}'] } },
     shell: { config: { enabled: true, allowed_commands: ['git'] } },
     http: { config: { access: 'write' } },
     archives: { config: { enabled: true } },
     relay: { config: { enabled: true } },
+    moderation: { config: {} },
+    memory: { config: { enabled: true, parts: ['facts', 'tasks', 'graph', 'threadweave'] } },
+    context: { config: { enabled: true } },
     bbs: { config: { host_file: '{{workspace}}/host.json', directory_file: 'sample' } },
   },
 }

@@ -76,12 +76,12 @@ describe('facts', () => {
   })
 
   it('are the same as those of the scheduler, and those of one principal alone', async () => {
-    const { app, call } = await open({}, { execution: { scheduler: true } })
+    const { app, call } = await open({}, { execution: { watchers: true, scheduler: true } })
     const client = await connectTo(app)
     await client.callTool({ name: 'remember', arguments: { content: 'From the scheduler.' } })
     expect((await call('get_facts')).facts).toMatchObject([{ content: 'From the scheduler.' }])
     await call('remember', { content: 'From the module.' })
-    const { facts } = answerOf(await client.callTool({ name: 'remember', arguments: {} })).data
+    const { facts } = answerOf(await client.callTool({ name: 'remember', arguments: {} }))
     expect(facts.map(({ content }: Answer) => content)).toEqual(['From the scheduler.', 'From the module.'])
     expect((await call('get_facts', {}, who('ada'))).total).toBe(0)
     expect((await call('get_facts', {}, who('local', { profile: 'default' }))).total).toBe(2)
