@@ -17,6 +17,7 @@ export type { Log } from './core/log.ts'
 export type { ToolLoop } from './core/loop.ts'
 export {
   defineModule,
+  type ModuleResource,
   type PromptSection,
   type SectionView,
   type SetupStep,
@@ -27,8 +28,11 @@ export {
   type ToolView,
 } from './core/module.ts'
 export type { Profile } from './core/profile.ts'
+export { redact, redactUrl } from './core/redact.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
+export { scrub } from './core/scrub.ts'
 export type {
+  AdapterServer,
   Adapters,
   Attachment,
   CachedMessage,
@@ -39,6 +43,7 @@ export type {
   FactStore,
   Graph,
   GraphPart,
+  Incoming,
   IncomingMessage,
   Kv,
   Llm,
@@ -48,11 +53,17 @@ export type {
   PlatformAdapter,
   Processes,
   Program,
+  ProgramProcess,
+  ProgramSignal,
   ProgramStart,
   ProgramUsage,
   Registry,
   Relation,
   RememberedFact,
+  ServerPrompt,
+  ServerResource,
+  Servers,
+  ServerTool,
   Strand,
   Tasks,
   Threadweave,
@@ -68,6 +79,7 @@ export {
   createPaths,
   type FileFacts,
   type FolderEntry,
+  type HeldFolder,
   type OpenFile,
   type OpenFolder,
   type Paths,
@@ -75,3 +87,4 @@ export {
   type WalkOptions,
 } from './policy/paths.ts'
 export type { FileData, WriteOptions, Written } from './policy/write.ts'
+export { exclusively } from './state/exclusive.ts'

@@ -40,8 +40,7 @@ const one = (what: string, message: string) =>
     .describe(what)
 const nick = z.string().max(100).optional().describe('Whom; default yourself.')
 
-const available = ({ config, services }: ToolView<Settings>): true | string =>
-  !config.enabled ? `set ${SETTING}.enabled to true` : services.kv !== null || 'set services.kv to true'
+const available = ({ services }: ToolView<Settings>): true | string => services.kv !== null || 'set services.kv to true'
 
 const store = ({ services }: Pick<Context, 'services'>): Kv => {
   if (services.kv) return services.kv
@@ -231,6 +230,7 @@ export default defineModule({
   name: 'relay',
   description: 'Messages that people leave for each other, told when the recipient next comes by.',
   config: Config,
+  enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
   synonyms: [['relay', 'pass on', 'tell', 'transmettre', 'avisar', 'ausrichten']],
   async notices(view) {
     const { config, services } = view
