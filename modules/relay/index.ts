@@ -232,6 +232,18 @@ export default defineModule({
   config: Config,
   enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
   synonyms: [['relay', 'pass on', 'tell', 'transmettre', 'avisar', 'ausrichten']],
+  start({ config, services, log, signal }) {
+    const { incoming, kv } = services
+    if (!config.enabled || !incoming || !kv) return
+    const stop = incoming.hear((message) => {
+      // Nobody who writes waits for that.
+      import('./incoming.ts')
+        .then(({ greet }) => greet(message, services, log))
+        .catch((error: unknown) => log.error('a message was not looked at for delivery', { error }))
+      return undefined
+    })
+    signal.addEventListener('abort', stop, { once: true })
+  },
   async notices(view) {
     const { config, services } = view
     if (!config.notices || services.kv === null) return []
