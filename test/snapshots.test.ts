@@ -29,7 +29,7 @@ const media = (config: object) => ({ modules: { media: { config } } })
 
 const everything = {
   // Where no profile says otherwise, what has a flag is off.
-  profiles: { default: { flags: { voice: true } } },
+  profiles: { default: { flags: { voice: true, user_blocking_enabled: true, admin: true } } },
   // Its module is there when there are servers; a disabled one is enough, and starts nothing.
   mcpServers: { off: { command: 'node', enabled: false } },
   modules: {
@@ -42,6 +42,9 @@ const everything = {
     contacts: { config: { peers: true, manage: true } },
     archives: { config: { enabled: true } },
     relay: { config: { enabled: true } },
+    moderation: { config: {} },
+    memory: { config: { enabled: true, parts: ['facts', 'tasks', 'graph', 'threadweave'] } },
+    context: { config: { enabled: true } },
     bbs: { config: { host_file: '{{workspace}}/host.json', directory_file: 'sample' } },
   },
   services: { llm: { baseUrl: 'http://127.0.0.1:9/v1', model: 'none' } },
