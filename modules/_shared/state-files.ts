@@ -34,6 +34,16 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
       })
   }
 
+  const notWritable = (error: unknown): never => {
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'EACCES' && code !== 'EROFS' && code !== 'EPERM') throw error
+    throw new ToolError('The folder of the files cannot be written to.', {
+      code: 'E_READ_ONLY',
+      hint: `${setting}.file_state_dir says which one it is.`,
+      cause: error,
+    })
+  }
+
   return {
     async read(name) {
       try {
@@ -60,8 +70,8 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
         throw new ToolError('The files are being changed by somebody else.', { hint: 'Try again.', retryable: true })
       }
       const turn = (lines.get(file) ?? Promise.resolve()).then(async () => {
-        await made()
-        return await exclusively(file, work, busy)
+        await made().catch(notWritable)
+        return await exclusively(file, work, busy).catch(notWritable)
       })
       const done = turn.catch(() => undefined)
       lines.set(file, done)

@@ -85,7 +85,7 @@ export function createUpdate(now: () => Date): ToolDef<Settings, typeof Input> {
 async function add(asked: Asked, ctx: CallContext<Settings>, llm: Llm, now: () => Date): Promise<Result> {
   const { config, caller, origin, progress, log } = ctx
   const chat = chatOf(asked.chat_id)
-  const speaker = origin.userName || origin.userId
+  const speaker = origin.userName || origin.userId || config.user_name
   const people = peopleOf(asked.people, { $SPEAKER: speaker, $AGENT: config.agent_name })
   // One entry is one line, whatever was written.
   const raw = asked.content.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Answer, answerOf } from '../app.ts'
 import { adapterSource, mailbox } from '../chat-platform.ts'
 import { languageModel } from '../language-model.ts'
-import { cli, type Place, place } from '../process.ts'
+import { cli, type Place, place, run } from '../process.ts'
 
 /** The SDK's client at a server of its own, as a desktop application starts one. */
 async function connect({ config, env }: Place, options: ClientOptions = {}): Promise<Client> {
@@ -51,6 +51,37 @@ tg_private_chat_id: 2002
 `
 
 const discovery = { exposure: { mode: 'discovery' }, modules: { filesystem: { config: { readonly: false } } } }
+
+describe('what is not configured', () => {
+  it('is neither listed nor found, and says what to set', async () => {
+    const home = place({ exposure: { mode: 'discovery' } })
+    const companions = ['contacts', 'plan', 'todo']
+    const { stdout } = await run(process.execPath, [cli, 'list', '--hidden', '--json', '--config', home.config], {
+      env: home.env as NodeJS.ProcessEnv,
+    })
+    const rows = (JSON.parse(stdout) as Answer[]).filter(({ name }) => companions.includes(name.split('.')[0]))
+    expect(Object.fromEntries(rows.map(({ name, hidden }) => [name, hidden]))).toEqual({
+      'contacts.contacts_send':
+        'nothing can be delivered: configure modules.telegram, or set modules.contacts.config.peers to true',
+      'contacts.contacts_list': 'set modules.contacts.config.manage to true',
+      'contacts.contacts_get': 'set modules.contacts.config.manage to true',
+      'contacts.contacts_upsert': 'set modules.contacts.config.manage to true',
+      'plan.plan_create':
+        'plan_create unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
+      'todo.todo_update':
+        'todo_update unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
+      'todo.todo_list':
+        'todo_list unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
+    })
+    const client = await connect(home)
+    for (const query of ['add something to the to-do list', 'send a message to a contact', 'make a plan with steps']) {
+      const { tools } = answerOf(await client.callTool({ name: 'search_tools', arguments: { query } }))
+      expect(tools.filter(({ name }: Answer) => companions.includes(name.split('.')[0]))).toEqual([])
+    }
+    const { categories } = answerOf(await client.callTool({ name: 'list_categories', arguments: {} }))
+    expect(categories.map(({ id }: Answer) => id).filter((id: string) => companions.includes(id))).toEqual([])
+  })
+})
 
 describe('an assistant', () => {
   it('keeps the to-do list of its person: a note with the people in it, what is open, what is done', async () => {

@@ -435,6 +435,30 @@ describe('how it went', () => {
     expect(sent).toBe(2)
   })
 
+  it('is an error, and no reason to leave them alone, where the platform is not allowed to', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'contacts'))
+    writeFileSync(join(dir, 'contacts/ACTIVE.md'), ANN)
+    const adapter = {
+      name: 'telegram',
+      client: null,
+      listServers: async () => [],
+      sendFile: async () => null,
+      async send() {
+        throw new ToolError('unauthorized chat_id: 1001', { code: 'E_DENIED_BY_POLICY' })
+      },
+    }
+    const adapters = { list: () => [adapter], get: () => adapter, current: null, add: () => () => undefined }
+    const config = { peers: false, allow_humans: true, manage: false, cooldown_hours: 72, max_active: 150 }
+    const ctx = testContext({ config: { ...config, file_state_dir: dir }, services: { ...noServices, adapters } })
+    const sent = contactsAt(() => new Date()).tools['contacts_send']?.run(
+      { contact_id: 'tg:1001', message_text: 'Hi' },
+      ctx as never,
+    )
+    await expect(sent).rejects.toMatchObject({ code: 'E_DENIED_BY_POLICY', message: 'unauthorized chat_id: 1001' })
+    expect(readFileSync(join(dir, 'contacts/ACTIVE.md'), 'utf8')).toBe(ANN)
+  })
+
   it('is no with people, where only agents are allowed', async () => {
     const { url, got } = await mailbox()
     const { refusal } = await rig(ANN, { url, config: { allow_humans: false } })

@@ -271,6 +271,14 @@ describe('an entry that is added', () => {
     expect(shown.open_count).toBe(2)
   })
 
+  it('is of the person that the settings name, where nobody says who speaks', async () => {
+    const { update, model } = await rig([resolved('Ann Lee (tg:1001) calls Bob (tg:@bob_b)')], undefined, {
+      modules: { todo: { config: { user_name: 'Ann Lee' } } },
+    })
+    await update({ action: 'add', content: 'I call Bob', people: ['$SPEAKER'] })
+    expect(JSON.parse(model.asked[0]?.user ?? '')).toMatchObject({ people: ['Ann Lee'], speaker: 'Ann Lee' })
+  })
+
   it('is refused when there are as many as may be', async () => {
     const { refusal, model } = await rig(
       [],
