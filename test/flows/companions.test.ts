@@ -62,16 +62,16 @@ describe('what is not configured', () => {
     const rows = (JSON.parse(stdout) as Answer[]).filter(({ name }) => companions.includes(name.split('.')[0]))
     expect(Object.fromEntries(rows.map(({ name, hidden }) => [name, hidden]))).toEqual({
       'contacts.contacts_send':
-        'nothing can be delivered: configure modules.telegram, or set modules.contacts.config.peers to true',
-      'contacts.contacts_list': 'set modules.contacts.config.manage to true',
-      'contacts.contacts_get': 'set modules.contacts.config.manage to true',
-      'contacts.contacts_upsert': 'set modules.contacts.config.manage to true',
+        'hidden: nothing can be delivered: configure modules.telegram, or set modules.contacts.config.peers to true',
+      'contacts.contacts_list': 'hidden: set modules.contacts.config.manage to true',
+      'contacts.contacts_get': 'hidden: set modules.contacts.config.manage to true',
+      'contacts.contacts_upsert': 'hidden: set modules.contacts.config.manage to true',
       'plan.plan_create':
-        'plan_create unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
+        'hidden: plan_create unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
       'todo.todo_update':
-        'todo_update unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
+        'hidden: todo_update unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
       'todo.todo_list':
-        'todo_list unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
+        'hidden: todo_list unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
     })
     const client = await connect(home)
     for (const query of ['add something to the to-do list', 'send a message to a contact', 'make a plan with steps']) {
