@@ -1,4 +1,4 @@
-import type { CallContext, Caller, Services } from './context.ts'
+import type { CallContext, Caller, Origin, Services } from './context.ts'
 import type { Log } from './log.ts'
 import type { Profile } from './profile.ts'
 import type { JsonSchema, StandardSchema } from './schema.ts'
@@ -58,6 +58,11 @@ export interface ModuleResource {
   readonly input?: Readonly<Record<string, unknown>>
 }
 
+/** Whom a module may have something to tell. */
+export interface NoticeView<Config> extends Omit<ToolView<Config>, 'nameOf'> {
+  readonly origin: Origin
+}
+
 export interface ToolDraft {
   readonly description: string
   readonly input: AnySchema
@@ -85,7 +90,7 @@ export interface ToolDef<Config = unknown, Input = AnySchema> {
   readonly examples?: readonly Example[]
   /** Parameters accepted and checked but not shown to the model. */
   readonly hidden?: readonly string[]
-  /** Not listed or searched, and no client can call it; only set-up steps may. */
+  /** Not listed or searched, and no client can call it; only set-up steps and modules may. */
   readonly internal?: boolean
   /**
    * Changes nothing: what it is given cannot be changed through, services only read, and what the person wrote is left out.
@@ -150,6 +155,11 @@ export interface ToolModule<Config = unknown> {
   readonly synonyms?: readonly (readonly string[])[]
   /** Old tool name to new: calls with the old one keep working. */
   readonly renamed?: Readonly<Record<string, string>>
+  /**
+   * `true`, or what the operator sets to switch it on: until then its tools look to clients as if they did not exist. With
+   * what the caller's profile changes. Pure and synchronous.
+   */
+  enabled?(view: { readonly config: Config; readonly profile: Profile }): true | string
   /** Replaces a bundled module of the same name. */
   readonly override?: boolean
   /**
@@ -157,6 +167,11 @@ export interface ToolModule<Config = unknown> {
    * set-up steps opened; nothing to say nothing. Other tools are named by `nameOf`. Pure and synchronous.
    */
   promptSection?(view: SectionView<Config>): PromptSection | undefined
+  /**
+   * Lines that this caller is to be told beside the result of whatever it calls next, each once: asked after every call of who sees
+   * at least one of its tools, so it must be quick.
+   */
+  notices?(view: NoticeView<Config>): readonly string[] | Promise<readonly string[]>
   /** Slow work goes here, not at import. Bounded by `loader.startTimeoutMs`. */
   start?(ctx: StartContext<Config>): void | Promise<void>
   stop?(): void | Promise<void>

@@ -112,7 +112,11 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
     throw shape(`the synonyms of ${name} are not groups of words, such as [["ticket", "issue"]]`)
   if (module['promptSection'] !== undefined && typeof module['promptSection'] !== 'function')
     throw shape(`the promptSection of ${name} is not a function`)
+  if (module['enabled'] !== undefined && typeof module['enabled'] !== 'function')
+    throw shape(`enabled of ${name} is not a function: the operator's switch is modules.${name}.enabled`)
   if (module['resources'] !== undefined) checkResources(module['resources'], tools as Record<string, unknown>, name)
+  if (module['notices'] !== undefined && typeof module['notices'] !== 'function')
+    throw shape(`the notices of ${name} are not a function`)
   for (const [action, tool] of Object.entries(tools as Record<string, unknown>)) {
     const id = `${name}.${action}`
     if (!isToolName(action)) throw new PegboardError('E_NAME_INVALID', `"${action}" is not a legal tool name.`)
@@ -148,7 +152,7 @@ function checkResources(given: unknown, tools: Record<string, unknown>, name: st
 
 const MODULE_KEYS = [
   ...['name', 'description', 'config', 'tools', 'synonyms', 'renamed', 'override', 'promptSection', 'start', 'stop'],
-  ...['readOnly', 'writes', 'resources'],
+  ...['readOnly', 'writes', 'enabled', 'resources', 'notices'],
 ]
 const TOOL_KEYS = [
   ...['title', 'description', 'input', 'output', 'effect', 'idempotent', 'openWorld', 'sideEffects', 'aliases', 'tags'],

@@ -30,12 +30,21 @@ export const fetchOptions = z.strictObject({
     .boolean()
     .default(false)
     .describe('Private networks and this machine may be reached, too. Where clouds keep credentials is never reached.'),
+  userAgent: z
+    .string()
+    .regex(/^[\x20-\x7e]{1,200}$/)
+    .default('pegboard')
+    .describe('What requests of modules say they come from.'),
 })
 
 export const servicesOptions = z.strictObject({
   kv: z.boolean().default(true).describe('A key-value store for modules, in the state folder.'),
   messages: z.boolean().default(true).describe('Recent messages of channels, for tools that serve chat platforms.'),
   conversations: z.boolean().default(true).describe('The last hundred entries of each channel.'),
+  memory: z
+    .boolean()
+    .default(true)
+    .describe('Facts, a knowledge graph and threadweave, for modules that keep what is known.'),
   maxBytes: z
     .int()
     .min(1_024)
