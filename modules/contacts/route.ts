@@ -1,6 +1,6 @@
 import { ToolError } from 'pegboard'
-import type { Contact } from '../_shared/contacts.ts'
-import { telegramChat, telegramNumber } from '../_shared/ids.ts'
+import type { Contact } from '../_contact-files.ts'
+import { telegramChat, telegramNumber } from '../_reference-ids.ts'
 
 /** Where a message goes: by the adapter of a chat platform, or to a peer. */
 export type Route =
