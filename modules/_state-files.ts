@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { createPaths, exclusively, isPegboardError, ToolError } from 'pegboard'
 
 const MAX_BYTES = 4 * 1024 * 1024
+const UNWRITABLE: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EEXIST', 'ENOSPC'])
 
 /** Text files that a module keeps for people and agents to read and mend. */
 export interface StateFiles {
@@ -36,7 +37,7 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
 
   const notWritable = (error: unknown): never => {
     const { code } = error as NodeJS.ErrnoException
-    if (code !== 'EACCES' && code !== 'EROFS' && code !== 'EPERM') throw error
+    if (!UNWRITABLE.has(code ?? '')) throw error
     throw new ToolError('The folder of the files cannot be written to.', {
       code: 'E_READ_ONLY',
       hint: `${setting}.file_state_dir says which one it is.`,
