@@ -300,6 +300,27 @@ describe('the way to a contact', () => {
     expect(await refusal(to('tg:@zoe'))).toContain('contact not found: tg:@zoe')
   })
 
+  it('is found by the ids that entries of the to-do list have', async () => {
+    const { url } = await mailbox()
+    const { send, refusal } = await rig(
+      [
+        section('A', { contact_id: 'ann', tg_private_chat_id: '11', tg_group_chat_ids: '[-5]' }),
+        section('B', { contact_id: 'b', tg_private_chat_id: '12' }),
+        section('C', { contact_id: 'c', tg_private_chat_id: '12' }),
+        section('D', { contact_id: 'd' }),
+      ].join('\n'),
+      { url },
+    )
+    expect(await send({ contact_id: 'tg:11', message_text: 'Hi' })).toMatchObject({
+      contact_id: 'ann',
+      peer_id: 'tg:11',
+    })
+    expect(await refusal({ contact_id: 'tg:12', message_text: 'Hi' })).toContain('tg:12 could be b or c')
+    // A group is several people.
+    expect(await refusal({ contact_id: 'tg:-5', message_text: 'Hi' })).toContain('contact not found: tg:-5')
+    expect(await refusal({ contact_id: 'tg:', message_text: 'Hi' })).toContain('contact not found: tg:')
+  })
+
   it('is the adapter of another platform that a module brought', async () => {
     const { url, got } = await mailbox()
     const dir = temporaryFolder()
