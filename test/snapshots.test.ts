@@ -26,6 +26,9 @@ const everything = {
     filesystem: { config: { roots: ['{{workspace}}'] } },
     shell: { config: { enabled: true, allowed_commands: ['git'] } },
     http: { config: { access: 'write' } },
+    database: {
+      config: { connections: { default: { driver: 'sqlite', database: ':memory:', policy: 'unrestricted' } } },
+    },
   },
 }
 

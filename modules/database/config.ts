@@ -48,18 +48,20 @@ function leadsSomewhere(given: Place): boolean {
   }
 }
 
-const Connection = z.strictObject({
-  ...place,
-  options: Options.default({}).describe('More about the connection.'),
-  policy: PolicyInput.optional().describe('What statements may do; default default_policy.'),
-  accept_role: z
-    .boolean()
-    .default(false)
-    .describe('Read only with a login that could write: without this such a login is refused.'),
-  allowed_functions: list(
-    'Functions that reading statements may call although they might do more (PostgreSQL, MySQL).',
-  ),
-})
+const Connection = z
+  .strictObject({
+    ...place,
+    options: Options.default({}).describe('More about the connection.'),
+    policy: PolicyInput.optional().describe('What statements may do; default default_policy.'),
+    accept_role: z
+      .boolean()
+      .default(false)
+      .describe('Read only with a login that could write: without this such a login is refused.'),
+    allowed_functions: list(
+      'Functions that reading statements may call although they might do more (PostgreSQL, MySQL).',
+    ),
+  })
+  .refine(leadsSomewhere, 'give driver and database, or a url such as postgres://user@host/name or sqlite:data.db')
 export type Connection = z.infer<typeof Connection>
 
 const ID = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/)
