@@ -161,6 +161,22 @@ function targetOf(id: string, wish: Wish, config: Settings): Target {
   }
 }
 
+/** Why a database cannot be reached is for the operator, who has the log: it may name the server and the login. */
+function telling(driver: Driver, log: Log): Driver {
+  const told =
+    <Given, Result>(work: (given: Given) => Promise<Result>) =>
+    async (given: Given): Promise<Result> => {
+      try {
+        return await work(given)
+      } catch (error) {
+        if (isPegboardError(error) && error.code === 'E_DB_UNAVAILABLE' && error.cause !== undefined)
+          log.warn('a database cannot be reached', { driver: driver.dialect.name, error: error.cause })
+        throw error
+      }
+    }
+  return { ...driver, run: told(driver.run), powers: told(driver.powers) }
+}
+
 function environmentOf(processes: Processes | null, name: string): string {
   const value = processes?.environment([name])[name]
   if (value === undefined)
@@ -196,7 +212,7 @@ function driverFor(state: State, target: Target, services: Services): Promise<Dr
   const at = JSON.stringify(target)
   let found = state.drivers.get(at)
   if (!found) {
-    found = createDriver(target, services, state.log as Log)
+    found = createDriver(target, services, state.log as Log).then((driver) => telling(driver, state.log as Log))
     state.drivers.set(at, found)
     // What could not be made is tried again the next time.
     found.catch(() => state.drivers.delete(at))

@@ -216,14 +216,14 @@ export const errorCatalogue = {
   E_READ_ONLY: {
     audience: 'model',
     retryable: false,
-    meaning: 'Writing is switched off.',
-    next: 'Set modules.filesystem.config.readonly to false.',
+    meaning: 'Writing is switched off, or the call only reads.',
+    next: 'The named setting decides: modules.filesystem.config.readonly, or the policy of a database connection.',
   },
   E_DENIED_BY_POLICY: {
     audience: 'model',
     retryable: false,
-    meaning: 'The operator does not allow this command, or an argument of it.',
-    next: 'Use one of the allowed commands; modules.shell.config.allowed_commands decides.',
+    meaning: 'The operator does not allow this command, this argument of it, or this statement.',
+    next: 'The named setting decides: modules.shell.config.allowed_commands, or the policy of a database connection.',
   },
   E_SQL_MULTI_STATEMENT: {
     audience: 'model',
