@@ -19,6 +19,13 @@ const sorted = (value: unknown): unknown =>
             .map(([key, inner]) => [key, sorted(inner)]),
         )
 
+const databaseWith = (saved_queries: object) => ({
+  config: {
+    connections: { default: { driver: 'sqlite', database: ':memory:', policy: 'unrestricted' } },
+    saved_queries,
+  },
+})
+
 const everything = {
   // Its module is there when there are servers; a disabled one is enough, and starts nothing.
   mcpServers: { off: { command: 'node', enabled: false } },
@@ -26,9 +33,7 @@ const everything = {
     filesystem: { config: { roots: ['{{workspace}}'] } },
     shell: { config: { enabled: true, allowed_commands: ['git'] } },
     http: { config: { access: 'write' } },
-    database: {
-      config: { connections: { default: { driver: 'sqlite', database: ':memory:', policy: 'unrestricted' } } },
-    },
+    database: databaseWith({ count: { description: 'How many there are.', sql: 'SELECT 1' } }),
   },
 }
 
@@ -36,7 +41,21 @@ const everything = {
  * Settings under which bundled modules assemble their tools otherwise, by the name of the variant. What differs then is a file
  * of its own: `web__search@no-videos.json`.
  */
-const variants: Readonly<Record<string, Record<string, unknown>>> = {}
+const variants: Readonly<Record<string, Record<string, unknown>>> = {
+  parameters: {
+    modules: {
+      ...everything.modules,
+      database: databaseWith({
+        orders_of: {
+          description: 'The orders of a customer.',
+          sql: 'SELECT :customer, :least',
+          parameters: { customer: {}, least: { default: 0 } },
+        },
+        count: { description: 'How many there are.', sql: 'SELECT 1' },
+      }),
+    },
+  },
+}
 
 type Listed = Readonly<Record<string, unknown>> & {
   readonly name: string
