@@ -7,6 +7,7 @@ import shell from '../../modules/shell/index.ts'
 import { localCaller } from '../../src/core/context.ts'
 import type { PegboardError } from '../../src/core/errors.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { alive, cli, gone, place } from '../process.ts'
 
@@ -489,7 +490,32 @@ describe.runIf(POSIX)('shell.bash and shell.script', () => {
   })
 })
 
+describe.runIf(POSIX)('to a client', () => {
+  it.each(['legacy', 'modern'] as const)('of the %s era a failure shows its output, too', async (era) => {
+    const { app } = await open({ sandbox: 'off' })
+    const client = await connectTo(app, era)
+    const input = { cmd: 'echo out; echo err >&2; exit 3' }
+    for (const call of [
+      { name: 'shell__bash', arguments: input },
+      { name: 'execute_tool', arguments: { name: 'shell.bash', params: input } },
+    ]) {
+      const answer = (await client.callTool(call)) as Answer
+      expect(answer.isError).toBe(true)
+      expect(answer.content[0].text).toBe('E_TOOL_FAILED: bash exited with code 3. Look at its output.')
+      expect(JSON.parse(answer.content[1].text)).toMatchObject({ exit_code: 3, stdout: 'out\n', stderr: 'err\n' })
+    }
+  })
+})
+
 describe.runIf(sandboxed)('in bubblewrap', () => {
+  it('the processes of a background command are shown without what the sandbox is told', async () => {
+    const { call } = await open()
+    await call('background_run', { command: 'sleep 1000', shell: true })
+    await expect
+      .poll(async () => (await call('ps')).processes.map(({ command }: Answer) => command))
+      .toEqual(['bwrap (the sandbox)', 'bwrap (the sandbox)', 'sleep 1000'])
+  })
+
   it('a script sees the system and the workspace, and nothing else of this machine [SH-07]', async () => {
     const canary = join(temporaryFolder(), 'canary.txt')
     writeFileSync(canary, 'canary-content')
