@@ -23,6 +23,7 @@ const pinned = {
     'defineModule',
     'errorCatalogue',
     'isPegboardError',
+    'redact',
     'toSchema',
     'z',
   ],
