@@ -57,3 +57,11 @@ function isValue(between: string, value: string): boolean {
 }
 
 const quoted = (value: string): string => (/^["']/.test(value) ? value[0] + REDACTED + value[0] : REDACTED)
+
+/** An address without the values of parameters that look like credentials; other text is `redact`ed. */
+export function redactUrl(given: string): string {
+  if (!URL.canParse(given)) return redact(given)
+  const url = new URL(given)
+  for (const name of [...url.searchParams.keys()]) if (looksSecret(name)) url.searchParams.set(name, REDACTED)
+  return url.href
+}

@@ -80,7 +80,7 @@ export type Seen = { readonly tool: Tool } | { readonly hidden: Hidden }
  * several tools at once, replacement and deliberate mode, comes after, then assembly.
  */
 export function see(tool: Tool, caller: Caller, { policy, profile }: Rules): Seen {
-  if (tool.internal) return hide('denied', 'policy', 'it is for set-up steps only')
+  if (tool.internal) return hide('denied', 'policy', 'it is for set-up steps and modules only')
   let at: Stage = 'policy'
   try {
     const decision = policy.decide(tool, caller)
