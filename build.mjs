@@ -193,6 +193,14 @@ const prepared = JSON.parse(
 rmSync(elsewhere, { recursive: true, force: true })
 const packs = [await firstWith(prepared), ...others]
 
+/** What pages are read with, in a worker. */
+const reading = await build({
+  ...common,
+  entryPoints: ['modules/web/reading.cjs'],
+  outfile: 'dist/reading.cjs',
+  format: 'cjs',
+  metafile: true,
+})
 const stripper = await build({
   ...common,
   entryPoints: ['amaro'],
@@ -212,7 +220,7 @@ await build({
 
 /** The bundle has no comments: the licences of what is in it lie beside it, as they ask for. */
 const packages = new Map()
-for (const { metafile } of [...packs, stripper])
+for (const { metafile } of [...packs, stripper, reading])
   for (const file of Object.keys(metafile.inputs)) {
     const folder = /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
     if (folder !== undefined) packages.set(folder, JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')))

@@ -1,4 +1,4 @@
-import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { type Article, type Job, type Row, WORKER } from './worker.ts'
 
@@ -23,15 +23,9 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
   let last: Promise<unknown> = Promise.resolve()
 
   function start(): Worker {
-    const { resolve } = createRequire(import.meta.url)
     const made = new Worker(WORKER, {
       eval: true,
-      workerData: {
-        domino: resolve('@mixmark-io/domino'),
-        readability: resolve('@mozilla/readability'),
-        turndown: resolve('turndown'),
-        gfm: resolve('@joplin/turndown-plugin-gfm'),
-      },
+      workerData: { libraries: fileURLToPath(new URL('./reading.cjs', import.meta.url)) },
       // Nothing of ours, and what the packages have to say goes nowhere.
       env: {},
       execArgv: [],

@@ -27,15 +27,12 @@ export type Row = Readonly<Record<string, string>>
 
 /**
  * The program of the worker that reads pages, for `new Worker(…, { eval: true })`: a page may be made so that reading it takes
- * minutes, and a worker can be ended. Given as text, so that it is found wherever a bundler has put us. `workerData` has
- * the files of the packages.
+ * minutes, and a worker can be ended. Given as text, so that it is found wherever a bundler has put us. `workerData` says
+ * where reading.cjs is.
  */
 export const WORKER = `
 const { parentPort, workerData } = require('node:worker_threads')
-const domino = require(workerData.domino)
-const { Readability } = require(workerData.readability)
-const Turndown = require(workerData.turndown)
-const { gfm } = require(workerData.gfm)
+const { domino, gfm, Readability, Turndown } = require(workerData.libraries)
 
 // Its lists are arrays or act like arrays, but not all can be iterated over.
 const probe = domino.createDocument('<p></p>')
