@@ -64,7 +64,9 @@ export const createExtract = (client: Client, reader: Reader): ToolDef<Settings,
       return { ...about, metadata }
     }
     const page = readPage(html, answer.url)
-    if (mode === 'links') return { ...about, title: page.title, links: page.links }
+    const once = new Map(page.links.map((link) => [link.url, link] as const).reverse())
+    const links = page.links.filter((link) => once.get(link.url) === link)
+    if (mode === 'links') return { ...about, title: page.title, links }
     const { title, text } = page
     return { ...about, title, text: text.slice(0, MAX_TEXT), truncated: text.length > MAX_TEXT }
   },
