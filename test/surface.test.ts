@@ -23,6 +23,8 @@ const pinned = {
     'defineModule',
     'errorCatalogue',
     'isPegboardError',
+    'redact',
+    'redactUrl',
     'toSchema',
     'z',
   ],
