@@ -265,7 +265,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 })
 `
 
-async function withServer(config: Record<string, unknown>, server: Record<string, unknown> = {}) {
+async function withServer(config: Record<string, unknown>, server: object = {}, profiles: object = {}) {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'modules'))
   writeFileSync(join(dir, 'felo.mjs'), SERVER)
@@ -274,12 +274,14 @@ async function withServer(config: Record<string, unknown>, server: Record<string
       exposure: { mode: 'direct', primitives: false },
       mcpServers: { felo: { command: 'node', args: [join(dir, 'felo.mjs')], start: 'eager', ...server } },
       modules: { web: { config: { access: 'read', ...config } } },
+      profiles,
     },
     dir,
   )
   await app.settled(20_000)
   const client = await connectTo(app)
   return {
+    app,
     client,
     names: async () => (await client.listTools()).tools.map(({ name }) => name),
     call: async (name: string, input: object) => answerOf(await client.callTool({ name, arguments: { ...input } })),
@@ -336,5 +338,16 @@ describe('an MCP server as an engine', () => {
     for (const name of ['felo__json', 'felo.json', 'mcp_felo.json', 'json'])
       expect(JSON.stringify(await client.callTool({ name, arguments: { text: 'x' } }))).toContain('E_NOT_FOUND')
     expect(JSON.stringify(await call('list_categories', {}))).not.toContain('felo')
+  })
+
+  it('is no engine for a profile that does not have it, however internal it is', async () => {
+    const config = { search: { ddg_base_url: '', mcp: { tool: 'felo.json', query: 'text' } } }
+    const { app } = await withServer(config, { internal: true }, { narrow: { use: ['web'] }, wide: {} })
+    const search = async (profile: string) => {
+      const client = await connectTo(app, 'legacy', {}, profile)
+      return JSON.stringify(await client.callTool({ name: 'web__web_search', arguments: { query: 'cats' } }))
+    }
+    expect(await search('wide')).toContain('https://example.com/json')
+    expect(await search('narrow')).toContain('E_NOT_FOUND')
   })
 })
