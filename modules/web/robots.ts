@@ -41,8 +41,7 @@ export function createRobots(now: () => number = () => performance.now()): Robot
       const rules = await found.rules
       if (signal.aborted) kept.delete(file)
       signal.throwIfAborted()
-      // It is the function itself, whatever its types say.
-      const parse = (await import('robots-parser')).default as unknown as (url: string, rules: string) => Rules
+      const parse = parserIn(await import('robots-parser'))
       const agent = settings.user_agent.split(/[/\s]/)[0] || 'pegboard'
       if (rules !== undefined && parse(file, rules).isAllowed(url, agent) !== false) return
       throw new ToolError(
@@ -54,3 +53,9 @@ export function createRobots(now: () => number = () => performance.now()): Robot
     },
   }
 }
+
+type Parse = (url: string, rules: string) => Rules
+
+/** The package is one function, which Node and bundlers wrap as they see fit. */
+const parserIn = (found: unknown): Parse =>
+  typeof found === 'function' ? (found as Parse) : parserIn((found as { readonly default: unknown }).default)

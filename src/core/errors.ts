@@ -222,8 +222,8 @@ export const errorCatalogue = {
   E_DENIED_BY_POLICY: {
     audience: 'model',
     retryable: false,
-    meaning: 'The operator does not allow this command, or an argument of it.',
-    next: 'Use one of the allowed commands; modules.shell.config.allowed_commands decides.',
+    meaning: 'The operator does not allow this command, argument or address.',
+    next: 'Use one that is allowed; the named setting decides.',
   },
   E_SANDBOX_UNAVAILABLE: {
     audience: 'model',
