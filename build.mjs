@@ -193,14 +193,6 @@ const prepared = JSON.parse(
 rmSync(elsewhere, { recursive: true, force: true })
 const packs = [await firstWith(prepared), ...others]
 
-/** What pages are read with, in a worker. */
-const reading = await build({
-  ...common,
-  entryPoints: ['modules/web/reading.cjs'],
-  outfile: 'dist/reading.cjs',
-  format: 'cjs',
-  metafile: true,
-})
 const stripper = await build({
   ...common,
   entryPoints: ['amaro'],
@@ -237,7 +229,7 @@ const threads = await build({
 
 /** The bundle has no comments: the licences of what is in it lie beside it, as they ask for. */
 const packages = new Map()
-for (const { metafile } of [...packs, stripper, threads, reading])
+for (const { metafile } of [...packs, stripper, threads])
   for (const file of Object.keys(metafile.inputs)) {
     const folder = /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
     if (folder !== undefined) packages.set(folder, JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')))
