@@ -284,6 +284,35 @@ describe('what servers offer', () => {
     expect(JSON.stringify(other)).toContain('k-1')
   })
 
+  it.each(['legacy', 'modern'] as const)(
+    'asks the person of a client of the %s era, in either era of its own',
+    async (era) => {
+      const newer = {
+        command: 'node',
+        args: [join(import.meta.dirname, '../fixtures/upstreams/modern.mjs')],
+        start: 'eager',
+      }
+      const { app } = await startApp({ mcpServers: { older: { ...lazy(), start: 'eager' }, newer } })
+      await app.settled(20_000)
+      const client = await connectTo(app, era, { capabilities: { elicitation: { form: {} } } })
+      let asked = 0
+      client.setRequestHandler('elicitation/create', () => {
+        asked++
+        return { action: 'accept', content: { name: 'Ann' } }
+      })
+      for (const [server, tool] of [
+        ['older', 'ask_person'],
+        ['newer', 'greet'],
+      ] as const) {
+        const direct = (await client.callTool({ name: `mcp_${server}.${tool}`, arguments: {} })) as Answer
+        const through = (await client.callTool({ name: 'mcp__call_tool', arguments: { server, tool } })) as Answer
+        expect(direct.isError ?? false, `${server} ${JSON.stringify(direct)}`).toBe(false)
+        expect(through, server).toEqual(direct)
+      }
+      expect(asked).toBe(4)
+    },
+  )
+
   it('has resources and prompts that are listed and read', async () => {
     const { call, fails, app } = await open({ everything: real.everything })
     await call('connect', { server_id: 'everything' })
