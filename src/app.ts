@@ -217,6 +217,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     }
   }
   const inspections = createInspections(config.secrets)
+  const ownSecrets = once(() => knownSecrets(secretsOf(options.env ?? {})))
   const audit = config.audit.enabled
     ? createAudit({
         ...config.audit,
@@ -274,6 +275,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     gate: createGate({ clock, hide: inspections.hide }),
     audit,
     inspections,
+    secrets: ownSecrets,
     servicesFor: offer.servicesFor,
     fetch: offer.fetch,
     onInjected: (caller, names) => offer.inject(caller, names).unknown,
@@ -342,12 +344,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   )
   const schedules = execution.scheduler && execution.watchers
   const facts = once(() => {
-    const secrets = knownSecrets(secretsOf(options.env ?? {}))
-    return createFacts({
-      store: shared.store,
-      clock,
-      hide: (text) => inspections.hide(secrets ? secrets.hide(text) : text),
-    })
+    const hide = ownSecrets()?.hide ?? ((text: string) => text)
+    return createFacts({ store: shared.store, clock, hide: (text) => inspections.hide(hide(text)) })
   })
   let works = false
 

@@ -7,6 +7,7 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Fetch } from '../core/fetch.ts'
 import { checkArguments } from '../core/guard.ts'
+import type { KnownSecrets } from '../core/known-secrets.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolLoop } from '../core/loop.ts'
 import type { ToolResult } from '../core/result.ts'
@@ -90,6 +91,8 @@ export interface CallsOptions {
   readonly audit?: Audit | undefined
   /** What is done about results and errors; default knows no secrets. */
   readonly inspections?: Inspections
+  /** What else no error may say: the environment of this process is nothing that results are made of, but failures name it. */
+  readonly secrets?: () => KnownSecrets | undefined
 }
 
 const MAX_DEPTH = 3
@@ -211,7 +214,7 @@ export function createCalls(options: CallsOptions): Calls {
       return result
     } catch (error) {
       if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.passing)
-      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection)
+      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection, options.secrets?.())
       const ms = monotonicMs() - startedAt
       history.add(wanted.entry.tool.id, request.caller, wanted.input, run, startedAt, ms, failure.code)
       log[failure.code === 'E_INTERNAL' ? 'error' : 'debug']('call', {
@@ -358,8 +361,15 @@ export function createCalls(options: CallsOptions): Calls {
 /** Its server wants the client to open a page, and the call again after that. */
 const wantsPage = (error: unknown): boolean => isProtocolFailure(error) && error.code === -32042
 
-function refusalOfRun(error: unknown, run: Run, tool: Tool, inspection: Inspection | undefined): PegboardError {
-  const failure = refusal(error, idOf(run), tool.id)
+function refusalOfRun(
+  error: unknown,
+  run: Run,
+  tool: Tool,
+  inspection: Inspection | undefined,
+  secrets: KnownSecrets | undefined,
+): PegboardError {
+  const first = refusal(error, idOf(run), tool.id)
+  const failure = secrets ? inspectFailure(first, { wire: undefined, secrets }) : first
   if (!inspection) return failure
   try {
     return inspectFailure(failure, inspection)
