@@ -4,7 +4,12 @@ export interface Clock {
   now(): number
   /** Runs `fn` once after `ms`; the returned function cancels. Does not keep the process alive. */
   after(ms: number, fn: () => void): () => void
+  /** Milliseconds since some moment, whatever people and time servers do to the clock meanwhile; default as `now`. */
+  ticks?(): number
 }
+
+/** To measure how long something takes: a clock that people set is no measure of that. */
+export const ticksOf = (clock: Clock): number => clock.ticks?.() ?? clock.now()
 
 /**
  * Milliseconds since some moment, for how long something took: nobody sets it. `performance.now()` is the same, but the
@@ -25,6 +30,7 @@ export function epochMs(at: number): number {
 
 export const systemClock: Clock = {
   now: () => Date.now(),
+  ticks: monotonicMs,
   after: (ms, fn) => {
     const timer = setTimeout(fn, ms)
     timer.unref()
