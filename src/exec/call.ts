@@ -15,6 +15,7 @@ import { type Capacity, noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { Audit } from '../observe/audit.ts'
 import type { View, Views, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visible.ts'
+import { clipped } from './clip.ts'
 import { createContexts, idOf, type Run } from './context.ts'
 import type { Gate, OnGate } from './gate.ts'
 import { type Confirmed, guard, type Ready } from './guard.ts'
@@ -195,8 +196,10 @@ export function createCalls(options: CallsOptions): Calls {
       if (abort.aborted) throw abort.reason
       const { entry, input, policy } = wanted
       inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
-      const ended = await runTool(entry.tool, input, request, relay, run, abort, depth, inspection)
-      if (ended.kind === 'mcp') checkSize(entry.tool, ended.result, settings.maxResultBytes)
+      const ran = await runTool(entry.tool, input, request, relay, run, abort, depth, inspection)
+      if (ran.kind === 'mcp') checkSize(entry.tool, ran.result, settings.maxResultBytes)
+      // Tools that call each other do so in this process, where nothing has to be sent.
+      const ended = ran.kind === 'value' && depth === 0 ? clipped(ran, entry.tool, settings.maxResultBytes) : ran
       if (confirmed && ended.kind === 'input_required') gate?.goesOn(confirmed.passing)
       const result = inspection ? inspect(ended, inspection) : ended
       const ms = monotonicMs() - startedAt
