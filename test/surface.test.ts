@@ -25,6 +25,7 @@ const pinned = {
     'errorCatalogue',
     'exclusively',
     'isPegboardError',
+    'redact',
     'scrub',
     'toSchema',
     'z',
