@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Catalog, clashSentence, createCatalog, type Endpoints, type Snapshot } from './catalog/catalog.ts'
+import { type Catalog, clashSentence, createCatalog, type Endpoints } from './catalog/catalog.ts'
+import { warnOfClashes } from './catalog/clashes.ts'
 import { shownState } from './catalog/state.ts'
 import type { Config } from './config/load.ts'
 import { planReload } from './config/reload.ts'
@@ -29,6 +30,7 @@ import { noticeOf } from './exec/task.ts'
 import { taskRequests } from './exec/task-requests.ts'
 import { createTasks } from './exec/tasks.ts'
 import { createWatchers } from './exec/watchers.ts'
+import { createIndexing } from './indexing.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
@@ -37,11 +39,11 @@ import { createAudit } from './observe/audit.ts'
 import type { KeptList } from './openapi/api.ts'
 import { type Apis, createApis } from './openapi/apis.ts'
 import { embeddedTable, ownPackage } from './package.ts'
+import { createPrograms } from './programs/programs.ts'
 import { createRules, type FlagChanges } from './rules.ts'
 import { laneFor } from './search/deferred.ts'
 import type { LoadProgress } from './search/embedder.ts'
 import { createToolSearch, type SearchStatus } from './search/index.ts'
-import { sourcesOf } from './search/sources.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import { toFailure } from './server/answer.ts'
 import { createElsewhere } from './server/elsewhere.ts'
@@ -60,7 +62,6 @@ import { createLocalShared, createRedisShared, type Shared } from './state/share
 import { type LockDigests, lockFile } from './trust/lock.ts'
 import { createTrust, type Kept } from './trust/trust.ts'
 import type { Connection } from './upstream/connection.ts'
-import { createPrograms } from './upstream/programs.ts'
 import { createTaskRelay } from './upstream/task-relay.ts'
 import type { UpstreamStatus } from './upstream/upstream.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
@@ -212,6 +213,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
       }))
   const inspections = createInspections(config.secrets)
+  const ownSecrets = once(() => knownSecrets(secretsOf(options.env ?? {})))
   function inspectAnswer<T extends object>(caller: Caller, owner: string, answer: T): T {
     const level = views.viewFor(caller).policy.tripwire({ module: owner })
     const inspection = inspections.of(level, undefined)
@@ -293,6 +295,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     gate: createGate({ clock, hide: inspections.hide }),
     audit,
     inspections,
+    secrets: ownSecrets,
     servicesFor: offer.servicesFor,
     fetch: offer.fetch,
     onInjected: (caller, names) => offer.inject(caller, names).unknown,
@@ -364,12 +367,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   )
   const schedules = execution.scheduler && execution.watchers
   const facts = once(() => {
-    const secrets = knownSecrets(secretsOf(options.env ?? {}))
-    return createFacts({
-      store: shared.store,
-      clock,
-      hide: (text) => inspections.hide(secrets ? secrets.hide(text) : text),
-    })
+    const hide = ownSecrets()?.hide ?? ((text: string) => text)
+    return createFacts({ store: shared.store, clock, hide: (text) => inspections.hide(hide(text)) })
   })
   const working = new Set<{ start(): Promise<void>; stop(): Promise<void> }>()
   let workAgain: (() => void) | undefined
@@ -477,31 +476,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     documents: createFileStore<Readonly<Record<string, unknown>>>(join(documents, 'documents'), lost),
   })
 
-  let indexed: Snapshot['tools'] | undefined
-  const index = (): void => {
-    const snapshot = catalog.snapshot()
-    // That an owner is connecting or failing changes nothing for search.
-    if (indexed === snapshot.tools) return
-    indexed = snapshot.tools
-    search.sync(sourcesOf(snapshot), snapshot.version)
-  }
-  let warming: (() => void) | undefined
-  let warmBy = 0
-  const warmSoon = (): void => {
-    if (!warming) warmBy = clock.now() + WARM_PATIENCE_MS
-    warming?.()
-    warming = clock.after(WARM_DELAY_MS, warm)
-  }
-  const warm = (): void => {
-    // Calls wait for servers that are starting, and nobody for the index.
-    if (upstreams.arriving && clock.now() < warmBy) warmSoon()
-    else {
-      warming = undefined
-      index()
-      search.warm().then(views.warm, (error) => log.error('indexing failed', { error }))
-    }
-  }
-  let stopWarming: (() => void) | undefined
+  const index = createIndexing({
+    catalog,
+    search,
+    clock,
+    log,
+    arriving: () => upstreams.arriving,
+    done: views.warm,
+  })
   let stopWatchingNames: (() => void) | undefined
   type Flag = Parameters<Host['context']['setFlag']>
   function setFlag(...[profile, flag, value]: Flag): void {
@@ -527,7 +509,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     exposure: (caller) => exposures.of(views.viewFor(caller), caller),
     async search(query, caller, limit, how) {
       const view = views.viewFor(caller)
-      index()
+      index.now()
       const answer = await search.query(query, {
         ...how,
         limit,
@@ -672,11 +654,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     work,
     warm() {
       upstreams.begin()
-      stopWarming ??= catalog.onChange(warmSoon)
-      warmSoon()
+      index.follow()
     },
     async indexed() {
-      index()
+      index.now()
       await search.warm()
       await semantic?.settled()
     },
@@ -730,9 +711,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await shared.close()
       resumes.close()
       workAgain?.()
-      stopWarming?.()
+      index.stop()
       stopWatchingNames?.()
-      warming?.()
       const parts = [
         upstreams.stop(),
         apis.stop(),
@@ -757,39 +737,11 @@ function longestAnswer({ policy, profiles }: Config): number {
   return Math.max(...[policy, ...Object.values(profiles).map((one) => one.policy)].map((one) => one.approvalTimeoutMs))
 }
 
-/** A clash is told once, whatever changes around it; after a moment, because finding it puts all tools in order. */
-function warnOfClashes(catalog: Catalog, log: Log, clock: Clock): () => void {
-  const told = new Set<string>()
-  let cancel: (() => void) | undefined
-  const look = (): void => {
-    for (const sentence of catalog.snapshot().clashes.map(clashSentence)) {
-      if (told.has(sentence)) continue
-      told.add(sentence)
-      log.warn(sentence, { code: 'E_NAME_TAKEN' })
-    }
-  }
-  const stop = catalog.onChange(() => {
-    cancel?.()
-    cancel = clock.after(CLASH_DELAY_MS, look)
-  })
-  return () => {
-    cancel?.()
-    stop()
-  }
-}
-
-const CLASH_DELAY_MS = 1_000
-
 /** A state that cannot be used is looked at again after this long. */
 const WORK_AGAIN_MS = 5_000
 
 /** How long parts may take to stop. */
 const STOP_MS = 3_500
-
-/** A burst of changes, such as ten servers connecting, is indexed once. */
-const WARM_DELAY_MS = 200
-/** After so long it is indexed though more is coming. */
-const WARM_PATIENCE_MS = 3_000
 
 /** What a file of modules is called, which is what its module is called nearly always. */
 const stemOf = (file: string): string => /^(?:bundled\/)?_?([^./\\]*)/.exec(file)?.[1] ?? file

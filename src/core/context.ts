@@ -73,6 +73,8 @@ export interface SentFile {
   readonly filename: string
   readonly mimetype: string
   readonly fileUrl?: string
+  /** Only a link to it is sent, however short it is: it is read when somebody wants it. */
+  readonly apart?: boolean
 }
 
 /** A question for the person behind the client; `schema` is a flat JSON Schema of primitives. */

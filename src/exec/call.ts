@@ -7,6 +7,7 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Fetch } from '../core/fetch.ts'
 import { checkArguments } from '../core/guard.ts'
+import type { KnownSecrets } from '../core/known-secrets.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolLoop } from '../core/loop.ts'
 import type { ToolResult } from '../core/result.ts'
@@ -14,6 +15,7 @@ import { type Capacity, noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { Audit } from '../observe/audit.ts'
 import type { View, Views, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visible.ts'
+import { clipped } from './clip.ts'
 import { createContexts, idOf, type Run } from './context.ts'
 import type { Gate, OnGate } from './gate.ts'
 import { type Confirmed, guard, type Ready } from './guard.ts'
@@ -93,6 +95,8 @@ export interface CallsOptions {
   readonly audit?: Audit | undefined
   /** What is done about results and errors; default knows no secrets. */
   readonly inspections?: Inspections
+  /** What else no error may say: the environment of this process is nothing that results are made of, but failures name it. */
+  readonly secrets?: () => KnownSecrets | undefined
 }
 
 const MAX_DEPTH = 3
@@ -192,8 +196,10 @@ export function createCalls(options: CallsOptions): Calls {
       if (abort.aborted) throw abort.reason
       const { entry, input, policy } = wanted
       inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
-      const ended = await runTool(entry.tool, input, request, relay, run, abort, depth, inspection)
-      if (ended.kind === 'mcp') checkSize(entry.tool, ended.result, settings.maxResultBytes)
+      const ran = await runTool(entry.tool, input, request, relay, run, abort, depth, inspection)
+      if (ran.kind === 'mcp') checkSize(entry.tool, ran.result, settings.maxResultBytes)
+      // Tools that call each other do so in this process, where nothing has to be sent.
+      const ended = ran.kind === 'value' && depth === 0 ? clipped(ran, entry.tool, settings.maxResultBytes) : ran
       if (confirmed && ended.kind === 'input_required') gate?.goesOn(confirmed.passing)
       const result = inspection ? inspect(ended, inspection) : ended
       const ms = monotonicMs() - startedAt
@@ -214,7 +220,7 @@ export function createCalls(options: CallsOptions): Calls {
       return result
     } catch (error) {
       if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.passing)
-      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection)
+      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection, options.secrets?.())
       const ms = monotonicMs() - startedAt
       history.add(wanted.entry.tool.id, request.caller, wanted.input, run, startedAt, ms, failure.code)
       log[failure.code === 'E_INTERNAL' ? 'error' : 'debug']('call', {
@@ -363,8 +369,15 @@ export function createCalls(options: CallsOptions): Calls {
 /** Its server wants the client to open a page, and the call again after that. */
 const wantsPage = (error: unknown): boolean => isProtocolFailure(error) && error.code === -32042
 
-function refusalOfRun(error: unknown, run: Run, tool: Tool, inspection: Inspection | undefined): PegboardError {
-  const failure = refusal(error, idOf(run), tool.id)
+function refusalOfRun(
+  error: unknown,
+  run: Run,
+  tool: Tool,
+  inspection: Inspection | undefined,
+  secrets: KnownSecrets | undefined,
+): PegboardError {
+  const first = refusal(error, idOf(run), tool.id)
+  const failure = secrets ? inspectFailure(first, { wire: undefined, secrets }) : first
   if (!inspection) return failure
   try {
     return inspectFailure(failure, inspection)

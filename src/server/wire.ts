@@ -85,7 +85,7 @@ function fileBlocks(file: SentFile, { keep, inlineBytes }: FileOutlet, caller: C
   const bytes = bytesOf(file)
   if (bytes.length === 0 && fileUrl !== undefined) return linked
   const uri = keep(caller, file)
-  if (bytes.length > inlineBytes) {
+  if (bytes.length > inlineBytes || file.apart) {
     if (uri !== undefined) return [{ type: 'resource_link', uri, name, mimeType, size: bytes.length }, ...linked]
     const lost = `Warning: ${name} (${bytes.length} bytes) is too long to be sent; services.files.maxBytes is the most.`
     return [{ type: 'text', text: lost }, ...linked]

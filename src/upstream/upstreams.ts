@@ -5,16 +5,16 @@ import type { Stop } from '../core/ending.ts'
 import { PegboardError } from '../core/errors.ts'
 import { createLater } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
+import type { Environment } from '../programs/spawn.ts'
+import { createWatchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
 import { createNames } from './adapt.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/store.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamHooks, UpstreamShared } from './shared.ts'
-import type { Environment } from './spawn.ts'
 import { createTurns } from './turns.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
-import { createWatchdog } from './watchdog.ts'
 
 export interface UpstreamsOptions {
   readonly catalog: Catalog

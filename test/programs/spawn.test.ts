@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createFrames } from '../../src/core/frames.ts'
-import { childEnvironment, parseEnvFile, spawnPlan } from '../../src/upstream/spawn.ts'
+import { childEnvironment, parseEnvFile, spawnPlan } from '../../src/programs/spawn.ts'
 
 describe('the environment of a child', () => {
   it('is what programs need, what the entry names, and nothing else of ours', () => {

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { createWatchdog, watchdogPlan } from '../../src/upstream/watchdog.ts'
-import { alive, until } from './host.ts'
+import { createWatchdog, watchdogPlan } from '../../src/programs/watchdog.ts'
+import { alive, until } from '../upstream/host.ts'
 
 const stubborn = `process.on('SIGTERM', () => {}); process.on('SIGHUP', () => {}); setInterval(() => {}, 1000)`
 
