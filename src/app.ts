@@ -575,7 +575,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     clients: offer.clients,
     files: offer.files,
     onListChange: injected.onChange,
-    tasks: createTaskBook(clock),
+    tasks: createTaskBook(clock, common && (() => shared.store().table('begun')), (error) =>
+      log.warn('others do not know of a task that was begun here', { error: messageOf(error) }),
+    ),
     inbox,
     inspect(caller, owner, answer) {
       const level = views.viewFor(caller).policy.tripwire({ module: owner })
@@ -588,6 +590,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     taskTtlMs: execution.tasks.resultTtlMs,
     autoBackgroundMs: execution.autoBackgroundAfterMs,
     failed: ({ profile }) => failed().filter(({ file }) => rules.of(profile).policy.sees(stemOf(file))),
+    ready: shared.ready,
     ...(elsewhere ? { shared, elsewhere } : {}),
     searchStatus: () => search.status,
     counts: (principal) => calls.history.counts(principal),
