@@ -55,6 +55,7 @@ import { createOffer } from './services.ts'
 import { createCommonClock } from './state/common-clock.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
 import { createLocalShared, createRedisShared, type Shared } from './state/shared.ts'
+import { shareDecisions } from './trust/decisions.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
 import { createTrust, type Kept } from './trust/trust.ts'
 import type { Connection } from './upstream/connection.ts'
@@ -407,6 +408,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ),
     ...(options.frozen === undefined ? {} : { frozen: options.frozen }),
   })
+  const decisions = common && shareDecisions(trust, shared, log.scoped('trust'))
   const updated = createSignal<[owner: string, uri: string]>()
   const tasked = createSignal<[string, Readonly<Record<string, unknown>>]>()
   const upstreams = createUpstreams({
@@ -635,7 +637,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     open: () => shared.open(),
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
-      if (config.state.url !== undefined) await shared.open()
+      if (common) await shared.open()
+      await decisions?.()
       upstreams.start()
       const known = apis.start()
       await loader.loadAll()

@@ -221,7 +221,7 @@ export async function gatewayTo(target: string): Promise<Gateway> {
 }
 
 /** Takes away what a test left in Redis. */
-async function forget(prefix: string): Promise<void> {
+export async function forget(prefix: string): Promise<void> {
   const { Redis } = await import('ioredis')
   const redis = new Redis(String(redisUrl))
   const keys = await redis.keys(`${prefix}:*`)
