@@ -359,6 +359,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   async function work(): Promise<void> {
     try {
       if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
+      await calls.usage.start({ hasPast: shared.hasPast, table: () => shared.store().table('usage'), clock, log })
       if (!execution.watchers) return
       for (const part of [watchers(), ...(schedules ? [schedule()] : [])]) {
         if (working.has(part)) continue
@@ -505,7 +506,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...how,
         limit,
         visible: (id) => view.byId.has(id),
-        usage: calls.history.usage,
+        usage: calls.usage.of,
       })
       const first = injected.of(caller)
       if (first.length === 0) return answer
@@ -595,7 +596,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ready: shared.ready,
     ...(elsewhere ? { shared, elsewhere } : {}),
     searchStatus: () => search.status,
-    counts: (principal) => calls.history.counts(principal),
+    counts: (principal) => calls.usage.counts(principal),
     onUpstream(listener) {
       const stops = [
         listener.log && logged.listen(listener.log),
@@ -705,6 +706,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       const ended = Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
       calls.stop()
       await ended
+      await calls.usage.stop()
       instance.stop()
       await shared.close()
       resumes.close()
