@@ -15,13 +15,13 @@ import { DEFAULT_PROFILE } from './core/profile.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
+import { createCallLog } from './exec/call-log.ts'
 import { createDelivery } from './exec/delivery.ts'
 import { createFacts, factsSection } from './exec/facts.ts'
 import { createGate } from './exec/gate.ts'
 import { createInbox } from './exec/inbox.ts'
 import { createInspections, inspectObject } from './exec/inspect.ts'
 import { createInstance } from './exec/instance.ts'
-import { createRecords } from './exec/records.ts'
 import { createRepeats } from './exec/repeats.ts'
 import { createSchedule } from './exec/schedule.ts'
 import { noticeOf } from './exec/task.ts'
@@ -233,7 +233,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const injected = createInjected(clock, shared)
   const turns = createTurns()
   const { callLog } = config.services
-  const records = callLog === 0 ? null : createRecords({ size: callLog, clock })
+  const records = callLog === 0 ? null : createCallLog({ size: callLog, clock })
   // Made for the first program: most configurations let tools start none.
   const programs = once(() => {
     usedPrograms = true
@@ -519,6 +519,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     checked: (request: CallRequest) => calls.check(request),
     missed,
     now: () => clock.now(),
+    lostAt() {
+      const at = shared.hasPast ? shared.store().lostAt : undefined
+      return at !== undefined && clock.now() - at < TOLD_MS ? at : undefined
+    },
     context: {
       injected,
       records,
@@ -761,6 +765,8 @@ function warnOfClashes(catalog: Catalog, log: Log, clock: Clock): () => void {
 
 const CLASH_DELAY_MS = 1_000
 
+/** So long whoever looks is told that what was planned was lost. */
+const TOLD_MS = 7 * 24 * 60 * 60_000
 /** A state that cannot be used is looked at again after this long. */
 const WORK_AGAIN_MS = 5_000
 

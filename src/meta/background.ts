@@ -6,6 +6,7 @@ import type { Task } from '../exec/task.ts'
 import { readCall } from './execute_tool.ts'
 import type { Host, MetaTool } from './host.ts'
 import { onlyKeys, text, whole } from './input.ts'
+import { lostNote } from './lost.ts'
 
 const TASK_ID = { type: 'object', properties: { task_id: { type: 'string' } }, required: ['task_id'] } as const
 const READS = { readOnlyHint: true, openWorldHint: false }
@@ -56,7 +57,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
     {
       name: 'background_status',
       title: 'Background status',
-      description: () => 'How a background task is doing.',
+      description: () => 'How a task is doing.',
       inputSchema: TASK_ID,
       hints: READS,
       run: async (input, { caller }) => valueResult(statusOf(await own(input, 'background_status', caller), now())),
@@ -64,7 +65,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
     {
       name: 'background_result',
       title: 'Background result',
-      description: () => 'What a background task gave.',
+      description: () => 'What a task gave.',
       inputSchema: TASK_ID,
       hints: READS,
       run: async (input, { caller }) => resultOf(await own(input, 'background_result', caller), now()),
@@ -72,7 +73,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
     {
       name: 'background_wait',
       title: 'Wait for background',
-      description: () => 'Wait for a background task, timeout in seconds, and get what it gave.',
+      description: () => 'Wait for a task, timeout in seconds; what it gave.',
       inputSchema: {
         type: 'object',
         properties: {
@@ -92,7 +93,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
     {
       name: 'background_cancel',
       title: 'Cancel background',
-      description: () => 'End a background task.',
+      description: () => 'End a task.',
       inputSchema: TASK_ID,
       hints: { readOnlyHint: false, destructiveHint: false, openWorldHint: false },
       async run(input, { caller }) {
@@ -118,6 +119,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
           tasks: all.map((task) => statusOf(task, now())),
           total: all.length,
           running: all.filter(({ status }) => status === 'running').length,
+          ...lostNote(host),
         })
       },
     },
