@@ -353,6 +353,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     })
   })
   const working = new Set<{ start(): Promise<void>; stop(): Promise<void> }>()
+  let loaded = false
   let workAgain: (() => void) | undefined
   let idle = ''
   /** A state that cannot be read now stops nothing else, and is looked at again. */
@@ -597,7 +598,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     taskTtlMs: execution.tasks.resultTtlMs,
     autoBackgroundMs: execution.autoBackgroundAfterMs,
     failed: ({ profile }) => failed().filter(({ file }) => rules.of(profile).policy.sees(stemOf(file))),
-    ready: shared.ready,
+    async ready() {
+      if (!loaded) return 'modules are being loaded'
+      return (await shared.ready()) ? undefined : 'the state cannot be reached'
+    },
     ...(elsewhere ? { shared, elsewhere } : {}),
     searchStatus: () => search.status,
     counts: (principal) => calls.usage.counts(principal),
@@ -648,6 +652,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       const known = apis.start()
       await loader.loadAll()
       await known
+      loaded = true
       if (execution.scheduler && !execution.watchers)
         log.warn('execution.scheduler needs execution.watchers, so neither is there')
       for (const { owner, action } of unknownActions())

@@ -62,8 +62,8 @@ export interface ServerHost {
   failed(caller: Caller): readonly { readonly file: string; readonly error: string; readonly code: string }[]
   /** What an owner answered, without credentials, as far as this caller's policy wants that. @throws PegboardError E_SECRET_BLOCKED */
   inspect<T extends object>(caller: Caller, owner: string, answer: T): T
-  /** Whether what is kept can be read now. */
-  ready(): Promise<boolean>
+  /** What keeps it from doing its work now, in words for anybody; `undefined`: nothing. */
+  ready(): Promise<string | undefined>
   /** What other processes have in common with this one; absent where it is alone. */
   readonly shared?: Pick<Shared, 'store' | 'tell' | 'hear'>
   /** What only another of them can do. */
