@@ -57,7 +57,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
     {
       name: 'background_status',
       title: 'Background status',
-      description: () => 'How a task is doing.',
+      description: () => 'How a background task is doing.',
       inputSchema: TASK_ID,
       hints: READS,
       run: async (input, { caller }) => valueResult(statusOf(await own(input, 'background_status', caller), now())),
@@ -65,7 +65,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
     {
       name: 'background_result',
       title: 'Background result',
-      description: () => 'What a task gave.',
+      description: () => 'What a background task gave.',
       inputSchema: TASK_ID,
       hints: READS,
       run: async (input, { caller }) => resultOf(await own(input, 'background_result', caller), now()),
@@ -73,7 +73,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
     {
       name: 'background_wait',
       title: 'Wait for background',
-      description: () => 'Wait for a task, timeout in seconds; what it gave.',
+      description: () => 'Wait for a background task, timeout in seconds; what it gave.',
       inputSchema: {
         type: 'object',
         properties: {
@@ -93,7 +93,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
     {
       name: 'background_cancel',
       title: 'Cancel background',
-      description: () => 'End a task.',
+      description: () => 'End a background task.',
       inputSchema: TASK_ID,
       hints: { readOnlyHint: false, destructiveHint: false, openWorldHint: false },
       async run(input, { caller }) {
