@@ -17,13 +17,13 @@ import type { FactStore } from './core/services.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
+import { createCallLog } from './exec/call-log.ts'
 import { createDelivery } from './exec/delivery.ts'
 import { createFacts, factsSection, type ListedFact } from './exec/facts.ts'
 import { createGate } from './exec/gate.ts'
 import { createInbox } from './exec/inbox.ts'
 import { createInspections, inspectObject } from './exec/inspect.ts'
 import { createInstance } from './exec/instance.ts'
-import { createRecords } from './exec/records.ts'
 import { createRepeats } from './exec/repeats.ts'
 import { createSchedule } from './exec/schedule.ts'
 import { noticeOf } from './exec/task.ts'
@@ -59,6 +59,7 @@ import { createOffer } from './services.ts'
 import { createCommonClock } from './state/common-clock.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
 import { createLocalShared, createRedisShared, type Shared } from './state/shared.ts'
+import { shareDecisions } from './trust/decisions.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
 import { createTrust, type Kept } from './trust/trust.ts'
 import type { Connection } from './upstream/connection.ts'
@@ -243,7 +244,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const injected = createInjected(clock, shared)
   const turns = createTurns()
   const { callLog } = config.services
-  const records = callLog === 0 ? null : createRecords({ size: callLog, clock })
+  const records = callLog === 0 ? null : createCallLog({ size: callLog, clock })
   // Made for the first program: most configurations let tools start none.
   const programs = once(() => {
     usedPrograms = true
@@ -371,12 +372,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     return createFacts({ store: shared.store, clock, hide: (text) => inspections.hide(hide(text)) })
   })
   const working = new Set<{ start(): Promise<void>; stop(): Promise<void> }>()
+  let loaded = false
   let workAgain: (() => void) | undefined
   let idle = ''
   /** A state that cannot be read now stops nothing else, and is looked at again. */
   async function work(): Promise<void> {
     try {
       if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
+      await calls.usage.start({ hasPast: shared.hasPast, table: () => shared.store().table('usage'), clock, log })
       if (!execution.watchers) return
       for (const part of [watchers(), ...(schedules ? [schedule()] : [])]) {
         if (working.has(part)) continue
@@ -435,6 +438,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ),
     ...(options.frozen === undefined ? {} : { frozen: options.frozen }),
   })
+  const decisions = common && shareDecisions(trust, shared, log.scoped('trust'))
   const updated = createSignal<[owner: string, uri: string]>()
   const tasked = createSignal<[string, Readonly<Record<string, unknown>>]>()
   const upstreams = createUpstreams({
@@ -514,7 +518,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...how,
         limit,
         visible: (id) => view.byId.has(id),
-        usage: calls.history.usage,
+        usage: calls.usage.of,
       })
       const first = injected.of(caller)
       if (first.length === 0) return answer
@@ -527,6 +531,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     checked: (request: CallRequest) => calls.check(request),
     missed,
     now: () => clock.now(),
+    lostAt() {
+      const at = shared.hasPast ? shared.store().lostAt : undefined
+      return at !== undefined && clock.now() - at < TOLD_MS ? at : undefined
+    },
     context: {
       injected,
       records,
@@ -588,7 +596,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     clients: offer.clients,
     files: offer.files,
     onListChange: injected.onChange,
-    tasks: createTaskBook(clock),
+    tasks: createTaskBook(clock, common && (() => shared.store().table('begun')), (error) =>
+      log.warn('others do not know of a task that was begun here', { error: messageOf(error) }),
+    ),
     inbox,
     inspect: inspectAnswer,
     clock,
@@ -597,9 +607,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     taskTtlMs: execution.tasks.resultTtlMs,
     autoBackgroundMs: execution.autoBackgroundAfterMs,
     failed: ({ profile }) => failed().filter(({ file }) => rules.of(profile).policy.sees(stemOf(file))),
+    async ready() {
+      if (!loaded) return 'modules are being loaded'
+      return (await shared.ready()) ? undefined : 'the state cannot be reached'
+    },
     ...(elsewhere ? { shared, elsewhere } : {}),
     searchStatus: () => search.status,
-    counts: (principal) => calls.history.counts(principal),
+    counts: (principal) => calls.usage.counts(principal),
     onUpstream(listener) {
       const stops = [
         listener.log && logged.listen(listener.log),
@@ -641,11 +655,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     open: () => shared.open(),
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
-      if (config.state.url !== undefined) await shared.open()
+      if (common) await shared.open()
+      await decisions?.()
       upstreams.start()
       const known = apis.start()
       await loader.loadAll()
       await known
+      loaded = true
       if (execution.scheduler && !execution.watchers)
         log.warn('execution.scheduler needs execution.watchers, so neither is there')
       for (const { owner, action } of unknownActions())
@@ -707,6 +723,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       const ended = Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
       calls.stop()
       await ended
+      await calls.usage.stop()
       instance.stop()
       await shared.close()
       resumes.close()
@@ -737,6 +754,8 @@ function longestAnswer({ policy, profiles }: Config): number {
   return Math.max(...[policy, ...Object.values(profiles).map((one) => one.policy)].map((one) => one.approvalTimeoutMs))
 }
 
+/** So long whoever looks is told that what was planned was lost. */
+const TOLD_MS = 7 * 24 * 60 * 60_000
 /** A state that cannot be used is looked at again after this long. */
 const WORK_AGAIN_MS = 5_000
 

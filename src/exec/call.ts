@@ -15,6 +15,7 @@ import { type Capacity, noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { Audit } from '../observe/audit.ts'
 import type { View, Views, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visible.ts'
+import { recorded } from './audited.ts'
 import { clipped } from './clip.ts'
 import { createContexts, idOf, type Run } from './context.ts'
 import type { Gate, OnGate } from './gate.ts'
@@ -24,8 +25,8 @@ import { createInspections, type Inspection, type Inspections, inspect, inspectF
 import { createSlots, type Slots } from './limits.ts'
 import type { ExecutionSettings } from './options.ts'
 import type { Part } from './output.ts'
-import { recorded } from './record.ts'
 import { cancelled, checkSize, invalid, MAX_CALL_MS, notFound, notOffered, refusal, timedOut } from './refusals.ts'
+import { createUsage, type Usage } from './usage.ts'
 
 /** One wish to run a tool, whoever has it. */
 export interface CallRequest {
@@ -68,7 +69,8 @@ export interface Calls {
   /** Checks everything that is checked before a run. Gives the tool. @throws PegboardError as `call` */
   check(request: CallRequest): ViewTool
   /** What ran lately, and how often. */
-  readonly history: Pick<History, 'usage' | 'latest' | 'counts'>
+  readonly history: Pick<History, 'latest'>
+  readonly usage: Usage
   /** Refuses new calls and waits for those that run, `graceMs` at most. */
   drain(graceMs: number): Promise<void>
   /** Refuses new calls, aborts what runs. */
@@ -114,6 +116,7 @@ export function createCalls(options: CallsOptions): Calls {
   const inspections = options.inspections ?? createInspections()
   const places = new WeakMap<Capacity, Slots>()
   const history = createHistory()
+  const usage = createUsage()
   const running = createCrowd<Ending>()
   const enter: (request: CallRequest) => Promise<ToolResult> = audit
     ? (request) => recorded(audit, request, ({ caller }) => views.viewFor(caller), call)
@@ -206,6 +209,7 @@ export function createCalls(options: CallsOptions): Calls {
       // One that asks something first comes again.
       if (result.kind !== 'input_required') {
         const isFailure = result.kind === 'mcp' && result.result.isError === true
+        usage.add(entry.tool.id, request.caller.principal, ms, isFailure ? 'E_TOOL_FAILED' : undefined)
         history.add(entry.tool.id, request.caller, input, run, startedAt, ms, isFailure ? 'E_TOOL_FAILED' : undefined)
       }
       if (entry.tool.intent !== undefined) views.used(request.caller, entry.tool.intent)
@@ -222,6 +226,7 @@ export function createCalls(options: CallsOptions): Calls {
       if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.passing)
       const failure = refusalOfRun(error, run, wanted.entry.tool, inspection, options.secrets?.())
       const ms = monotonicMs() - startedAt
+      usage.add(wanted.entry.tool.id, request.caller.principal, ms, failure.code)
       history.add(wanted.entry.tool.id, request.caller, wanted.input, run, startedAt, ms, failure.code)
       log[failure.code === 'E_INTERNAL' ? 'error' : 'debug']('call', {
         callId: run.id,
@@ -346,6 +351,7 @@ export function createCalls(options: CallsOptions): Calls {
     check: (request) => ready(request).entry,
     call: enter,
     history,
+    usage,
     async drain(graceMs) {
       stopped = true
       if (running.places.length === 0) return

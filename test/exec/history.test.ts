@@ -62,16 +62,6 @@ describe('what ran', () => {
     expect(history.latest(2, { principal: 'ada', session: 's2' })).toEqual([])
   })
 
-  it('is counted by tool and principal, beyond the last thousand', () => {
-    const history = createHistory()
-    for (let n = 0; n < 2_000; n++) history.add('m.a', ada, {}, { id: '' }, 0, 4, undefined)
-    history.add('m.a', ada, {}, { id: '' }, 0, 100, 'E_TOOL_FAILED')
-    history.add('m.a', localCaller, {}, { id: '' }, 0, 1, undefined)
-    expect(history.counts('ada')).toEqual([{ tool: 'm.a', calls: 2_001, failures: 1, ms: 4 }])
-    expect(history.counts('nobody')).toEqual([])
-    expect(history.usage('m.a')).toBe(2_001)
-  })
-
   it('says little of many arguments', () => {
     const history = createHistory()
     const many = Object.fromEntries(Array.from({ length: 50 }, (_, n) => [`${'k'.repeat(60)}${n}`, n]))

@@ -24,7 +24,7 @@ export interface CallRecord {
 }
 
 /** The last calls of each session. */
-export interface Records {
+export interface CallLog {
   run(request: CallRequest, call: (request: CallRequest) => Promise<ToolResult>): Promise<ToolResult>
   /** The latest, oldest first. */
   of(caller: Caller, latest: number): readonly CallRecord[]
@@ -53,7 +53,7 @@ const MAX_RINGS = 1_000
 const MAX_TEXT = 500
 const MAX_NODES = 60
 
-export function createRecords({ size, clock }: { readonly size: number; readonly clock: Clock }): Records {
+export function createCallLog({ size, clock }: { readonly size: number; readonly clock: Clock }): CallLog {
   const rings = new Map<string, Ring>()
   // A session asks with the same caller object again and again.
   let byCaller = new WeakMap<Caller, Ring>()
