@@ -12,11 +12,12 @@ import { knownSecrets, secretsOf } from './core/known-secrets.ts'
 import { type Log, silentLog } from './core/log.ts'
 import { once } from './core/once.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
+import type { FactStore } from './core/services.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createDelivery } from './exec/delivery.ts'
-import { createFacts, factsSection } from './exec/facts.ts'
+import { createFacts, factsSection, type ListedFact } from './exec/facts.ts'
 import { createGate } from './exec/gate.ts'
 import { createInbox } from './exec/inbox.ts'
 import { createInspections, inspectObject } from './exec/inspect.ts'
@@ -24,8 +25,9 @@ import { createInstance } from './exec/instance.ts'
 import { createRecords } from './exec/records.ts'
 import { createRepeats } from './exec/repeats.ts'
 import { createSchedule } from './exec/schedule.ts'
+import { noticeOf } from './exec/task.ts'
 import { taskRequests } from './exec/task-requests.ts'
-import { createTasks, noticeOf } from './exec/tasks.ts'
+import { createTasks } from './exec/tasks.ts'
 import { createWatchers } from './exec/watchers.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
@@ -46,10 +48,13 @@ import { createElsewhere } from './server/elsewhere.ts'
 import type { ServerHost } from './server/host.ts'
 import { createLists } from './server/lists.ts'
 import { createResumes } from './server/resume.ts'
+import { rolesNow } from './server/roles.ts'
 import { createTaskBook } from './server/task-book.ts'
 import { serveTasks } from './server/tasks-elsewhere.ts'
 import { toErrorResult, toMcpResult } from './server/wire.ts'
+import { createServers } from './servers.ts'
 import { createOffer } from './services.ts'
+import { createCommonClock } from './state/common-clock.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
 import { createLocalShared, createRedisShared, type Shared } from './state/shared.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
@@ -63,6 +68,7 @@ import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
 import { createInjected } from './view/injected.ts'
 import { createLimits } from './view/limits.ts'
+import { createNotices } from './view/notices.ts'
 import { createSections } from './view/sections.ts'
 import { createViews, MERGE_FAILED } from './view/view.ts'
 
@@ -137,7 +143,9 @@ export interface App extends Host {
 /** Puts the parts together. Nothing runs until `start`. */
 export function createApp(config: Config, options: AppOptions = {}): App {
   const log = options.log ?? silentLog
-  const clock = options.clock ?? systemClock
+  const machine = options.clock ?? systemClock
+  const common = config.state.url === undefined ? undefined : createCommonClock(machine)
+  const clock = common ?? machine
   const own = ownPackage()
   let current = config
 
@@ -192,8 +200,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     upstreams
       .status()
       .filter(({ module }) => rules.of(profile).policy.sees(module))
-      .map(({ id, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
+      .map(({ id, module, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
         id,
+        category: module,
         state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
         tools,
         transport,
@@ -203,6 +212,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
       }))
   const inspections = createInspections(config.secrets)
+  function inspectAnswer<T extends object>(caller: Caller, owner: string, answer: T): T {
+    const level = views.viewFor(caller).policy.tripwire({ module: owner })
+    const inspection = inspections.of(level, undefined)
+    return inspection ? inspectObject(answer, inspection) : answer
+  }
   const audit = config.audit.enabled
     ? createAudit({
         ...config.audit,
@@ -213,9 +227,17 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       })
     : undefined
   const shared: Shared =
-    config.state.url === undefined
-      ? createLocalShared({ database: join(dirs.state, 'state.db'), key: join(dirs.state, 'state.key') }, clock, log)
-      : createRedisShared(config.state.url, config.state.prefix, clock, log.scoped('state'))
+    config.state.url === undefined || !common
+      ? createLocalShared(
+          {
+            database: join(dirs.state, 'state.db'),
+            key: join(dirs.state, 'state.key'),
+            ...(config.state.exclusive ? { lock: join(dirs.state, 'alone.db') } : {}),
+          },
+          clock,
+          log,
+        )
+      : createRedisShared(config.state.url, config.state.prefix, common, log.scoped('state'))
   const injected = createInjected(clock, shared)
   const turns = createTurns()
   const { callLog } = config.services
@@ -237,12 +259,23 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     clock,
     log,
     injected,
-    servers: listServers,
+    servers: (user) =>
+      createServers(
+        {
+          upstreams,
+          list: listServers,
+          view: (caller) => views.viewFor(caller),
+          isAdmin: (caller) => offer.isAdmin(caller),
+          inspect: inspectAnswer,
+        },
+        user,
+      ),
     table: config.search.embedder === 'none' ? undefined : (options.table ?? embeddedTable),
     view: (caller) => views.viewFor(caller),
     profileOf: (caller) => views.viewFor(caller).profile,
     reload: (name) => loader.reload(name),
     store: () => shared.store(),
+    facts: (caller) => factsOf(caller),
     async task(owner, id) {
       const task = await tasks.get(owner, id)
       if (!task) return null
@@ -278,7 +311,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     adapters: (caller) => servicesOf(caller).adapters,
     channels: config.execution.outputChannels,
   })
+  const roles = rolesNow(config.server.http, (name) => rules.ids.includes(name))
   const tasks = createTasks({
+    rolesNow: roles,
     deliver: delivery.send,
     instance,
     alarms: shared.alarms('task'),
@@ -314,6 +349,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   }
   const later = () => ({
     call: (request: CallRequest) => calls.call(request),
+    rolesNow: roles,
     store: shared.store(),
     clock,
     log,
@@ -335,7 +371,34 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       hide: (text) => inspections.hide(secrets ? secrets.hide(text) : text),
     })
   })
-  let works = false
+  const working = new Set<{ start(): Promise<void>; stop(): Promise<void> }>()
+  let workAgain: (() => void) | undefined
+  let idle = ''
+  /** A state that cannot be read now stops nothing else, and is looked at again. */
+  async function work(): Promise<void> {
+    try {
+      if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
+      if (!execution.watchers) return
+      for (const part of [watchers(), ...(schedules ? [schedule()] : [])]) {
+        if (working.has(part)) continue
+        await part.start()
+        working.add(part)
+      }
+    } catch (error) {
+      const why = messageOf(error)
+      if (why !== idle) log.error('what is planned is not done, because the state cannot be used', { error: why })
+      idle = why
+      workAgain = clock.after(WORK_AGAIN_MS, () => void work())
+    }
+  }
+  const factsOf = (caller: Caller): FactStore => {
+    const told = ({ id, text, at }: ListedFact) => ({ id, content: text, since: at })
+    return {
+      add: async (content) => told(await facts().add(caller, content)),
+      list: async () => (await facts().of(caller)).map(told),
+      forget: (id) => facts().forget(caller, id),
+    }
+  }
 
   const loader = createLoader({
     catalog,
@@ -352,6 +415,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       state_dir: config.dirs.state,
       cache_dir: config.dirs.cache,
       ...(config.file === undefined ? {} : { config_file: config.file }),
+      user_agent: config.services.fetch.userAgent,
       env: options.env ?? {},
     },
     importTimeoutMs: config.loader.importTimeoutMs,
@@ -516,6 +580,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   })
   const failed = () => loader.status().failed
   const sectionsOf = createSections(log)
+  const noticesOf = createNotices(log, clock)
   const server: ServerHost = {
     name: config.server.name,
     version: own.version,
@@ -531,6 +596,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     exposure: host.exposure,
     unread: () => upstreams.unread,
     sections: (caller) => sectionsOf(views.viewFor(caller)),
+    notices: (caller) => noticesOf(views.viewFor(caller), caller),
     async remembered(caller) {
       if (!schedules || !shared.hasPast) return undefined
       const known = await facts().of(caller)
@@ -542,11 +608,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     onListChange: injected.onChange,
     tasks: createTaskBook(clock),
     inbox,
-    inspect(caller, owner, answer) {
-      const level = views.viewFor(caller).policy.tripwire({ module: owner })
-      const inspection = inspections.of(level, undefined)
-      return inspection ? inspectObject(answer, inspection) : answer
-    },
+    inspect: inspectAnswer,
     clock,
     tasksHere: tasks,
     ownTasks,
@@ -597,7 +659,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     open: () => shared.open(),
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
-      await shared.open()
+      if (config.state.url !== undefined) await shared.open()
       upstreams.start()
       const known = apis.start()
       await loader.loadAll()
@@ -607,13 +669,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       for (const { owner, action } of unknownActions())
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },
-    async work() {
-      if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
-      if (works || !execution.watchers) return
-      works = true
-      await watchers().start()
-      if (schedules) await schedule().start()
-    },
+    work,
     warm() {
       upstreams.begin()
       stopWarming ??= catalog.onChange(warmSoon)
@@ -667,16 +723,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     drain: (graceMs) => calls.drain(graceMs),
     async stop() {
-      const ended = Promise.all([
-        tasks.stop(),
-        ...(works ? [watchers().stop()] : []),
-        ...(works && schedules ? [schedule().stop()] : []),
-      ])
+      const ended = Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
       calls.stop()
       await ended
       instance.stop()
       await shared.close()
       resumes.close()
+      workAgain?.()
       stopWarming?.()
       stopWatchingNames?.()
       warming?.()
@@ -726,6 +779,9 @@ function warnOfClashes(catalog: Catalog, log: Log, clock: Clock): () => void {
 }
 
 const CLASH_DELAY_MS = 1_000
+
+/** A state that cannot be used is looked at again after this long. */
+const WORK_AGAIN_MS = 5_000
 
 /** How long parts may take to stop. */
 const STOP_MS = 3_500

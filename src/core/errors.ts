@@ -165,6 +165,24 @@ export const errorCatalogue = {
     meaning: 'Where tasks, schedules and sessions are kept cannot be reached.',
     next: 'Try again shortly; what needs none of them goes on.',
   },
+  E_OWNER_GONE: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'Work that was planned is not done: whoever planned it may not come in any more.',
+    next: 'The operator gives its owner a token again (server.http.tokens), or somebody else plans it anew.',
+  },
+  E_SCHEDULE_INVALID: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The time of a schedule means nothing, is past, or never comes.',
+    next: 'The message says what is wrong with it; correct it and plan it again.',
+  },
+  E_WATCH_LIMIT: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'No more can be watched.',
+    next: 'End a watcher, or watch less at once.',
+  },
   E_AUTH_REQUIRED: {
     audience: 'model',
     retryable: false,
@@ -222,8 +240,9 @@ export const errorCatalogue = {
   E_DENIED_BY_POLICY: {
     audience: 'model',
     retryable: false,
-    meaning: 'The operator does not allow this command, this argument of it, or this statement.',
-    next: 'The named setting decides: modules.shell.config.allowed_commands, or the policy of a database connection.',
+    meaning:
+      'The operator does not allow this command, this argument of it, this address, this statement, or this change of servers.',
+    next: 'The named setting decides: modules.shell.config.allowed_commands for commands, the policy of a connection for databases, mcpServers for servers.',
   },
   E_SQL_MULTI_STATEMENT: {
     audience: 'model',

@@ -1,3 +1,4 @@
+import { monotonicMs } from '../core/clock.ts'
 import { type Caller, noServices, type ServicesFor } from '../core/context.ts'
 import { createCountdown } from '../core/countdown.ts'
 import { createCrowd } from '../core/crowd.ts'
@@ -48,8 +49,11 @@ export interface CallRequest {
   readonly depth?: number
   /** Made for a tool that changes nothing: only tools that read may run. */
   readonly readOnly?: boolean
-  /** `setup` steps of the operator's own configuration pass policy and availability. */
-  readonly origin?: 'client' | 'setup'
+  /**
+   * `setup` steps of the operator's own configuration pass policy and availability; what a `module` calls may be one of the
+   * tools that clients do not have.
+   */
+  readonly origin?: 'client' | 'module' | 'setup'
   /** Whoever calls has waited for servers already: none is started for a name nobody knows. */
   readonly waited?: boolean
   /** Names a model can call for help, in "not found" answers. Empty when no meta-tool is listed. */
@@ -135,7 +139,7 @@ export function createCalls(options: CallsOptions): Calls {
     // Without a wait, so that calls take their places in the order they came.
     let wanted = first instanceof Promise ? await first : first
     run.tool = wanted.entry.tool
-    const startedAt = performance.now()
+    const startedAt = monotonicMs()
     const abort = request.abort ?? createEnding()
     const cancel = (): void => abort.abort(cancelled())
     const outer = request.signal ?? request.within
@@ -192,7 +196,7 @@ export function createCalls(options: CallsOptions): Calls {
       if (ended.kind === 'mcp') checkSize(entry.tool, ended.result, settings.maxResultBytes)
       if (confirmed && ended.kind === 'input_required') gate?.goesOn(confirmed.passing)
       const result = inspection ? inspect(ended, inspection) : ended
-      const ms = performance.now() - startedAt
+      const ms = monotonicMs() - startedAt
       // One that asks something first comes again.
       if (result.kind !== 'input_required') {
         const isFailure = result.kind === 'mcp' && result.result.isError === true
@@ -211,7 +215,7 @@ export function createCalls(options: CallsOptions): Calls {
     } catch (error) {
       if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.passing)
       const failure = refusalOfRun(error, run, wanted.entry.tool, inspection)
-      const ms = performance.now() - startedAt
+      const ms = monotonicMs() - startedAt
       history.add(wanted.entry.tool.id, request.caller, wanted.input, run, startedAt, ms, failure.code)
       log[failure.code === 'E_INTERNAL' ? 'error' : 'debug']('call', {
         callId: run.id,
@@ -278,6 +282,8 @@ export function createCalls(options: CallsOptions): Calls {
   }
 
   function visibleTool(request: CallRequest, view: View): ViewTool {
+    const inner = request.origin === 'module' ? view.inner(request.name) : undefined
+    if (inner) return inner
     const found = view.resolve(request.name)
     if (found.kind === 'found') return found.tool
     if (found.kind === 'ambiguous')

@@ -129,6 +129,7 @@ export function createContexts(host: ContextHost): Contexts {
       name: id,
       input,
       caller,
+      origin: 'module',
       within: ending,
       depth: depth + 1,
       relay,

@@ -37,6 +37,47 @@ describe('the key-value store', () => {
     })
   })
 
+  it('keeps what is to be kept for ever, over a restart too', async () => {
+    const { kv, clock, dir } = stores()
+    await kv.set('ever', 1, { ttl: Number.POSITIVE_INFINITY })
+    await kv.set('soon', 2, { ttl: 5 })
+    expect(await kv.expire('soon', Number.POSITIVE_INFINITY)).toBe(true)
+    clock.pass(1_000_000)
+    const later = stores({ dir }).kv
+    expect([await kv.get('ever'), await later.get('ever'), await later.get('soon')]).toEqual([1, 1, 2])
+    await expect(kv.set('x', 1, { ttl: Number.NaN })).rejects.toMatchObject({ code: 'E_VALIDATION' })
+  })
+
+  it('changes a value whole, without losing one of many changes at the same time', async () => {
+    const { kv, clock } = stores()
+    const add = (name: string) =>
+      kv.update('names', (names) => {
+        const longer = [...((names as string[] | null) ?? []), name]
+        return { value: longer, result: longer.length }
+      })
+    const lengths = await Promise.all(['a', 'b', 'c'].map(add))
+    expect(lengths.sort()).toEqual([1, 2, 3])
+    expect(((await kv.get('names')) as string[]).toSorted()).toEqual(['a', 'b', 'c'])
+    expect(await kv.update('names', () => ({ result: 'unchanged' }))).toBe('unchanged')
+    expect(await kv.llen('names')).toBe(3)
+    await expect(
+      kv.update('names', () => {
+        throw new Error('no')
+      }),
+    ).rejects.toThrow('no')
+    await expect(kv.update('names', () => ({ value: () => 1, result: 0 }))).rejects.toMatchObject({
+      code: 'E_VALIDATION',
+    })
+    expect(await kv.llen('names')).toBe(3)
+    await kv.expire('names', 10)
+    await add('d')
+    clock.pass(11_000)
+    expect(await kv.update('names', (names) => ({ result: names }))).toBeNull()
+    await kv.set('gone', 1)
+    await kv.update('gone', () => ({ value: null, result: undefined }))
+    expect(await kv.keys()).toEqual([])
+  })
+
   it('has lists with two ends', async () => {
     const { kv } = stores()
     expect(await kv.rpush('l', 'c', 'd')).toBe(2)
