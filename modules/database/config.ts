@@ -135,8 +135,37 @@ const SCHEMES: Readonly<Record<string, Target['driver']>> = {
   'file:': 'sqlite',
 }
 
+/** How `sslmode` of an address is called by those who write them. */
+const MODES: Readonly<Record<string, Target['ssl']>> = {
+  disable: 'off',
+  disabled: 'off',
+  false: 'off',
+  require: 'require',
+  required: 'require',
+  true: 'require',
+  'verify-ca': 'verify',
+  'verify-full': 'verify',
+  verify_ca: 'verify',
+  verify_identity: 'verify',
+}
+
+/** Nothing that an address asks for is left out in silence. */
+function sslOf(parameters: URLSearchParams): Target['ssl'] {
+  let ssl: Target['ssl']
+  for (const [name, value] of parameters) {
+    const mode = /^(?:sslmode|ssl-mode|ssl)$/i.test(name) ? MODES[value.toLowerCase()] : undefined
+    ssl = mode
+    if (mode === undefined)
+      throw new ToolError(`The url has a parameter that is not taken: ${name}.`, {
+        code: 'E_VALIDATION',
+        hint: 'sslmode may be disable, require, verify-ca or verify-full; for the rest use options.',
+      })
+  }
+  return ssl
+}
+
 /** The same with what its address says. @throws ToolError E_VALIDATION, without the address: it may have a password */
-export function unfolded(given: Place): Place {
+export function unfolded(given: Place): Place & Pick<Target, 'ssl'> {
   if (given.url === undefined) return given
   const bad = (): ToolError =>
     new ToolError('The url is not one of a database.', {
@@ -151,7 +180,8 @@ export function unfolded(given: Place): Place {
     return { ...rest, driver, database: path || ':memory:' }
   }
   if (!URL.canParse(url)) throw bad()
-  const { hostname, port, username, password, pathname } = new URL(url)
+  const { hostname, port, username, password, pathname, searchParams } = new URL(url)
+  const ssl = sslOf(searchParams)
   const database = decodeURIComponent(pathname.slice(1))
   return {
     driver,
@@ -160,6 +190,7 @@ export function unfolded(given: Place): Place {
     ...(username && { username: decodeURIComponent(username) }),
     ...(password && { password: decodeURIComponent(password) }),
     ...(database && { database }),
+    ...(ssl && { ssl }),
     ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
   }
 }

@@ -132,8 +132,9 @@ type Wish = Place & {
 }
 
 function targetOf(id: string, wish: Wish, config: Settings): Target {
-  const { driver, database, host, port, username, password, password_env } = unfolded(wish)
+  const { driver, database, host, port, username, password, password_env, ssl: asked } = unfolded(wish)
   const { options = {}, allowed_functions = [] } = wish
+  const ssl = options.ssl ?? asked
   if (driver === undefined || database === undefined)
     throw new ToolError(
       `The connection "${id}" does not say ${driver === undefined ? 'its driver' : 'its database'}.`,
@@ -151,7 +152,7 @@ function targetOf(id: string, wish: Wish, config: Settings): Target {
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
     ...(password_env !== undefined && { passwordEnv: password_env }),
-    ...(options.ssl !== undefined && { ssl: options.ssl }),
+    ...(ssl !== undefined && { ssl }),
     ...(options.ca !== undefined && { ca: options.ca }),
     ...(options.create !== undefined && file && { create: options.create }),
     allowedFunctions: allowed_functions,

@@ -196,6 +196,14 @@ describe('the address of a database', () => {
       ['sqlite:', ':memory:'],
     ])
       expect(unfolded({ url })).toEqual({ driver: 'sqlite', database })
+    expect(unfolded({ url: 'postgres://x/y?sslmode=verify-full' })).toMatchObject({ ssl: 'verify' })
+    expect(unfolded({ url: 'mysql://x/y?ssl-mode=REQUIRED' })).toMatchObject({ ssl: 'require' })
+    for (const url of [
+      'postgres://x/y?sslmode=prefer',
+      'postgres://x/y?options=-c%20a',
+      'mysql://x/y?sslmode=require&multipleStatements=true',
+    ])
+      expect(codeOf(() => unfolded({ url }))).toBe('E_VALIDATION')
     for (const url of ['http://app:secret@x/y', 'postgres://app:secret@[bad/y', 'secret'])
       expect(() => unfolded({ url })).toThrow(/^The url is not one of a database\.$/)
     expect(codeOf(() => unfolded({ url: 'mysql://x/y', driver: 'sqlite' }))).toBe('E_VALIDATION')

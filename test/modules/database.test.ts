@@ -40,6 +40,29 @@ describe('without a connection', () => {
   })
 })
 
+describe('a configuration that cannot be meant', () => {
+  it.each([
+    ['no driver', { connections: { a: { database: 'x' } } }, 'connections.a'],
+    ['no database', { connections: { a: { url: 'postgres://x' } } }, 'connections.a'],
+    [
+      'a parameter of an address that would be ignored',
+      { connections: { a: { url: 'mysql://x/y?a=b' } } },
+      'connections.a',
+    ],
+    [
+      'a policy that is misspelt',
+      { connections: { a: { driver: 'sqlite', database: 'x', polici: 'readonly' } } },
+      'polici',
+    ],
+    ['a policy that does not exist', { default_policy: 'all' }, 'default_policy'],
+  ])('is refused, and the key named: %s', async (_what, config, key) => {
+    const { app, logged } = await open(config)
+    expect(app.view(localCaller).tools.filter(({ tool }) => tool.module === 'database')).toEqual([])
+    const line = logged.find((one) => one.includes('E_MODULE_CONFIG')) ?? ''
+    expect(line).toContain(key)
+  })
+})
+
 describe('a set-up step', () => {
   const seed = (policy: object = {}) => ({
     modules: {
