@@ -70,6 +70,7 @@ function archives(): ToolModule<unknown> {
     name: 'archives',
     description: 'A curated offline index of public archives about the history of bulletin board systems.',
     config: Config,
+    enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
     readOnly: true,
     synonyms: [['archive', 'history', 'archives', 'histoire', 'historia', 'Geschichte']],
     promptSection: ({ nameOf }) => {
@@ -103,7 +104,6 @@ function archives(): ToolModule<unknown> {
           { input: { query: 'fidonet history' } },
           { input: { query: 'ward christensen first bbs 1978', limit: 3 } },
         ],
-        available: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
         async run({ query, limit }, { config }) {
           const { entriesIn, find, isOwnFeature, termsOf } = await import('./search.ts')
           if (query.trim() === '')

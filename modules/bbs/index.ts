@@ -209,6 +209,9 @@ function bbs(): ToolModule<unknown> {
     name: 'bbs',
     description: 'What a bulletin board system has, for who calls it, and a directory of other boards.',
     config: Config,
+    enabled: ({ config: { host_file, provider, directory_file } }) =>
+      [host_file, provider, directory_file].some((file) => file !== undefined) ||
+      `set ${SETTING}.host_file, ${SETTING}.provider or ${SETTING}.directory_file`,
     readOnly: true,
     synonyms: [
       ['bbs', 'board', 'bulletin board'],

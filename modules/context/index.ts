@@ -23,10 +23,8 @@ type Service = 'conversations' | 'messages'
 
 const has =
   (service: Service) =>
-  ({ config, services }: ToolView<Settings>): true | string => {
-    if (!config.enabled) return `set ${SETTING}.enabled to true`
-    return services[service] !== null || `set services.${service} to true`
-  }
+  ({ services }: ToolView<Settings>): true | string =>
+    services[service] !== null || `set services.${service} to true`
 
 /** @throws ToolError where the host keeps none */
 function serviceOf<Name extends Service>({ services }: Context, name: Name): NonNullable<Context['services'][Name]> {
@@ -260,6 +258,7 @@ export default defineModule({
   name: 'context',
   description: 'Conversations and messages of chat channels that are kept here: read, brought in, corrected, searched.',
   config: Config,
+  enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
   synonyms: [['channel', 'room', 'salon', 'canal', 'Kanal']],
   tools: {
     conversation_get,

@@ -14,13 +14,12 @@ export const Config = z.strictObject({
 export type Settings = z.infer<typeof Config>
 export type Context = CallContext<Settings>
 
-const SETTING = 'modules.memory.config'
+export const SETTING = 'modules.memory.config'
 
 /** Why a part is not there, or that it is. */
 export const has =
   (part: Part) =>
   ({ config, services }: ToolView<Settings>): true | string => {
-    if (!config.enabled) return `set ${SETTING}.enabled to true`
     if (!config.parts.includes(part)) return `add "${part}" to ${SETTING}.parts`
     if (services.memory === null) return 'set services.memory to true'
     return services.kv !== null || 'set services.kv to true'

@@ -1,5 +1,5 @@
 import { defineModule } from 'pegboard'
-import { Config } from './config.ts'
+import { Config, SETTING } from './config.ts'
 import { forget, get_facts, recall, remember } from './facts.ts'
 import { kg_add_entity, kg_add_relation, kg_query } from './graph.ts'
 import { read_dna, shadow_get, shadow_set, unweave, vault_dna, weave } from './threadweave.ts'
@@ -10,6 +10,7 @@ export default defineModule({
   description:
     'What is to be known in later sessions: facts, a goal and tasks, a graph of things, knowledge of places.',
   config: Config,
+  enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
   synonyms: [['memory', 'remember', 'recall', 'mémoire', 'memoria', 'Gedächtnis']],
   tools: {
     remember,

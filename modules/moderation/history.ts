@@ -1,4 +1,5 @@
-import { type Block, blockOf, hoursLeft } from './blocks.ts'
+import { type Block, blockOf } from '../_blocks.ts'
+import { hoursLeft } from './blocks.ts'
 
 /** A message of a conversation, in whatever shape its owner keeps it. */
 export type Entry = Readonly<Record<string, unknown>>

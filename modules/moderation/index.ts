@@ -1,4 +1,5 @@
 import { type CallContext, defineModule, type Kv, type ToolDef, ToolError, type ToolView, z } from 'pegboard'
+import { blockOf, blocksOf } from '../_blocks.ts'
 
 const User = z.strictObject({
   id: z.string().min(1).describe('As the platform knows the user.'),
@@ -178,7 +179,7 @@ const list_blocks: ToolDef<Settings> = {
   examples: [{ input: {} }],
   available,
   async run(_input, ctx) {
-    const { blocksOf, hoursLeft } = await import('./blocks.ts')
+    const { hoursLeft } = await import('./blocks.ts')
     const now = Date.now()
     const blocks = await blocksOf(store(ctx), ctx.origin.guildId, now)
     return {
@@ -209,7 +210,6 @@ const check_trigger: ToolDef<Settings, typeof One> = {
   examples: [{ input: { user: 'Bob' } }],
   available,
   async run({ user }, ctx) {
-    const { blockOf, blocksOf } = await import('./blocks.ts')
     const block = blockOf(await blocksOf(store(ctx), ctx.origin.guildId, Date.now()), { id: user.trim(), name: user })
     return block === undefined
       ? { user, eligible: true }
@@ -238,7 +238,6 @@ const filter_history: ToolDef<Settings, typeof History> = {
   examples: [{ input: { messages: [{ role: 'user', user_name: 'Bob', content: 'hi' }] } }],
   available,
   async run({ messages }, ctx) {
-    const { blocksOf } = await import('./blocks.ts')
     const { filtered } = await import('./history.ts')
     const now = Date.now()
     return { messages: filtered(messages, await blocksOf(store(ctx), ctx.origin.guildId, now), now) }

@@ -40,8 +40,7 @@ const one = (what: string, message: string) =>
     .describe(what)
 const nick = z.string().max(100).optional().describe('Whom; default yourself.')
 
-const available = ({ config, services }: ToolView<Settings>): true | string =>
-  !config.enabled ? `set ${SETTING}.enabled to true` : services.kv !== null || 'set services.kv to true'
+const available = ({ services }: ToolView<Settings>): true | string => services.kv !== null || 'set services.kv to true'
 
 const store = ({ services }: Pick<Context, 'services'>): Kv => {
   if (services.kv) return services.kv
@@ -231,7 +230,20 @@ export default defineModule({
   name: 'relay',
   description: 'Messages that people leave for each other, told when the recipient next comes by.',
   config: Config,
+  enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
   synonyms: [['relay', 'pass on', 'tell', 'transmettre', 'avisar', 'ausrichten']],
+  start({ config, services, log, signal }) {
+    const { incoming, kv } = services
+    if (!config.enabled || !incoming || !kv) return
+    const stop = incoming.hear((message) => {
+      // Nobody who writes waits for that.
+      import('./incoming.ts')
+        .then(({ greet }) => greet(message, services, log))
+        .catch((error: unknown) => log.error('a message was not looked at for delivery', { error }))
+      return undefined
+    })
+    signal.addEventListener('abort', stop, { once: true })
+  },
   async notices(view) {
     const { config, services } = view
     if (!config.notices || services.kv === null) return []

@@ -68,6 +68,10 @@ export async function take(kv: Kv, nick: string, now: number): Promise<readonly 
   })
 }
 
+/** Puts messages back that could not be told. */
+export const giveBack = (kv: Kv, messages: readonly Waiting[]): Promise<void> =>
+  kv.update(QUEUE, (value) => ({ value: [...messages, ...((value ?? []) as readonly Waiting[])], result: undefined }))
+
 export const hasOptedOut = async (kv: Kv, nick: string): Promise<boolean> =>
   outsIn(await kv.get(OPTED_OUT)).includes(sameName(nick))
 

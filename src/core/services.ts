@@ -413,7 +413,8 @@ export interface ServerPrompt {
 /**
  * The MCP servers of the configuration, as far as the caller may know of them: others, and those of other profiles, are not
  * there. None can be added, and what is started is what the configuration says. Tools are called with `ctx.call`.
- * Servers are named by their id or category; every function throws PegboardError E_NOT_FOUND for one that is not there.
+ * Servers are named by their id or category; every function throws PegboardError E_NOT_FOUND for one that is not there. In
+ * `available` and the like, outside of a call, there is `list` alone.
  */
 export interface Servers {
   list(): readonly ServerStatus[]

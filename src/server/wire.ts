@@ -67,7 +67,11 @@ export function toErrorResult(error: PegboardError, promised: boolean): McpResul
     ...(error.data === undefined ? {} : { data: error.data }),
   }
   return {
-    content: [{ type: 'text', text: `${error.code}: ${sentences(error.message, error.hint)}` }],
+    content: [
+      { type: 'text', text: `${error.code}: ${sentences(error.message, error.hint)}` },
+      // What came of it all the same, such as the output of a command: most clients show models nothing but text.
+      ...(error.data === undefined ? [] : [{ type: 'text', text: JSON.stringify(error.data) }]),
+    ],
     ...(promised ? { _meta: { [ERROR_META]: structured } } : { structuredContent: structured }),
     isError: true,
   }

@@ -18,7 +18,9 @@ describe('redact', () => {
   })
 
   it.each([
-    ['Authorization: Basic YW5uOmh1bnRlcjI=', 'Authorization: [redacted]'],
+    ['Authorization: Basic YW5uOmh1bnRlcjI=', 'Authorization: Basic [redacted]'],
+    ['Authorization: Bearer abcdef0123456789', 'Authorization: Bearer [redacted]'],
+    ['proxy-authorization: k-123', 'proxy-authorization: [redacted]'],
     ['< Set-Cookie: sid=1234; Path=/', '< Set-Cookie: [redacted]'],
     ['{"apiKey": "k-123456", "name": "x"}', '{"apiKey": "[redacted]", "name": "x"}'],
     ["client_secret = 's3cr3t'", "client_secret = '[redacted]'"],

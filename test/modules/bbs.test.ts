@@ -125,8 +125,17 @@ describe('this_bbs', () => {
   it('is not there until it is configured, and says by what', async () => {
     const { app } = await startApp({})
     const { hidden } = app.view(localCaller)
-    expect(hidden.get('bbs.this_bbs')?.reason).toBe('set modules.bbs.config.host_file or modules.bbs.config.provider')
-    expect(hidden.get('bbs.bbs_directory')?.reason).toBe('set modules.bbs.config.directory_file')
+    const setting = 'modules.bbs.config'
+    for (const action of ['this_bbs', 'bbs_directory'])
+      expect(hidden.get(`bbs.${action}`)?.reason).toBe(
+        `set ${setting}.host_file, ${setting}.provider or ${setting}.directory_file`,
+      )
+    const half = await open({ directory_file: 'sample' })
+    expect(half.app.view(localCaller).hidden.get('bbs.this_bbs')?.reason).toBe(
+      `set ${setting}.host_file or ${setting}.provider`,
+    )
+    const other = await hosted()
+    expect(other.app.view(localCaller).hidden.get('bbs.bbs_directory')?.reason).toBe(`set ${setting}.directory_file`)
   })
 
   it('answers every kind, and says which there are for another [SBS-20]', async () => {

@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import relay from '../../modules/relay/index.ts'
 import { type Caller, localCaller, noOrigin } from '../../src/core/context.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
+import { botServer, TOKEN } from '../bot-api.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
 
@@ -317,5 +318,91 @@ describe('two people behind one server', () => {
     } as never)
     expect(noticesIn(called)).toEqual([])
     expect((await deliver('Bob')).delivered).toBe(1)
+  })
+})
+
+describe('somebody who writes on Telegram', () => {
+  async function chat(more: Json = {}) {
+    const bot = await botServer()
+    const { app, logged } = await startApp({
+      modules: {
+        relay: { config: { enabled: true, users: ['ann'] } },
+        telegram: { config: { token: TOKEN, base_url: bot.url, allowed_chat_ids: ['42'], inbound: true } },
+        moderation: { config: { users: [{ id: '7', name: 'ann' }] } },
+      },
+      profiles: { default: { flags: { user_blocking_enabled: true } } },
+      ...more,
+    })
+    const client = await connectTo(app)
+    const run = async (name: string, args: Json): Promise<Answer> =>
+      answerOf(await client.callTool({ name, arguments: args, _meta: { toolctx: { user_name: 'Bob' } } } as never))
+    let update = 0
+    const write = (text: string) => {
+      update++
+      const from = { id: 7, is_bot: false, first_name: 'Ann', username: 'ann' }
+      const message = { message_id: 500 + update, date: 1_800_000_000, chat: { id: 42, type: 'private' }, from, text }
+      bot.update({ update_id: update, message })
+    }
+    const taken = () =>
+      vi.waitFor(() => expect(bot.of('getUpdates').at(-1)?.params['offset']).toBe(update + 1), { timeout: 5_000 })
+    const sent = () => bot.of('sendMessage').map(({ params }) => [params['chat_id'], params['text']])
+    return { bot, run, write, taken, sent, logged }
+  }
+
+  it('is told there what somebody left with an assistant, once [SBS-51]', async () => {
+    const { run, write, taken, sent } = await chat()
+    expect(await run('relay__relay_message', { recipient: 'Ann', text: 'the key is under the mat' })).toMatchObject({
+      ok: true,
+      recipient: 'ann',
+    })
+    write('hello?')
+    await vi.waitFor(() => expect(sent()).toHaveLength(1), { timeout: 5_000 })
+    expect(sent()).toEqual([['42', 'ann: Bob left you a message just now: "the key is under the mat"']])
+    write('thanks')
+    await taken()
+    expect(sent()).toHaveLength(1)
+    expect(await run('relay__relay_pending', { user: 'ann' })).toMatchObject({ pending: 0 })
+  })
+
+  it('is told nothing while muted, and everything afterwards [TOM-53]', async () => {
+    const { run, write, taken, sent } = await chat()
+    await run('relay__relay_message', { recipient: 'ann', text: 'hi' })
+    await run('moderation__block_user', {
+      blocked_user: 'ann',
+      block_type: 'mute',
+      block_duration_hours: 1,
+      block_reason: 'Spam.',
+    })
+    write('one')
+    await taken()
+    write('two')
+    await taken()
+    expect(sent()).toEqual([])
+    await run('moderation__unblock_user', { user: 'ann' })
+    write('three')
+    await vi.waitFor(() => expect(sent()).toHaveLength(1), { timeout: 5_000 })
+  })
+
+  it('is told later where the platform takes no message now', async () => {
+    const { bot, run, write, sent, logged } = await chat()
+    await run('relay__relay_message', { recipient: 'ann', text: 'hi' })
+    bot.answer('sendMessage', 403, {
+      ok: false,
+      error_code: 403,
+      description: 'Forbidden: bot was blocked by the user',
+    })
+    write('one')
+    await vi.waitFor(() => expect(logged.join()).toContain('messages could not be delivered, and wait on'), {
+      timeout: 5_000,
+    })
+    await vi.waitFor(async () =>
+      expect(await run('relay__relay_pending', { user: 'ann' })).toMatchObject({ pending: 1 }),
+    )
+    write('two')
+    await vi.waitFor(
+      async () => expect(await run('relay__relay_pending', { user: 'ann' })).toMatchObject({ pending: 0 }),
+      { timeout: 5_000 },
+    )
+    await vi.waitFor(() => expect(sent().at(-1)?.[1]).toContain('"hi"'))
   })
 })

@@ -1,5 +1,5 @@
-import { isReferenceId, telegramNumber } from './ids.ts'
-import { type StateFiles, stateFiles } from './state-files.ts'
+import { isReferenceId, telegramNumber } from './_reference-ids.ts'
+import { type StateFiles, stateFiles } from './_state-files.ts'
 
 /** Somebody to write to, as `contacts/ACTIVE.md` and `contacts/INACTIVE.md` have them. Empty where nothing is said. */
 export interface Contact {

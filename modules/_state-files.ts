@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { createPaths, exclusively, isPegboardError, ToolError } from 'pegboard'
 
 const MAX_BYTES = 4 * 1024 * 1024
+const UNWRITABLE: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EEXIST', 'ENOSPC'])
 
 /** Text files that a module keeps for people and agents to read and mend. */
 export interface StateFiles {
@@ -34,6 +35,16 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
       })
   }
 
+  const notWritable = (error: unknown): never => {
+    const { code } = error as NodeJS.ErrnoException
+    if (!UNWRITABLE.has(code ?? '')) throw error
+    throw new ToolError('The folder of the files cannot be written to.', {
+      code: 'E_READ_ONLY',
+      hint: `${setting}.file_state_dir says which one it is.`,
+      cause: error,
+    })
+  }
+
   return {
     async read(name) {
       try {
@@ -60,8 +71,8 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
         throw new ToolError('The files are being changed by somebody else.', { hint: 'Try again.', retryable: true })
       }
       const turn = (lines.get(file) ?? Promise.resolve()).then(async () => {
-        await made()
-        return await exclusively(file, work, busy)
+        await made().catch(notWritable)
+        return await exclusively(file, work, busy).catch(notWritable)
       })
       const done = turn.catch(() => undefined)
       lines.set(file, done)
