@@ -241,7 +241,7 @@ export const errorCatalogue = {
     audience: 'model',
     retryable: false,
     meaning:
-      'The operator does not allow this command, this argument of it, this statement, this address, or this change of servers.',
+      'The operator does not allow this command, this argument of it, this address, this statement, or this change of servers.',
     next: 'The named setting decides: modules.shell.config.allowed_commands for commands, the policy of a connection for databases, mcpServers for servers.',
   },
   E_SQL_MULTI_STATEMENT: {

@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net'
+import { connect, isIP, type Socket } from 'node:net'
 import { PegboardError } from '../core/errors.ts'
 import type { NetRules } from './net.ts'
 
@@ -33,10 +33,7 @@ export function createConnect({ allowPrivate = false, setting, lookup }: Connect
   }
 
   return async (host, port, { signal, timeoutMs = 10_000 } = {}) => {
-    const [{ addressKind, assertReachable, guardedLookup }, { connect, isIP }] = await Promise.all([
-      import('./net.ts'),
-      import('node:net'),
-    ])
+    const { addressKind, assertReachable, guardedLookup } = await import('./net.ts')
     const written = isIP(host) === 6 ? `[${host}]` : host
     const address = `http://${written}:${port}/`
     if (!URL.canParse(address) || new URL(address).pathname !== '/' || !(port > 0))

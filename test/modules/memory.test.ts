@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -6,6 +7,7 @@ import { type Caller, localCaller, noOrigin } from '../../src/core/context.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
+import { redisUrl } from '../redis.ts'
 
 keepsTheContract(memory)
 
@@ -172,6 +174,22 @@ describe('the knowledge graph', () => {
     expect(await run({})).toEqual({
       graph: { entities: [{ name: 'Flat', type: '', observations: [] }], relations: [] },
       weave: ['vault_dna', 'read_dna', 'weave', 'unweave', 'shadow_get', 'shadow_set'],
+    })
+  })
+})
+
+describe.skipIf(redisUrl === undefined)('several servers with one Redis', () => {
+  it('know the same, and lose nothing of what both add', async () => {
+    const state = { url: String(redisUrl), prefix: `pegboard-test-${randomUUID()}` }
+    const [one, other] = [await open({}, { state }), await open({}, { state })]
+    const names = Array.from({ length: 10 }, (_, index) => `Thing ${index}`)
+    await Promise.all(names.map((name, index) => (index % 2 ? one : other).call('kg_add_entity', { name })))
+    expect((await one.call('kg_query', { limit: 50 })).entities).toHaveLength(10)
+    await one.call('remember', { content: 'The release is on Friday.' })
+    const { task_id } = await one.call('task_create', { subject: 'Release' })
+    expect(await other.call('recall', { query: 'release' })).toMatchObject({
+      facts: [{ content: 'The release is on Friday.' }],
+      tasks: [{ task_id, subject: 'Release' }],
     })
   })
 })

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,6 +10,7 @@ import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { botServer, TOKEN } from '../bot-api.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
+import { redisUrl } from '../redis.ts'
 
 keepsTheContract(relay)
 
@@ -318,6 +320,22 @@ describe('two people behind one server', () => {
     } as never)
     expect(noticesIn(called)).toEqual([])
     expect((await deliver('Bob')).delivered).toBe(1)
+  })
+})
+
+describe.skipIf(redisUrl === undefined)('several servers with one Redis', () => {
+  it('hand out each message once, whoever is asked [SBS-51]', async () => {
+    const state = { url: String(redisUrl), prefix: `pegboard-test-${randomUUID()}` }
+    const [one, other] = [await open({}, { state }), await open({}, { state })]
+    const senders = ['Bob', 'Cleo', 'Dan', 'Eve', 'Fay', 'Gus']
+    const left = await Promise.allSettled(
+      senders.map((from, index) => (index % 2 ? one : other).send(from, 'Ada', from)),
+    )
+    expect(left.filter(({ status }) => status === 'fulfilled')).toHaveLength(5)
+    const taken = await Promise.all([one.deliver('ada'), other.deliver('ada'), one.deliver('ada')])
+    expect(taken.map(({ delivered }) => delivered).sort()).toEqual([0, 0, 5])
+    await one.call('relay_opt_out', {}, person('Ada'))
+    await expect(other.send('Bob', 'Ada')).rejects.toMatchObject({ message: 'Ada does not want messages.' })
   })
 })
 

@@ -666,6 +666,18 @@ describe.runIf(POSIX)('commands in the background', () => {
     })
   })
 
+  it('get the variables that a call may set, and no others', async () => {
+    const { call, fails } = await open({ allowed_commands: ['env'], sandbox: 'off' })
+    for (const input of [{ command: 'env' }, { command: 'env', shell: true }]) {
+      const { task_id } = await call('background_run', { ...input, env: { TZ: 'Asia/Tokyo' } })
+      await call('task_wait', { task_id })
+      expect((await call('task_output', { task_id, tail: 500 })).stdout).toContain('TZ=Asia/Tokyo\n')
+      expect(await fails('background_run', { ...input, env: { LD_PRELOAD: 'x' } })).toMatchObject({
+        code: 'E_DENIED_BY_POLICY',
+      })
+    }
+  })
+
   it('have processes that are shown and can be interrupted, and no others', async () => {
     const { call, fails, app } = await open({ allowed_commands: ['sh'] })
     const { task_id, pid } = await call('background_run', {

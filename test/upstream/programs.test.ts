@@ -51,6 +51,24 @@ describe('programs of tools', () => {
     expect(await program.usage()).toEqual({ processes: 0, bytes: 0 })
   })
 
+  it.runIf(process.platform !== 'win32')('have processes that are listed and signalled, and no others', async () => {
+    const program = await programs().start({ command: '/bin/sh', args: ['-c', 'sleep 100 & wait; sleep 100'], cwd })
+    await expect.poll(async () => (await program.list()).map(({ command }) => command)).toContain('sleep 100')
+    const child = (await program.list()).find(({ command }) => command === 'sleep 100')
+    expect(child).toEqual({
+      pid: expect.any(Number),
+      parent: program.pid,
+      command: 'sleep 100',
+      bytes: expect.any(Number),
+    })
+    expect([process.pid, process.ppid, 1].map((pid) => program.signal(pid, 'SIGTERM'))).toEqual([false, false, false])
+    expect(program.signal(child?.pid ?? 0, 'SIGTERM')).toBe(true)
+    await expect.poll(async () => (await program.list()).some(({ pid }) => pid === child?.pid)).toBe(false)
+    await program.stop()
+    expect(await program.list()).toEqual([])
+    expect(program.signal(program.pid, 'SIGTERM')).toBe(false)
+  })
+
   it('end when all are stopped, and none starts after that', async () => {
     const made = programs()
     const script = `process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)`
