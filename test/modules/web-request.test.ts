@@ -333,7 +333,7 @@ describe('what looks like a secret', () => {
       'jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U',
       'jwt [redacted]',
     ],
-    ['Authorization: Bearer abcdef0123456789', 'Authorization: [redacted]'],
+    ['Authorization: Bearer abcdef0123456789', 'Authorization: Bearer [redacted]'],
     ['api_key=sk_live_0123456789 and user=someone-important', 'api_key=[redacted] and user=someone-important'],
     ['see https://example.com/cb?token=abcdef0123456789&page=2', 'see https://example.com/cb?token=[redacted]&page=2'],
   ])('is masked in answers: %j [MOR-21]', async (before, after) => {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import web from '../../modules/web/index.ts'
 import { startApp, temporaryFolder } from '../app.ts'
+import { botServer, TOKEN } from '../bot-api.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { crawl4aiApi, open, searxngApi, serve } from './web-servers.ts'
@@ -49,10 +50,9 @@ describe('what requests say they come from', () => {
       agents[request.url ?? ''] = request.headers['user-agent']
       answer.setHeader('content-type', 'text/plain').end('read')
     })
-    const [searxng, crawl4ai] = [await searxngApi(), await crawl4aiApi()]
+    const [searxng, crawl4ai, bot] = [await searxngApi(), await crawl4aiApi(), await botServer()]
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
-    // What a module of a chat platform sends goes by this, too.
     writeFileSync(
       join(dir, 'modules/sender.mjs'),
       `export default { name: 'sender', description: 'Sends.', tools: { send: { description: 'Sends a request somewhere.', effect: 'write',
@@ -65,6 +65,7 @@ describe('what requests say they come from', () => {
         services: { fetch: { userAgent: 'ours/7 (+https://example.com)', allowPrivate: true } },
         modules: {
           http: { config: { access: 'read', allow_private_hosts: true } },
+          telegram: { config: { token: TOKEN, base_url: bot.url, allowed_chat_ids: ['42'] } },
           web: {
             config: {
               access: 'write',
@@ -91,6 +92,9 @@ describe('what requests say they come from', () => {
       ),
     )
     expect(searxng.asked[0]?.headers['user-agent']).toBe('ours/7 (+https://example.com)')
+    await call('telegram__telegram_react', { emoji: '👍', chat_id: '42', message_id: '7' })
+    expect(bot.calls.map(({ userAgent }) => userAgent)).toEqual(bot.calls.map(() => 'ours/7 (+https://example.com)'))
+    expect(bot.calls.length).toBeGreaterThan(0)
     const { call: read } = await open({ user_agent: 'mine/2', fetch: { crawl4ai_base_url: crawl4ai.url } })
     await read('fetch_url', { url: `${url}/own` })
     expect(agents['/own']).toBe('mine/2')
