@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as breath } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -8,13 +8,17 @@ import { StreamTransport } from '../client.ts'
 import { folder, notesModule, terminal } from './terminal.ts'
 
 let at: ReturnType<typeof folder>
-beforeAll(() => {
+beforeAll(async () => {
+  // The test runner compiles what is imported first, for longer than a client is left waiting for modules.
+  const bundled = join(import.meta.dirname, '../../modules')
+  const files = readdirSync(bundled).filter((file) => !file.startsWith('_'))
+  await Promise.all(files.map((file) => import(join(bundled, file.endsWith('.ts') ? file : `${file}/index.ts`))))
   at = folder({
     'mcp.config.json': { server: { http: { port: 0 } } },
     'modules/notes.mjs': notesModule,
     'modules/bad.mjs': 'throw new Error("not today")',
   })
-})
+}, 60_000)
 afterAll(() => at.remove())
 
 const newClient = (): Client => new Client({ name: 'test', version: '1' })
