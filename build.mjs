@@ -70,7 +70,7 @@ const shared = {
   alias: { 'pegboard/agent': './src/agent.ts', pegboard: './src/index.ts' },
   // Stays a package of its own: it faces the network, and its fixes should reach users without a new release of ours.
   // The keyring is native code, and optional.
-  external: ['undici', '@napi-rs/keyring', 'libsql', 'ioredis', 'bullmq'],
+  external: ['undici', '@napi-rs/keyring', 'libsql', 'ioredis', 'bullmq', 'pg', 'mysql2'],
   define: { 'import.meta.url': 'bundleUrl' },
 }
 const plugins = [englishOnly, stripperApart('./loader/amaro.cjs'), bundledModules]
@@ -208,11 +208,28 @@ await build({
   plugins: [stripperApart('./amaro.cjs')],
 })
 
+/** What modules run in threads of their own: a thread is started from a file, and finds it beside the scripts. */
+const threads = await build({
+  ...common,
+  entryPoints: modules.flatMap(({ file }) =>
+    file.endsWith('/index.ts')
+      ? readdirSync(file.slice(0, -'index.ts'.length))
+          .filter((name) => name.endsWith('.cjs'))
+          .map((name) => file.replace(/index\.ts$/, name))
+      : [],
+  ),
+  outdir: 'dist',
+  outExtension: { '.js': '.cjs' },
+  entryNames: '[name]',
+  format: 'cjs',
+  metafile: true,
+})
+
 // --- whose work it holds ----------------------------------------------------------------------------------------------
 
 /** The bundle has no comments: the licences of what is in it lie beside it, as they ask for. */
 const packages = new Map()
-for (const { metafile } of [...packs, stripper])
+for (const { metafile } of [...packs, stripper, threads])
   for (const file of Object.keys(metafile.inputs)) {
     const folder = /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
     if (folder !== undefined) packages.set(folder, JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')))

@@ -1,4 +1,4 @@
-// npm run bench [-- start|call|lists|search|search-scale|tokens|later|size …] [--json FILE]
+// npm run bench [-- start|call|lists|search|search-scale|tokens|later|size|files …] [--json FILE]
 // Ratios in one run are what counts: absolute times say more about the machine than about the program.
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
@@ -14,6 +14,7 @@ const BENCHES = {
   tokens: async () => (await import('./tokens.mjs')).measureTokens(),
   later: async () => (await import('./later.mjs')).measureLater(),
   size: async () => (await import('./size.mjs')).measureSize(),
+  files: async () => (await import('./files.mjs')).measureFiles(),
 }
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: 'string' } } })

@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Catalog, clashSentence, createCatalog, type Endpoints, type Snapshot } from './catalog/catalog.ts'
+import { type Catalog, clashSentence, createCatalog, type Endpoints } from './catalog/catalog.ts'
+import { warnOfClashes } from './catalog/clashes.ts'
 import { shownState } from './catalog/state.ts'
 import type { Config } from './config/load.ts'
 import { planReload } from './config/reload.ts'
@@ -12,12 +13,13 @@ import { knownSecrets, secretsOf } from './core/known-secrets.ts'
 import { type Log, silentLog } from './core/log.ts'
 import { once } from './core/once.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
+import type { FactStore } from './core/services.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createCallLog } from './exec/call-log.ts'
 import { createDelivery } from './exec/delivery.ts'
-import { createFacts, factsSection } from './exec/facts.ts'
+import { createFacts, factsSection, type ListedFact } from './exec/facts.ts'
 import { createGate } from './exec/gate.ts'
 import { createInbox } from './exec/inbox.ts'
 import { createInspections, inspectObject } from './exec/inspect.ts'
@@ -28,6 +30,7 @@ import { noticeOf } from './exec/task.ts'
 import { taskRequests } from './exec/task-requests.ts'
 import { createTasks } from './exec/tasks.ts'
 import { createWatchers } from './exec/watchers.ts'
+import { createIndexing } from './indexing.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
@@ -36,11 +39,11 @@ import { createAudit } from './observe/audit.ts'
 import type { KeptList } from './openapi/api.ts'
 import { type Apis, createApis } from './openapi/apis.ts'
 import { embeddedTable, ownPackage } from './package.ts'
+import { createPrograms } from './programs/programs.ts'
 import { createRules, type FlagChanges } from './rules.ts'
 import { laneFor } from './search/deferred.ts'
 import type { LoadProgress } from './search/embedder.ts'
 import { createToolSearch, type SearchStatus } from './search/index.ts'
-import { sourcesOf } from './search/sources.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import { toFailure } from './server/answer.ts'
 import { createElsewhere } from './server/elsewhere.ts'
@@ -51,6 +54,7 @@ import { rolesNow } from './server/roles.ts'
 import { createTaskBook } from './server/task-book.ts'
 import { serveTasks } from './server/tasks-elsewhere.ts'
 import { toErrorResult, toMcpResult } from './server/wire.ts'
+import { createServers } from './servers.ts'
 import { createOffer } from './services.ts'
 import { createCommonClock } from './state/common-clock.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
@@ -59,7 +63,6 @@ import { shareDecisions } from './trust/decisions.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
 import { createTrust, type Kept } from './trust/trust.ts'
 import type { Connection } from './upstream/connection.ts'
-import { createPrograms } from './upstream/programs.ts'
 import { createTaskRelay } from './upstream/task-relay.ts'
 import type { UpstreamStatus } from './upstream/upstream.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
@@ -67,6 +70,7 @@ import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
 import { createInjected } from './view/injected.ts'
 import { createLimits } from './view/limits.ts'
+import { createNotices } from './view/notices.ts'
 import { createSections } from './view/sections.ts'
 import { createViews, MERGE_FAILED } from './view/view.ts'
 
@@ -198,8 +202,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     upstreams
       .status()
       .filter(({ module }) => rules.of(profile).policy.sees(module))
-      .map(({ id, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
+      .map(({ id, module, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
         id,
+        category: module,
         state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
         tools,
         transport,
@@ -209,6 +214,12 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
       }))
   const inspections = createInspections(config.secrets)
+  const ownSecrets = once(() => knownSecrets(secretsOf(options.env ?? {})))
+  function inspectAnswer<T extends object>(caller: Caller, owner: string, answer: T): T {
+    const level = views.viewFor(caller).policy.tripwire({ module: owner })
+    const inspection = inspections.of(level, undefined)
+    return inspection ? inspectObject(answer, inspection) : answer
+  }
   const audit = config.audit.enabled
     ? createAudit({
         ...config.audit,
@@ -251,12 +262,23 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     clock,
     log,
     injected,
-    servers: listServers,
+    servers: (user) =>
+      createServers(
+        {
+          upstreams,
+          list: listServers,
+          view: (caller) => views.viewFor(caller),
+          isAdmin: (caller) => offer.isAdmin(caller),
+          inspect: inspectAnswer,
+        },
+        user,
+      ),
     table: config.search.embedder === 'none' ? undefined : (options.table ?? embeddedTable),
     view: (caller) => views.viewFor(caller),
     profileOf: (caller) => views.viewFor(caller).profile,
     reload: (name) => loader.reload(name),
     store: () => shared.store(),
+    facts: (caller) => factsOf(caller),
     async task(owner, id) {
       const task = await tasks.get(owner, id)
       if (!task) return null
@@ -274,6 +296,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     gate: createGate({ clock, hide: inspections.hide }),
     audit,
     inspections,
+    secrets: ownSecrets,
     servicesFor: offer.servicesFor,
     fetch: offer.fetch,
     onInjected: (caller, names) => offer.inject(caller, names).unknown,
@@ -345,12 +368,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   )
   const schedules = execution.scheduler && execution.watchers
   const facts = once(() => {
-    const secrets = knownSecrets(secretsOf(options.env ?? {}))
-    return createFacts({
-      store: shared.store,
-      clock,
-      hide: (text) => inspections.hide(secrets ? secrets.hide(text) : text),
-    })
+    const hide = ownSecrets()?.hide ?? ((text: string) => text)
+    return createFacts({ store: shared.store, clock, hide: (text) => inspections.hide(hide(text)) })
   })
   const working = new Set<{ start(): Promise<void>; stop(): Promise<void> }>()
   let loaded = false
@@ -374,6 +393,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       workAgain = clock.after(WORK_AGAIN_MS, () => void work())
     }
   }
+  const factsOf = (caller: Caller): FactStore => {
+    const told = ({ id, text, at }: ListedFact) => ({ id, content: text, since: at })
+    return {
+      add: async (content) => told(await facts().add(caller, content)),
+      list: async () => (await facts().of(caller)).map(told),
+      forget: (id) => facts().forget(caller, id),
+    }
+  }
 
   const loader = createLoader({
     catalog,
@@ -390,6 +417,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       state_dir: config.dirs.state,
       cache_dir: config.dirs.cache,
       ...(config.file === undefined ? {} : { config_file: config.file }),
+      user_agent: config.services.fetch.userAgent,
       env: options.env ?? {},
     },
     importTimeoutMs: config.loader.importTimeoutMs,
@@ -452,31 +480,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     documents: createFileStore<Readonly<Record<string, unknown>>>(join(documents, 'documents'), lost),
   })
 
-  let indexed: Snapshot['tools'] | undefined
-  const index = (): void => {
-    const snapshot = catalog.snapshot()
-    // That an owner is connecting or failing changes nothing for search.
-    if (indexed === snapshot.tools) return
-    indexed = snapshot.tools
-    search.sync(sourcesOf(snapshot), snapshot.version)
-  }
-  let warming: (() => void) | undefined
-  let warmBy = 0
-  const warmSoon = (): void => {
-    if (!warming) warmBy = clock.now() + WARM_PATIENCE_MS
-    warming?.()
-    warming = clock.after(WARM_DELAY_MS, warm)
-  }
-  const warm = (): void => {
-    // Calls wait for servers that are starting, and nobody for the index.
-    if (upstreams.arriving && clock.now() < warmBy) warmSoon()
-    else {
-      warming = undefined
-      index()
-      search.warm().then(views.warm, (error) => log.error('indexing failed', { error }))
-    }
-  }
-  let stopWarming: (() => void) | undefined
+  const index = createIndexing({
+    catalog,
+    search,
+    clock,
+    log,
+    arriving: () => upstreams.arriving,
+    done: views.warm,
+  })
   let stopWatchingNames: (() => void) | undefined
   type Flag = Parameters<Host['context']['setFlag']>
   function setFlag(...[profile, flag, value]: Flag): void {
@@ -502,7 +513,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     exposure: (caller) => exposures.of(views.viewFor(caller), caller),
     async search(query, caller, limit, how) {
       const view = views.viewFor(caller)
-      index()
+      index.now()
       const answer = await search.query(query, {
         ...how,
         limit,
@@ -559,6 +570,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   })
   const failed = () => loader.status().failed
   const sectionsOf = createSections(log)
+  const noticesOf = createNotices(log, clock)
   const server: ServerHost = {
     name: config.server.name,
     version: own.version,
@@ -574,6 +586,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     exposure: host.exposure,
     unread: () => upstreams.unread,
     sections: (caller) => sectionsOf(views.viewFor(caller)),
+    notices: (caller) => noticesOf(views.viewFor(caller), caller),
     async remembered(caller) {
       if (!schedules || !shared.hasPast) return undefined
       const known = await facts().of(caller)
@@ -587,11 +600,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       log.warn('others do not know of a task that was begun here', { error: messageOf(error) }),
     ),
     inbox,
-    inspect(caller, owner, answer) {
-      const level = views.viewFor(caller).policy.tripwire({ module: owner })
-      const inspection = inspections.of(level, undefined)
-      return inspection ? inspectObject(answer, inspection) : answer
-    },
+    inspect: inspectAnswer,
     clock,
     tasksHere: tasks,
     ownTasks,
@@ -661,11 +670,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     work,
     warm() {
       upstreams.begin()
-      stopWarming ??= catalog.onChange(warmSoon)
-      warmSoon()
+      index.follow()
     },
     async indexed() {
-      index()
+      index.now()
       await search.warm()
       await semantic?.settled()
     },
@@ -720,9 +728,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await shared.close()
       resumes.close()
       workAgain?.()
-      stopWarming?.()
+      index.stop()
       stopWatchingNames?.()
-      warming?.()
       const parts = [
         upstreams.stop(),
         apis.stop(),
@@ -747,29 +754,6 @@ function longestAnswer({ policy, profiles }: Config): number {
   return Math.max(...[policy, ...Object.values(profiles).map((one) => one.policy)].map((one) => one.approvalTimeoutMs))
 }
 
-/** A clash is told once, whatever changes around it; after a moment, because finding it puts all tools in order. */
-function warnOfClashes(catalog: Catalog, log: Log, clock: Clock): () => void {
-  const told = new Set<string>()
-  let cancel: (() => void) | undefined
-  const look = (): void => {
-    for (const sentence of catalog.snapshot().clashes.map(clashSentence)) {
-      if (told.has(sentence)) continue
-      told.add(sentence)
-      log.warn(sentence, { code: 'E_NAME_TAKEN' })
-    }
-  }
-  const stop = catalog.onChange(() => {
-    cancel?.()
-    cancel = clock.after(CLASH_DELAY_MS, look)
-  })
-  return () => {
-    cancel?.()
-    stop()
-  }
-}
-
-const CLASH_DELAY_MS = 1_000
-
 /** So long whoever looks is told that what was planned was lost. */
 const TOLD_MS = 7 * 24 * 60 * 60_000
 /** A state that cannot be used is looked at again after this long. */
@@ -777,11 +761,6 @@ const WORK_AGAIN_MS = 5_000
 
 /** How long parts may take to stop. */
 const STOP_MS = 3_500
-
-/** A burst of changes, such as ten servers connecting, is indexed once. */
-const WARM_DELAY_MS = 200
-/** After so long it is indexed though more is coming. */
-const WARM_PATIENCE_MS = 3_000
 
 /** What a file of modules is called, which is what its module is called nearly always. */
 const stemOf = (file: string): string => /^(?:bundled\/)?_?([^./\\]*)/.exec(file)?.[1] ?? file

@@ -17,6 +17,7 @@ export type { Log } from './core/log.ts'
 export type { ToolLoop } from './core/loop.ts'
 export {
   defineModule,
+  type ModuleResource,
   type PromptSection,
   type SectionView,
   type SetupStep,
@@ -27,35 +28,58 @@ export {
   type ToolView,
 } from './core/module.ts'
 export type { Profile } from './core/profile.ts'
+export { redact, redactUrl } from './core/redact.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
+export { scrub } from './core/scrub.ts'
 export type {
+  AdapterServer,
   Adapters,
   Attachment,
   CachedMessage,
   Completion,
   ConversationEntry,
   Conversations,
+  Entity,
+  FactStore,
+  Graph,
+  GraphPart,
+  Incoming,
   IncomingMessage,
   Kv,
   Llm,
+  Memory,
   Messages,
+  Place,
   PlatformAdapter,
   Processes,
   Program,
+  ProgramProcess,
+  ProgramSignal,
   ProgramStart,
   ProgramUsage,
   Registry,
+  Relation,
+  RememberedFact,
+  ServerPrompt,
+  ServerResource,
+  Servers,
+  ServerTool,
+  Strand,
   Tasks,
+  Threadweave,
+  WeaveScope,
 } from './core/services.ts'
 export type { Effect, Example, NameOf, Needs } from './core/tool.ts'
 export { type CallToolContext, type SentEntry, ToolContext } from './loader/tool-context.ts'
 export type { Removed } from './policy/change.ts'
+export { type Connect, type ConnectInit, type ConnectOptions, createConnect } from './policy/connect.ts'
 export { createFetch, type FetchOptions, type GuardedFetch } from './policy/fetch.ts'
 export { compileGlob, type Matcher } from './policy/glob.ts'
 export {
   createPaths,
   type FileFacts,
   type FolderEntry,
+  type HeldFolder,
   type OpenFile,
   type OpenFolder,
   type Paths,
@@ -63,3 +87,4 @@ export {
   type WalkOptions,
 } from './policy/paths.ts'
 export type { FileData, WriteOptions, Written } from './policy/write.ts'
+export { exclusively } from './state/exclusive.ts'

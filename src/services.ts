@@ -2,14 +2,14 @@ import { join } from 'node:path'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Config } from './config/load.ts'
 import type { Clock } from './core/clock.ts'
-import { type Caller, originOf, type SentFile, type ServerStatus, type ServicesFor } from './core/context.ts'
+import { type Caller, originOf, type SentFile, type ServicesFor, type ServiceUser } from './core/context.ts'
 import { messageOf, PegboardError } from './core/errors.ts'
 import type { Fetch } from './core/fetch.ts'
 import type { Log } from './core/log.ts'
 import { once } from './core/once.ts'
 import type { Profile } from './core/profile.ts'
 import { scrub } from './core/scrub.ts'
-import type { Injection, Processes, Registry, Reloaded, TaskState } from './core/services.ts'
+import type { FactStore, Injection, Processes, Registry, Reloaded, Servers, TaskState } from './core/services.ts'
 import { sessionOwner } from './exec/owner.ts'
 import type { Report } from './loader/load.ts'
 import { createFetch } from './policy/fetch.ts'
@@ -19,7 +19,9 @@ import { createAdapters } from './services/adapters.ts'
 import { type Clients, createClients } from './services/clients.ts'
 import { createConversations, isConversation } from './services/conversations.ts'
 import { createEndpoint } from './services/endpoint.ts'
+import { createIncoming } from './services/incoming.ts'
 import { createKv, isKvDocument } from './services/kv.ts'
+import { createMemory } from './services/memory.ts'
 import { createMessages, isMessages, type Likeness } from './services/messages.ts'
 import { createSentFiles } from './services/sent-files.ts'
 import { createServices } from './services/services.ts'
@@ -47,7 +49,7 @@ export interface OfferOptions {
   readonly clock: Clock
   readonly log: Log
   /** The servers that a caller may know of. */
-  servers(caller: Caller): readonly ServerStatus[]
+  servers(user: ServiceUser): Servers
   readonly injected: Injected
   readonly table: (() => EmbeddingTable) | undefined
   view(caller: Caller): View
@@ -56,6 +58,7 @@ export interface OfferOptions {
   processes(): Processes
   /** Used where `state.url` names one. */
   store(): Store
+  facts(caller: Caller): FactStore
   /** `null` for one that is not the owner's. */
   task(owner: string, id: string): Promise<TaskState | null>
 }
@@ -103,7 +106,8 @@ export function createOffer(options: OfferOptions): Offer {
     return uri
   }
   const clients = createClients()
-  const fetch = createFetch({ allowPrivate: settings.fetch.allowPrivate, setting: 'services.fetch.allowPrivate' })
+  const { allowPrivate, userAgent } = settings.fetch
+  const fetch = createFetch({ allowPrivate, setting: 'services.fetch.allowPrivate', userAgent })
   const endpoint = settings.llm ? createEndpoint(settings.llm) : null
 
   /** Later turns of the channel find it there. */
@@ -171,6 +175,18 @@ export function createOffer(options: OfferOptions): Offer {
       ? createMessages({ documents: byProfile('messages', isMessages), clock, ...(likeness && { likeness }) })
       : null,
     conversations,
+    memory: settings.memory
+      ? createMemory({
+          facts: options.facts,
+          storeOf: createKv({
+            documents: documentsOf(isKvDocument, undefined, 'memory'),
+            clock,
+            maxBytes: settings.maxBytes,
+          }),
+          isAdmin,
+          clock,
+        })
+      : null,
     adapters: createAdapters(clients, (caller, file) => {
       const uri = keep(caller, file)
       if (uri !== undefined) return uri
@@ -178,6 +194,7 @@ export function createOffer(options: OfferOptions): Offer {
         hint: 'Send a smaller one, or raise services.files.maxBytes.',
       })
     }),
+    incoming: createIncoming(log),
     endpoint,
     processes: options.processes,
     registry: ({ caller }) => registryOf(caller),

@@ -1,5 +1,13 @@
 import { dirname } from 'node:path/posix'
-import { compileGlob, type FolderEntry, isPegboardError, type Matcher, type OpenFolder, type Paths } from 'pegboard'
+import {
+  compileGlob,
+  type FolderEntry,
+  type HeldFolder,
+  isPegboardError,
+  type Matcher,
+  type OpenFolder,
+  type Paths,
+} from 'pegboard'
 import { SKIPPED, under } from './config.ts'
 import { textOf } from './text.ts'
 
@@ -39,13 +47,18 @@ export interface TreeOptions {
   readonly ignored: boolean
   /** Folders to name without looking into them, besides. */
   readonly skip?: (entry: FolderEntry) => boolean
+  /** Given each folder, with its entries as they come, while it is held open. */
+  readonly inside?: (folder: HeldFolder) => Promise<void>
 }
 
 /** What is below a folder, without what the `.gitignore` files above it and in it leave out. */
 export async function* walkTree(paths: Paths, wanted: string, options: TreeOptions): AsyncGenerator<FolderEntry> {
-  const { ignored, skip = () => false } = options
+  const { ignored, skip = () => false, inside } = options
   if (ignored) {
-    yield* paths.walk(wanted, (entry) => entry.name === '.git' || skip(entry))
+    yield* paths.walk(wanted, {
+      skip: (entry) => entry.name === '.git' || skip(entry),
+      ...(inside ? { inside } : {}),
+    })
     return
   }
   const rulesOf = new Map<string, readonly Rule[]>()
@@ -63,7 +76,12 @@ export async function* walkTree(paths: Paths, wanted: string, options: TreeOptio
     rulesOf.set(folder.path, own ? [...above, ...(await rulesIn(paths, folder.path))] : above)
   }
   const leftOut = (entry: FolderEntry): boolean => SKIPPED.has(entry.name) || skip(entry) || isIgnored(entry)
-  for await (const entry of paths.walk(wanted, { skip: leftOut, entered })) if (!isIgnored(entry)) yield entry
+  const kept = (folder: HeldFolder): HeldFolder => ({
+    ...folder,
+    entries: folder.entries.filter((entry) => !isIgnored(entry)),
+  })
+  const how = { skip: leftOut, entered, ...(inside ? { inside: (folder: HeldFolder) => inside(kept(folder)) } : {}) }
+  for await (const entry of paths.walk(wanted, how)) if (!isIgnored(entry)) yield entry
 }
 
 /** From the outermost folder that may be read to the one above. */

@@ -1,4 +1,4 @@
-import { isPegboardError, type ToolDef, z } from 'pegboard'
+import { type FolderEntry, isPegboardError, type ToolDef, z } from 'pegboard'
 import { folder, path, type Settings, SKIPPED } from './config.ts'
 import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
@@ -18,19 +18,23 @@ export const ls: ToolDef<Settings, typeof List> = {
   tags: ['files', 'folders'],
   input: List,
   effect: 'read',
+  opaque: ['entries'],
   sideEffects: ['none'],
   examples: [{ input: {} }, { input: { path: 'src', recursive: true, limit: 100 } }],
   async run({ path: wanted, recursive, show_hidden, limit }, { config, signal }) {
     const paths = pathsFor(config)
     const { path: shown, entries: direct } = await paths.listFolder(wanted)
     const hidden = (name: string): boolean => !show_hidden && name.startsWith('.')
-    const entries: { path: string; kind: string }[] = []
-    for await (const entry of recursive ? paths.walk(wanted, ({ name }) => hidden(name)) : direct) {
-      signal.throwIfAborted()
-      if (hidden(entry.name)) continue
-      if (entries.length === limit) return { path: shown, entries, count: limit, truncated: true }
-      entries.push({ path: entry.path, kind: entry.kind })
-    }
+    const found: FolderEntry[] = []
+    if (!recursive) found.push(...direct.filter(({ name }) => !hidden(name)).slice(0, limit + 1))
+    else
+      for await (const entry of paths.walk(wanted, ({ name }) => hidden(name))) {
+        signal.throwIfAborted()
+        if (!hidden(entry.name)) found.push(entry)
+        if (found.length > limit) break
+      }
+    const entries = found.slice(0, limit).map(({ path: one, kind }) => ({ path: one, kind }))
+    if (found.length > limit) return { path: shown, entries, count: limit, truncated: true }
     const others = shown === '.' && paths.roots.length > 1 ? { other_roots: paths.roots.slice(1) } : {}
     return { path: shown, entries, count: entries.length, truncated: false, ...others }
   },

@@ -1,6 +1,6 @@
 import { promises as fs } from 'node:fs'
 import { isAbsolute, relative, resolve, sep } from 'node:path'
-import { createPaths, type FolderEntry, type Paths, ToolError } from 'pegboard'
+import { createPaths, type FolderEntry, type OpenFolder, type Paths, ToolError, type WalkOptions } from 'pegboard'
 import { isReadonly, type Settings } from './config.ts'
 
 /** Folders of their own, which paths name by their first part. */
@@ -14,8 +14,17 @@ const isInside = (path: string, folder: string): boolean => {
   return way === '' || (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way))
 }
 
+/** Rules take longer to compile than most files to read; a configuration has the same ones for ever. */
+const pathsOf = new WeakMap<Settings, Paths>()
+
 /** The guarded way to files under one configuration: the folders the operator named, and those of the aliases. */
 export function pathsFor(settings: Settings): Paths {
+  const paths = pathsOf.get(settings) ?? allPaths(settings)
+  pathsOf.set(settings, paths)
+  return paths
+}
+
+function allPaths(settings: Settings): Paths {
   const main = mainPaths(settings)
   const made = new Map<Alias, Paths>()
   const behind = (alias: Alias): Paths => {
@@ -58,11 +67,16 @@ export function pathsFor(settings: Settings): Paths {
         yield* paths.walk(path, how)
         return
       }
-      const { skip, entered } = typeof how === 'function' ? { skip: how, entered: undefined } : how
+      const { skip, entered, inside }: WalkOptions = typeof how === 'function' ? { skip: how } : how
+      const seen = <F extends OpenFolder>(folder: F): F => ({
+        ...folder,
+        path: named(folder.path),
+        entries: folder.entries.map((entry) => renamed(entry, named)),
+      })
       const inner = paths.walk(path, {
         skip: (entry) => skip?.(renamed(entry, named)) ?? false,
-        entered: async (folder) =>
-          entered?.({ path: named(folder.path), entries: folder.entries.map((entry) => renamed(entry, named)) }),
+        entered: async (folder) => entered?.(seen(folder)),
+        ...(inside ? { inside: (folder) => inside(seen(folder)) } : {}),
       })
       for await (const entry of inner) yield renamed(entry, named)
     },

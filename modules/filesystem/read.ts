@@ -3,7 +3,7 @@ import { type CallContext, type OpenFile, type ToolDef, ToolError, z } from 'peg
 import { path, type Settings } from './config.ts'
 import { mediaType } from './media.ts'
 import { pathsFor } from './places.ts'
-import { isBinary, MAX_TEXT, readLines, readTail } from './text.ts'
+import { HEAD, isBinary, MAX_TEXT, readLines, readStart, readTail } from './text.ts'
 
 const Read = z.object({
   path: path.describe('The file.'),
@@ -58,19 +58,18 @@ async function show(file: OpenFile, input: Wanted, ctx: CallContext<Settings>): 
   const facts = { path: file.path, size: file.size, mtime: file.mtime.toISOString() }
   if (encoding === 'base64') return { ...facts, ...(await readBytes(file, config.max_file_size)) }
   const maxBytes = Math.min(config.max_file_size, MAX_TEXT)
+  const start = await readStart(file)
   if (encoding === 'utf8') {
-    const head = Buffer.alloc(8192)
-    const { bytesRead } = await file.handle.read(head, 0, head.length, 0)
-    const type = mediaType(head.subarray(0, bytesRead))
+    const head = start.bytes.subarray(0, HEAD)
+    const type = mediaType(head)
     if (type !== undefined && file.size <= config.max_file_size) {
       ctx.sendFile({ data: await file.handle.readFile(), filename: basename(file.path), mimetype: type })
       return { ...facts, content: '', lines: 0, truncated: false, media: type }
     }
-    if (isBinary(head.subarray(0, bytesRead)))
-      return { ...facts, content: '', lines: 0, truncated: file.size > 0, binary: true }
+    if (isBinary(head)) return { ...facts, content: '', lines: 0, truncated: file.size > 0, binary: true }
   }
   if (input.tail !== undefined) return { ...facts, ...(await readTail(file, input.tail, maxBytes)) }
-  const found = await readLines(file, { offset, limit: input.limit, encoding, maxBytes, signal })
+  const found = await readLines(file, { offset, limit: input.limit, encoding, maxBytes, signal, start })
   const content = input.numbered
     ? found.lines.map((line, index) => `${offset + index + 1}\t${line}`).join('')
     : found.lines.join('')
@@ -89,6 +88,31 @@ async function readBytes({ handle, size }: OpenFile, maxBytes: number): Promise<
   return { content: buffer.toString('base64', 0, bytesRead), lines: 0, truncated: size > bytesRead, encoding: 'base64' }
 }
 
+/** As read_many gives it. */
+interface OneFile {
+  readonly path: string
+  readonly content?: string
+  readonly size?: number
+  readonly truncated?: boolean
+  readonly binary?: true
+  readonly error?: string
+}
+
+async function readWhole(file: OpenFile, maxBytes: number, signal: AbortSignal): Promise<OneFile> {
+  const { path, size } = file
+  const start = await readStart(file)
+  if (isBinary(start.bytes.subarray(0, HEAD))) return { path, content: '', size, truncated: true, binary: true }
+  const how = { offset: 0, limit: Number.POSITIVE_INFINITY, encoding: 'utf8', maxBytes, signal, start } as const
+  const { lines, more } = await readLines(file, how)
+  return { path, content: lines.join(''), size, truncated: more }
+}
+
+/** Whole lines of it, for as much as is left. */
+function cutTo(file: OneFile, most: number): OneFile {
+  const cut = file.content?.slice(0, most) ?? ''
+  return { ...file, content: cut.slice(0, cut.lastIndexOf('\n') + 1), truncated: true }
+}
+
 const ReadMany = z.object({
   paths: z.array(path).min(1).max(50).describe('The files.'),
 })
@@ -104,31 +128,25 @@ export const read_many: ToolDef<Settings, typeof ReadMany> = {
   opaque: ['files.*.content'],
   sideEffects: ['none'],
   examples: [{ input: { paths: ['package.json', 'src/index.ts'] } }],
-  async run({ paths: wanted }, ctx) {
-    const paths = pathsFor(ctx.config)
-    const files: object[] = []
-    let left = Math.min(ctx.config.max_file_size, MAX_TEXT)
-    for (const one of wanted) {
-      ctx.signal.throwIfAborted()
+  async run({ paths: wanted }, { config, signal }) {
+    const paths = pathsFor(config)
+    const most = Math.min(config.max_file_size, MAX_TEXT)
+    const readOne = async (path: string): Promise<OneFile> => {
+      signal.throwIfAborted()
       try {
-        files.push(
-          await paths.readFile(one, async (file) => {
-            const head = Buffer.alloc(8192)
-            const { bytesRead } = await file.handle.read(head, 0, head.length, 0)
-            if (isBinary(head.subarray(0, bytesRead)))
-              return { path: file.path, content: '', size: file.size, truncated: true, binary: true }
-            const how = { offset: 0, limit: Number.POSITIVE_INFINITY, encoding: 'utf8', maxBytes: left } as const
-            const { lines, more } = await readLines(file, { ...how, signal: ctx.signal })
-            const content = lines.join('')
-            left -= content.length
-            return { path: file.path, content, size: file.size, truncated: more }
-          }),
-        )
+        return await paths.readFile(path, (file) => readWhole(file, most, signal))
       } catch (error) {
         if (!(error instanceof ToolError)) throw error
-        files.push({ path: one, error: error.message })
+        return { path, error: error.message }
       }
     }
+    let left = most
+    const files = (await Promise.all(wanted.map(readOne))).map((file) => {
+      const { length } = file.content ?? ''
+      const shown = length <= left ? file : cutTo(file, left)
+      left -= Math.min(length, left)
+      return shown
+    })
     return { files, count: files.length }
   },
 }

@@ -1,19 +1,17 @@
 import {
   type CallContext,
   compileGlob,
+  type HeldFolder,
   isPegboardError,
   type Matcher,
-  type OpenFile,
   type Paths,
   type ToolDef,
-  ToolError,
   z,
 } from 'pegboard'
 import { badPattern, folder, path, type Settings, under } from './config.ts'
 import { walkTree } from './ignored.ts'
-import { createLineFinder, type LineFinder } from './lines.ts'
 import { pathsFor } from './places.ts'
-import { textOf } from './text.ts'
+import { createScanner, type Scanned, type Scanner } from './scan.ts'
 import { createTurns, type Turns } from './turns.ts'
 
 /** A pattern without a slash is about names, wherever they are; one with a slash is about paths below the folder. */
@@ -69,7 +67,7 @@ export const find: ToolDef<Settings, typeof Find> = {
 }
 
 const Grep = z.object({
-  pattern: z.string().min(1).max(1024).describe('JavaScript regular expression, or plain text with literal.'),
+  pattern: z.string().min(1).max(1024).describe('Regular expression as RE2 knows them, or plain text with literal.'),
   path: path.default('.').describe('Folder or file to search.'),
   include: z.string().min(1).max(1024).optional().describe('Glob: only files that fit, such as "*.ts".'),
   output_mode: z
@@ -84,11 +82,10 @@ const Grep = z.object({
   max_results: z.int().min(1).max(2000).default(250).describe('Matches to give at most.'),
 })
 
-/** Lines as they are shown: nobody reads a minified file in one piece. */
-const MAX_LINE = 500
-
-/** Expressions at work at once; each has a thread. */
+/** At work at once, of all calls together. */
 const MAX_THREADS = 3
+/** Files a thread is given at a time. */
+const BATCH = 200
 
 /** Every instance of the module has its own turns; it is known by its configuration, which is made when it starts. */
 export function createGrep(): ToolDef<Settings, typeof Grep> {
@@ -133,90 +130,119 @@ async function search(
   turns: Turns,
 ): Promise<object> {
   const paths = pathsFor(config)
-  const finder = await createLineFinder(input, signal, turns)
-  const state: Search = { matches: [], files: [], counts: [], skipped: 0, found: 0 }
+  // One more than wanted, to know whether there are more.
+  const limit = input.max_results + 1
+  const scanner = await createScanner(
+    {
+      pattern: input.pattern,
+      literal: input.literal,
+      ignoreCase: input.ignore_case,
+      multiline: input.multiline,
+      mode: input.output_mode,
+      context: input.context,
+      maxBytes: config.max_file_size,
+    },
+    signal,
+    turns,
+  )
   try {
-    let truncated = false
-    for await (const { file, named } of filesIn(paths, input.path, input.include, input.ignored)) {
-      signal.throwIfAborted()
-      const searched = paths.readFile(file, (open) => searchFile(open, finder, input, config.max_file_size, state))
-      await (named ? searched : searched.catch(unlessGone))
-      truncated = state.found >= input.max_results
-      if (truncated) break
-    }
-    const shown = {
-      content: { matches: state.matches },
-      files_with_matches: { files: state.files },
-      count: { counts: state.counts },
-    }[input.output_mode]
-    return { ...shown, total: state.found, truncated, ...(state.skipped > 0 ? { skipped_files: state.skipped } : {}) }
+    const found = await foundIn(paths, input, limit, scanner, signal)
+    return answerOf(found, input)
   } finally {
-    await finder.close()
+    await scanner.close()
   }
 }
 
-interface Search {
-  readonly matches: { path: string; line: number; text: string; before?: string[]; after?: string[] }[]
-  readonly files: string[]
-  readonly counts: { path: string; count: number }[]
-  skipped: number
-  found: number
+/** What batches of files have given, in the order in which they were begun. */
+interface Found {
+  readonly batches: readonly (Scanned | undefined)[]
+  /** How a file of a batch is named. */
+  readonly nameOf: (batch: number, name: string) => string
 }
 
-async function* filesIn(
+async function foundIn(
   paths: Paths,
-  wanted: string,
-  include: string | undefined,
-  ignored: boolean,
-): AsyncGenerator<{ readonly file: string; readonly named: boolean }> {
-  let base: string
-  try {
-    base = (await paths.listFolder(wanted)).path
-  } catch (error) {
-    if (!isPegboardError(error) || error.code !== 'E_NOT_FOUND') throw error
-    // Not a folder: perhaps a file, which says so itself if not.
-    yield { file: wanted, named: true }
-    return
-  }
-  const fits = include === undefined ? () => true : globOf(include)
-  for await (const entry of walkTree(paths, wanted, { ignored }))
-    if (entry.kind === 'file' && fits(under(base, entry.path))) yield { file: entry.path, named: false }
-}
-
-async function searchFile(
-  file: OpenFile,
-  finder: LineFinder,
   input: z.infer<typeof Grep>,
-  maxBytes: number,
-  state: Search,
-): Promise<void> {
-  const text = await textOf(file, maxBytes)
-  if (text === undefined) {
-    state.skipped++
-    return
+  limit: number,
+  scanner: Scanner,
+  signal: AbortSignal,
+): Promise<Found> {
+  const batches: (Scanned | undefined)[] = []
+  const folder = await folderAt(paths, input.path)
+  // Not a folder: perhaps a file, which says so itself if not.
+  if (folder === undefined) {
+    const named = await paths.readFile(input.path, async ({ handle, path: shown }) => {
+      batches.push(await scanner.scan({ fd: handle.fd, names: [shown], limit }))
+      return shown
+    })
+    return { batches, nameOf: () => named }
   }
-  const left = input.max_results - state.found
-  const numbers = await finder.find(text, input.output_mode === 'files_with_matches' ? 1 : left, file.path)
-  if (numbers.length === 0) return
-  state.found += numbers.length
-  state.files.push(file.path)
-  state.counts.push({ path: file.path, count: numbers.length })
-  if (input.output_mode !== 'content') return
-  const lines = text.split(/\r?\n/)
-  const cut = (from: number, to: number): string[] => lines.slice(Math.max(from, 0), Math.max(to, 0)).map(short)
-  for (const line of numbers) {
-    const around =
-      input.context > 0
-        ? { before: cut(line - 1 - input.context, line - 1), after: cut(line, line + input.context) }
-        : {}
-    state.matches.push({ path: file.path, line, text: short(lines[line - 1] ?? ''), ...around })
+  const fits = input.include === undefined ? () => true : globOf(input.include)
+  const folders: string[] = []
+  let left = limit
+  const inside = async ({ anchor, path: shown, entries }: HeldFolder): Promise<void> => {
+    const names = entries.flatMap(({ name, kind, path: full }) =>
+      kind === 'file' && fits(under(folder, full)) ? [name] : [],
+    )
+    const scans: Promise<void>[] = []
+    for (let at = 0; at < names.length; at += BATCH) {
+      const index = folders.push(shown === '.' ? '' : `${shown}/`) - 1
+      const batch = { folder: anchor, names: names.slice(at, at + BATCH), limit }
+      scans.push(
+        scanner.scan(batch).then((scanned) => {
+          batches[index] = scanned
+          left -= countIn(scanned)
+        }),
+      )
+    }
+    await Promise.all(scans)
+  }
+  for await (const _ of walkTree(paths, input.path, { ignored: input.ignored, inside })) {
+    signal.throwIfAborted()
+    if (left <= 0) break
+  }
+  return { batches, nameOf: (batch, name) => `${folders[batch]}${name}` }
+}
+
+const countIn = ({ found }: Scanned): number => found.reduce((sum, { count }) => sum + count, 0)
+
+async function folderAt(paths: Paths, wanted: string): Promise<string | undefined> {
+  try {
+    const { path: shown, kind } = await paths.stat(wanted)
+    return kind === 'dir' ? shown : undefined
+  } catch (error) {
+    if (isPegboardError(error) && error.code === 'E_NOT_FOUND') return undefined
+    throw error
   }
 }
 
-const short = (line: string): string => (line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line)
+function answerOf({ batches, nameOf }: Found, input: z.infer<typeof Grep>): object {
+  const files: { readonly path: string; readonly count: number; readonly matches: Scanned['found'][0]['matches'] }[] =
+    []
+  let [total, skipped, truncated] = [0, 0, false]
+  for (const [index, scanned] of batches.entries()) {
+    skipped += scanned?.skipped ?? 0
+    for (const { name, count, matches } of scanned?.found ?? []) {
+      const kept = Math.min(count, input.max_results - total)
+      if (kept < count) truncated = true
+      if (kept > 0) files.push({ path: nameOf(index, name), count: kept, matches: matches.slice(0, kept) })
+      total += kept
+    }
+  }
+  files.sort((a, b) => inOrder(a.path, b.path))
+  const shown = {
+    content: () => ({
+      matches: files.flatMap(({ path: at, matches }) => matches.map((one) => ({ path: at, ...one }))),
+    }),
+    files_with_matches: () => ({ files: files.map((file) => file.path) }),
+    count: () => ({ counts: files.map(({ path: at, count }) => ({ path: at, count })) }),
+  }[input.output_mode]()
+  return { ...shown, total, truncated, ...(skipped > 0 ? { skipped_files: skipped } : {}) }
+}
 
-/** Files come and go, and some are closed to us, while a tree is searched. */
-function unlessGone(error: unknown): void {
-  if (error instanceof ToolError && ['E_TIMEOUT', 'E_TOO_LARGE', 'E_VALIDATION'].includes(error.code)) throw error
-  if (!isPegboardError(error)) throw error
+/** As a tree shows them: by name, each folder with what is in it. */
+function inOrder(one: string, other: string): number {
+  const [a, b] = [one.split('/'), other.split('/')]
+  const at = a.findIndex((name, index) => name !== b[index])
+  return (a[at] ?? '') < (b[at] ?? '') ? -1 : 1
 }

@@ -4,6 +4,8 @@ import type { OpenFile } from 'pegboard'
 const CHUNK = 256 * 1024
 /** Of text in one answer: what a model can read, whatever the file holds. */
 export const MAX_TEXT = 1024 * 1024
+/** Enough of a file to know what kind it is. */
+export const HEAD = 8192
 const LINE_FEED = 10
 
 export interface LineRequest {
@@ -12,20 +14,55 @@ export interface LineRequest {
   readonly encoding: 'utf8' | 'utf16le' | 'latin1'
   readonly maxBytes: number
   readonly signal: AbortSignal
+  /** What was read already: it need not be read again. */
+  readonly start: Start
+}
+
+/** The beginning of a file. */
+export interface Start {
+  readonly bytes: Buffer
+  /** That is all of it. */
+  readonly whole: boolean
+}
+
+/** Most files are small, and read at once. */
+export async function readStart({ handle, size }: OpenFile): Promise<Start> {
+  const buffer = Buffer.allocUnsafe(Math.min(size + 1, CHUNK))
+  const { bytesRead } = await handle.read(buffer, 0, buffer.length, 0)
+  return { bytes: buffer.subarray(0, bytesRead), whole: bytesRead < buffer.length }
 }
 
 /** Reads as far as needed, a chunk at a time, whatever the size of the file. Lines keep their ends. */
 export async function readLines(
   { handle }: OpenFile,
-  { offset, limit, encoding, maxBytes, signal }: LineRequest,
+  { offset, limit, encoding, maxBytes, signal, start }: LineRequest,
 ): Promise<{ lines: string[]; more: boolean }> {
   const decoder = new TextDecoder(encoding === 'utf16le' ? 'utf-16le' : encoding === 'latin1' ? 'latin1' : 'utf-8', {
     ignoreBOM: true,
   })
-  const buffer = Buffer.alloc(CHUNK)
+  let buffer: Buffer | undefined
+  let position = 0
+  const next = async (): Promise<{ readonly bytes: Buffer; readonly last: boolean }> => {
+    if (position < start.bytes.length) {
+      const bytes = start.bytes.subarray(position)
+      position = start.bytes.length
+      return { bytes, last: start.whole }
+    }
+    buffer ??= Buffer.allocUnsafe(CHUNK)
+    const { bytesRead } = await handle.read(buffer, 0, CHUNK, position)
+    position += bytesRead
+    return { bytes: buffer.subarray(0, bytesRead), last: bytesRead < CHUNK }
+  }
   // Where a line feed is one byte, what is left out need not become text.
   const skipping = encoding === 'utf16le' ? offset : 0
-  let position = skipping > 0 ? 0 : await skipLines(handle, offset, buffer, signal)
+  for (let left = skipping > 0 ? 0 : offset; left > 0; ) {
+    signal.throwIfAborted()
+    const { bytes, last } = await next()
+    const [skipped, end] = skipLines(bytes, left)
+    left -= skipped
+    if (left === 0) position -= bytes.length - end
+    else if (last) return { lines: [], more: false }
+  }
   const lines: string[] = []
   let [index, kept, partial] = [0, 0, '']
   /** Takes one line; false when the answer is full. */
@@ -38,14 +75,11 @@ export async function readLines(
   }
   for (;;) {
     signal.throwIfAborted()
-    const { bytesRead } = await handle.read(buffer, 0, CHUNK, position)
-    position += bytesRead
-    const text =
-      partial + (bytesRead > 0 ? decoder.decode(buffer.subarray(0, bytesRead), { stream: true }) : decoder.decode())
-    const parts = text.split(/(?<=\n)/)
-    partial = bytesRead > 0 ? (parts.pop() ?? '') : ''
+    const { bytes, last } = await next()
+    const parts = linesOf(partial + decoder.decode(bytes, { stream: !last }))
+    partial = last ? '' : (parts.pop() ?? '')
     for (const line of parts) if (line !== '' && !take(line)) return { lines, more: true }
-    if (bytesRead === 0) return { lines, more: false }
+    if (last) return { lines, more: false }
     // A line longer than an answer can be: its beginning is all there is to say.
     if (partial.length > maxBytes) {
       if (index >= skipping && lines.length === 0) lines.push(partial.slice(0, maxBytes))
@@ -55,24 +89,26 @@ export async function readLines(
   }
 }
 
-/** Where the line after so many begins, in bytes. */
-async function skipLines(
-  handle: OpenFile['handle'],
-  count: number,
-  buffer: Buffer,
-  signal: AbortSignal,
-): Promise<number> {
-  let [position, left] = [0, count]
-  while (left > 0) {
-    signal.throwIfAborted()
-    const { bytesRead } = await handle.read(buffer, 0, buffer.length, position)
-    if (bytesRead === 0) break
-    const read = buffer.subarray(0, bytesRead)
-    for (let at = read.indexOf(LINE_FEED); at >= 0; at = read.indexOf(LINE_FEED, at + 1))
-      if (--left === 0) return position + at + 1
-    position += bytesRead
+/** Lines with their ends; the last one may have none, or be empty. */
+function linesOf(text: string): string[] {
+  const lines: string[] = []
+  let at = 0
+  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', at)) {
+    lines.push(text.slice(at, end + 1))
+    at = end + 1
   }
-  return position
+  lines.push(text.slice(at))
+  return lines
+}
+
+/** How many line ends there are, so many at most, and where the last of them is over. */
+function skipLines(bytes: Buffer, most: number): readonly [number, number] {
+  let [count, end] = [0, 0]
+  for (let at = bytes.indexOf(LINE_FEED); at >= 0 && count < most; at = bytes.indexOf(LINE_FEED, end)) {
+    end = at + 1
+    count++
+  }
+  return [count, end]
 }
 
 /** The last lines, read from the end of the file. */
@@ -120,7 +156,7 @@ export const isBinary = (head: Uint8Array): boolean => head.includes(0)
 export async function textOf({ handle, size }: OpenFile, maxBytes: number): Promise<string | undefined> {
   if (size > maxBytes) return undefined
   const bytes = await handle.readFile()
-  return bytes.length > maxBytes || isBinary(bytes.subarray(0, 8192))
+  return bytes.length > maxBytes || isBinary(bytes.subarray(0, HEAD))
     ? undefined
     : bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1')
 }

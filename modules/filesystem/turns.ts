@@ -2,6 +2,8 @@
 export interface Turns {
   /** Comes back when it is one's turn, with how to end it. Rejects with the signal's reason if that comes first. */
   take(signal: AbortSignal): Promise<() => void>
+  /** One more turn with how to end it, if there is one that nobody waits for. */
+  takeFree(): (() => void) | undefined
 }
 
 export function createTurns(most: number): Turns {
@@ -13,6 +15,11 @@ export function createTurns(most: number): Turns {
     else free++
   }
   return {
+    takeFree() {
+      if (free === 0) return undefined
+      free--
+      return end
+    },
     async take(signal) {
       signal.throwIfAborted()
       if (free > 0) {

@@ -4,7 +4,19 @@ import type { Log } from './log.ts'
 import type { ToolLoop } from './loop.ts'
 import type { Profile } from './profile.ts'
 import type { ToolResult } from './result.ts'
-import type { Adapters, Conversations, Kv, Llm, Messages, Processes, Registry, Tasks } from './services.ts'
+import type {
+  Adapters,
+  Conversations,
+  Incoming,
+  Kv,
+  Llm,
+  Memory,
+  Messages,
+  Processes,
+  Registry,
+  Servers,
+  Tasks,
+} from './services.ts'
 import type { Relay } from './tool.ts'
 
 /** Who is asking. Built once per request by the server; tools never choose it. */
@@ -38,6 +50,11 @@ export interface Origin {
   readonly userId: string
   readonly userName: string
   readonly guildId: string
+  /** The group of channels that the channel belongs to, where the client says so. */
+  readonly categoryId?: string
+  /** Names of those who are in the channel now, and of those who were seen there, where the client says so. */
+  readonly channelMembers?: readonly string[]
+  readonly seenMembers?: readonly string[]
 }
 
 /** One round of a conversation, as the client tells it. */
@@ -56,6 +73,8 @@ export interface SentFile {
   readonly filename: string
   readonly mimetype: string
   readonly fileUrl?: string
+  /** Only a link to it is sent, however short it is: it is read when somebody wants it. */
+  readonly apart?: boolean
 }
 
 /** A question for the person behind the client; `schema` is a flat JSON Schema of primitives. */
@@ -70,6 +89,8 @@ export type Answer =
 /** How one configured MCP server is doing. */
 export interface ServerStatus {
   readonly id: string
+  /** The category of its tools: `mcp_<id>`. */
+  readonly category: string
   /** `configured`: never seen; `known`: its tools are kept, it is not running. */
   readonly state: 'configured' | 'known' | 'started' | 'failing' | 'degraded' | 'stopped'
   /** Why it is not well, in words for people. */
@@ -85,19 +106,20 @@ export interface ServerStatus {
 
 /** What the host offers to modules; a service that is off is `null`. All are made when first looked at. */
 export interface Services {
-  /** The configured MCP servers. */
-  readonly servers: { list(): readonly ServerStatus[] } | null
+  /** The configured MCP servers, as far as the caller may know of them. */
+  readonly servers: Servers | null
   readonly kv: Kv | null
   readonly messages: Messages | null
   readonly conversations: Conversations | null
   readonly tasks: Tasks | null
   readonly registry: Registry | null
   readonly adapters: Adapters | null
+  readonly incoming: Incoming | null
   readonly llm: Llm | null
   /** Programs, started so that they end with Pegboard. */
   readonly processes: Processes | null
   /** Long-term memory. */
-  readonly memory: null
+  readonly memory: Memory | null
   /** The same as the `loop` of the call. */
   readonly loop: ToolLoop | null
   /** What the operator set, read-only and without secrets. */
@@ -112,6 +134,7 @@ export const noServices: Services = {
   tasks: null,
   registry: null,
   adapters: null,
+  incoming: null,
   llm: null,
   processes: null,
   memory: null,
@@ -144,6 +167,8 @@ export interface CallContext<Config = unknown> {
   readonly profile: Profile
   /** Random, also in the log and in error results. */
   readonly callId: string
+  /** A set-up step of the configuration is run, not a call of a client. */
+  readonly setup: boolean
   readonly origin: Origin
   readonly services: Services
   /** The rounds of tool calls of this conversation; `null` where the client runs it, which every MCP client does. */
@@ -170,7 +195,10 @@ export interface CallContext<Config = unknown> {
   warn(message: string): void
   /** Rejects with E_CANNOT_ASK where the client has no elicitation. */
   ask(question: Question): Promise<Answer>
-  /** Runs another tool as the same caller, under the same policy and limits, at most three deep. */
+  /**
+   * Runs another tool as the same caller, under the same policy and limits, at most three deep. A tool that returns what it
+   * got hands it on as it is.
+   */
   call(id: string, input: unknown): Promise<ToolResult>
 }
 

@@ -234,14 +234,39 @@ export const errorCatalogue = {
   E_READ_ONLY: {
     audience: 'model',
     retryable: false,
-    meaning: 'Writing is switched off.',
-    next: 'Set modules.filesystem.config.readonly to false.',
+    meaning: 'Writing is switched off, or the call only reads.',
+    next: 'The named setting decides: modules.filesystem.config.readonly, or the policy of a database connection.',
   },
   E_DENIED_BY_POLICY: {
     audience: 'model',
     retryable: false,
-    meaning: 'The operator does not allow this command, or an argument of it.',
-    next: 'Use one of the allowed commands; modules.shell.config.allowed_commands decides.',
+    meaning:
+      'The operator does not allow this command, this argument of it, this address, this statement, or this change of servers.',
+    next: 'The named setting decides: modules.shell.config.allowed_commands for commands, the policy of a connection for databases, mcpServers for servers.',
+  },
+  E_SQL_MULTI_STATEMENT: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'There are several SQL statements where one is taken.',
+    next: 'Send one at a time, or use database.transaction.',
+  },
+  E_DB_UNAVAILABLE: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'A database cannot be reached, or refuses the login.',
+    next: 'Try again later; the operator looks at modules.database.config.connections and at the log.',
+  },
+  E_DB_BUSY: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'Somebody else works on the same file or rows.',
+    next: 'Try again.',
+  },
+  E_DB_CORRUPT: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'A database says that it is damaged, or its file is none.',
+    next: 'Name another, or have it restored.',
   },
   E_SANDBOX_UNAVAILABLE: {
     audience: 'model',

@@ -1,3 +1,4 @@
+import { monotonicMs } from '../core/clock.ts'
 import { isPegboardError } from '../core/errors.ts'
 import { plain } from '../core/plain.ts'
 import type { ToolResult } from '../core/result.ts'
@@ -18,7 +19,7 @@ export async function recorded(
 ): Promise<ToolResult> {
   const { caller } = request
   const run: Run = { id: undefined, tool: undefined }
-  const beganAt = performance.now()
+  const beganAt = monotonicMs()
   let decision = 'allow'
   let setting: string | undefined
   const about = (): Pick<AuditEntry, 'callId' | 'tool' | 'principal' | 'profile'> => ({
@@ -38,7 +39,7 @@ export async function recorded(
       ...(setting === undefined ? {} : { setting }),
       ...(reason === undefined ? {} : { reason }),
       outcome,
-      ms: Math.round(performance.now() - beganAt),
+      ms: Math.round(monotonicMs() - beganAt),
       ...audit.argumentsOf(request.input ?? {}),
     })
   try {

@@ -1,3 +1,4 @@
+import { monotonicMs } from '../core/clock.ts'
 import { type Caller, noServices, type ServicesFor } from '../core/context.ts'
 import { createCountdown } from '../core/countdown.ts'
 import { createCrowd } from '../core/crowd.ts'
@@ -6,6 +7,7 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Fetch } from '../core/fetch.ts'
 import { checkArguments } from '../core/guard.ts'
+import type { KnownSecrets } from '../core/known-secrets.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolLoop } from '../core/loop.ts'
 import type { ToolResult } from '../core/result.ts'
@@ -14,6 +16,7 @@ import type { Audit } from '../observe/audit.ts'
 import type { View, Views, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visible.ts'
 import { recorded } from './audited.ts'
+import { clipped } from './clip.ts'
 import { createContexts, idOf, type Run } from './context.ts'
 import type { Gate, OnGate } from './gate.ts'
 import { type Confirmed, guard, type Ready } from './guard.ts'
@@ -49,8 +52,11 @@ export interface CallRequest {
   readonly depth?: number
   /** Made for a tool that changes nothing: only tools that read may run. */
   readonly readOnly?: boolean
-  /** `setup` steps of the operator's own configuration pass policy and availability. */
-  readonly origin?: 'client' | 'setup'
+  /**
+   * `setup` steps of the operator's own configuration pass policy and availability; what a `module` calls may be one of the
+   * tools that clients do not have.
+   */
+  readonly origin?: 'client' | 'module' | 'setup'
   /** Whoever calls has waited for servers already: none is started for a name nobody knows. */
   readonly waited?: boolean
   /** Names a model can call for help, in "not found" answers. Empty when no meta-tool is listed. */
@@ -91,6 +97,8 @@ export interface CallsOptions {
   readonly audit?: Audit | undefined
   /** What is done about results and errors; default knows no secrets. */
   readonly inspections?: Inspections
+  /** What else no error may say: the environment of this process is nothing that results are made of, but failures name it. */
+  readonly secrets?: () => KnownSecrets | undefined
 }
 
 const MAX_DEPTH = 3
@@ -138,7 +146,7 @@ export function createCalls(options: CallsOptions): Calls {
     // Without a wait, so that calls take their places in the order they came.
     let wanted = first instanceof Promise ? await first : first
     run.tool = wanted.entry.tool
-    const startedAt = performance.now()
+    const startedAt = monotonicMs()
     const abort = request.abort ?? createEnding()
     const cancel = (): void => abort.abort(cancelled())
     const outer = request.signal ?? request.within
@@ -191,11 +199,13 @@ export function createCalls(options: CallsOptions): Calls {
       if (abort.aborted) throw abort.reason
       const { entry, input, policy } = wanted
       inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
-      const ended = await runTool(entry.tool, input, request, relay, run, abort, depth, inspection)
-      if (ended.kind === 'mcp') checkSize(entry.tool, ended.result, settings.maxResultBytes)
+      const ran = await runTool(entry.tool, input, request, relay, run, abort, depth, inspection)
+      if (ran.kind === 'mcp') checkSize(entry.tool, ran.result, settings.maxResultBytes)
+      // Tools that call each other do so in this process, where nothing has to be sent.
+      const ended = ran.kind === 'value' && depth === 0 ? clipped(ran, entry.tool, settings.maxResultBytes) : ran
       if (confirmed && ended.kind === 'input_required') gate?.goesOn(confirmed.passing)
       const result = inspection ? inspect(ended, inspection) : ended
-      const ms = performance.now() - startedAt
+      const ms = monotonicMs() - startedAt
       // One that asks something first comes again.
       if (result.kind !== 'input_required') {
         const isFailure = result.kind === 'mcp' && result.result.isError === true
@@ -214,8 +224,8 @@ export function createCalls(options: CallsOptions): Calls {
       return result
     } catch (error) {
       if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.passing)
-      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection)
-      const ms = performance.now() - startedAt
+      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection, options.secrets?.())
+      const ms = monotonicMs() - startedAt
       usage.add(wanted.entry.tool.id, request.caller.principal, ms, failure.code)
       history.add(wanted.entry.tool.id, request.caller, wanted.input, run, startedAt, ms, failure.code)
       log[failure.code === 'E_INTERNAL' ? 'error' : 'debug']('call', {
@@ -283,6 +293,8 @@ export function createCalls(options: CallsOptions): Calls {
   }
 
   function visibleTool(request: CallRequest, view: View): ViewTool {
+    const inner = request.origin === 'module' ? view.inner(request.name) : undefined
+    if (inner) return inner
     const found = view.resolve(request.name)
     if (found.kind === 'found') return found.tool
     if (found.kind === 'ambiguous')
@@ -363,8 +375,15 @@ export function createCalls(options: CallsOptions): Calls {
 /** Its server wants the client to open a page, and the call again after that. */
 const wantsPage = (error: unknown): boolean => isProtocolFailure(error) && error.code === -32042
 
-function refusalOfRun(error: unknown, run: Run, tool: Tool, inspection: Inspection | undefined): PegboardError {
-  const failure = refusal(error, idOf(run), tool.id)
+function refusalOfRun(
+  error: unknown,
+  run: Run,
+  tool: Tool,
+  inspection: Inspection | undefined,
+  secrets: KnownSecrets | undefined,
+): PegboardError {
+  const first = refusal(error, idOf(run), tool.id)
+  const failure = secrets ? inspectFailure(first, { wire: undefined, secrets }) : first
   if (!inspection) return failure
   try {
     return inspectFailure(failure, inspection)

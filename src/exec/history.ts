@@ -1,3 +1,4 @@
+import { epochMs } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import type { ErrorCode } from '../core/errors.ts'
 import { isRecord } from '../core/record.ts'
@@ -22,7 +23,7 @@ export interface Execution {
 
 /** The last runs. */
 export interface History {
-  /** Takes down a run that ended. `startedAt` and `ms` as of `performance.now()`; `code` of one that failed. */
+  /** Takes down a run that ended. `startedAt` and `ms` as of `monotonicMs`; `code` of one that failed. */
   add(
     tool: string,
     caller: Caller,
@@ -94,7 +95,7 @@ const executionOf = ({ tool, principal, profile, session, shape, run, startedAt,
   tool,
   ok: code === undefined,
   ...(code === undefined ? {} : { code }),
-  at: Math.round(performance.timeOrigin + startedAt),
+  at: Math.round(epochMs(startedAt)),
   ms: Math.round(ms),
   principal,
   profile,

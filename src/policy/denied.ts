@@ -1,6 +1,6 @@
 import { isAbsolute, resolve } from 'node:path'
 import { compileGlob, compileGlobs, type Matcher } from './glob.ts'
-import { realForm } from './real.ts'
+import { type LookUp, realForm } from './real.ts'
 
 /** A glob below a root, a folder below a root (and all in it), or an absolute path or glob (and all in it). */
 export type PathRule =
@@ -44,7 +44,7 @@ export const protectedByDefault: readonly PathRule[] = [
   '**/.gemini/**',
 ]
 
-/** Whether a path is meant: as seen from its root, with `/`, and whole. */
+/** Whether a path is meant: as seen from its root, and whole, both folded. */
 export type PathTest = (below: string, absolute: string) => boolean
 
 /** A plain part, and the glob that follows it. */
@@ -58,7 +58,7 @@ interface AbsoluteRule {
  * knows absolute rules under the path as given and under the place it really is at that moment: what was really opened
  * is compared with them, and a folder on the way may be a link.
  */
-export function pathRules(rules: readonly PathRule[]): () => Promise<PathTest> {
+export function pathRules(rules: readonly PathRule[], look?: LookUp): () => Promise<PathTest> {
   const globs: string[] = []
   const limited: PathTest[] = []
   const absolutes: AbsoluteRule[] = []
@@ -76,22 +76,20 @@ export function pathRules(rules: readonly PathRule[]): () => Promise<PathTest> {
   return async () => {
     const forms = await Promise.all(
       absolutes.map(async ({ start, rest }) =>
-        [...new Set([start, await realForm(start)])].map((form) => ({ start: bare(form), rest })),
+        [...new Set([start, await realForm(start, look)])].map((form) => ({ start: bare(form), rest })),
       ),
     )
     const places = forms.flat()
-    return (below, absolute) => {
-      const [folded, whole] = [foldPath(below), foldPath(absolute)]
-      return (
-        relative(folded) ||
-        limited.some((fits) => fits(folded, whole)) ||
-        places.some(({ start, rest }) =>
-          rest
-            ? whole.startsWith(`${start}/`) && rest(whole.slice(start.length + 1))
-            : whole === start || whole.startsWith(`${start}/`),
-        )
+    return (below, absolute) =>
+      relative(below) ||
+      limited.some((fits) => fits(below, absolute)) ||
+      places.some(
+        ({ start, rest }) =>
+          absolute.startsWith(start) &&
+          (absolute.length === start.length
+            ? rest === undefined
+            : absolute[start.length] === '/' && (rest === undefined || rest(absolute.slice(start.length + 1)))),
       )
-    }
   }
 }
 
@@ -113,5 +111,5 @@ const andBelow = (rule: string): string => `${bare(rule)}/**`
 export function foldPath(path: string): string {
   // Most names are plain, and normalising a long list of them takes its time.
   const plain = /^[\x20-\x7e]*$/.test(path) ? path : path.normalize('NFKC').replaceAll(/\p{Cf}/gu, '')
-  return plain.replaceAll('\\', '/').toLowerCase()
+  return (plain.includes('\\') ? plain.replaceAll('\\', '/') : plain).toLowerCase()
 }

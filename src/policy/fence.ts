@@ -1,6 +1,7 @@
 import { resolve, sep } from 'node:path'
 import { deniedByDefault, foldPath, pathRules, protectedByDefault } from './denied.ts'
-import { below, isInside, realForm, realpathOrNone } from './real.ts'
+import { holdsAny } from './glob.ts'
+import { below, isInside, realForm, rememberReal } from './real.ts'
 
 export interface FenceOptions {
   readonly roots: readonly string[]
@@ -32,35 +33,50 @@ export interface Fence {
 export function createFence(options: FenceOptions): () => Promise<Fence> {
   const { roots } = options
   const given = (options.allowed ?? []).map((path) => resolve(path))
-  const deniedNow = pathRules([...deniedByDefault, ...(options.denied ?? [])])
-  const protectedNow = pathRules([...protectedByDefault, ...(options.protected ?? [])])
-  const denyNames = new Set((options.denyNames ?? []).map(foldPath))
+  const lookUp = rememberReal()
+  const deniedNow = pathRules([...deniedByDefault, ...(options.denied ?? [])], lookUp)
+  const protectedNow = pathRules([...protectedByDefault, ...(options.protected ?? [])], lookUp)
+  const holdsDeniedName = holdsAny((options.denyNames ?? []).map((name) => ({ text: foldPath(name), whole: true })))
 
-  return async () => {
+  const look = async (): Promise<Fence> => {
     const [all, isDeniedByRule, isProtectedByRule, really] = await Promise.all([
-      Promise.all(roots.map(async (root): Promise<Root> => ({ given: root, real: await realpathOrNone(root) }))),
+      Promise.all(roots.map(async (root): Promise<Root> => ({ given: root, real: await lookUp(root) }))),
       deniedNow(),
       protectedNow(),
-      Promise.all(given.map((path) => realForm(path))),
+      Promise.all(given.map((path) => realForm(path, lookUp))),
     ])
     const allowed = new Set([...given, ...really])
     const first = all[0]?.real
+    const starts = new Map<string, string>()
+    /** As rules compare it: seen from its root, and whole. */
+    const folded = (path: string, root: string): readonly [string, string] => {
+      const whole = foldPath(path)
+      const start = starts.get(root) ?? `${foldPath(root).replace(/\/$/, '')}/`
+      starts.set(root, start)
+      return [whole.startsWith(start) ? whole.slice(start.length) : foldPath(below(path, root)), whole]
+    }
     return {
       roots: all,
       rootOf: (real) =>
         all
           .flatMap((root) => (root.real !== undefined && isInside(real, root.real) ? [root.real] : []))
           .sort((a, b) => b.length - a.length)[0],
-      isDenied: (path, root) =>
-        !allowed.has(path) &&
-        (isDeniedByRule(below(path, root), path) ||
-          path
-            .slice(root.length)
-            .split(sep)
-            .some((name) => denyNames.has(foldPath(name)))),
-      isProtected: (path, root) => !allowed.has(path) && isProtectedByRule(below(path, root), path),
+      isDenied(path, root) {
+        if (allowed.has(path)) return false
+        const [short, whole] = folded(path, root)
+        return isDeniedByRule(short, whole) || holdsDeniedName(short)
+      },
+      isProtected: (path, root) => !allowed.has(path) && isProtectedByRule(...folded(path, root)),
       nameOf: (real) =>
         first !== undefined && isInside(real, first) ? below(real, first) || '.' : real.replaceAll(sep, '/'),
     }
+  }
+  // Those who come while somebody looks already need not look again.
+  let looking: Promise<Fence> | undefined
+  return () => {
+    looking ??= look().finally(() => {
+      looking = undefined
+    })
+    return looking
   }
 }

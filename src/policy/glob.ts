@@ -18,27 +18,82 @@ export function compileGlobs(patterns: readonly string[], ignoreCase = false): M
   const variants = patterns.flatMap((pattern) => {
     if (pattern.length > MAX_LENGTH) throw new RangeError(`a pattern may have ${MAX_LENGTH} characters`)
     return alternatives(pattern.replace(/^(?:\.\/)+/, '')).map((one) =>
-      one.split('/').map((name) => segment(fold(name))),
+      one
+        .split('/')
+        .filter((name, at, all) => name !== '**' || all[at - 1] !== '**')
+        .map((name) => segment(fold(name))),
     )
   })
+  // Most patterns hold a name, or the beginning of one: what lacks all of those is not looked at closer.
+  const hinted = variants.filter((segments) => hintOf(segments) !== undefined)
+  const open = variants.filter((segments) => hintOf(segments) === undefined)
+  const holdsHint = holdsAny(hinted.flatMap((segments) => hintOf(segments) ?? []))
+  const anywhere = new Set(hinted.flatMap((segments) => nameAnywhere(segments) ?? []))
+  const others = hinted.filter((segments) => nameAnywhere(segments) === undefined)
   return (path) => {
-    const names = fold(path).split('/')
-    return variants.some((segments) => wild(segments, names, isSpan, fitsName))
+    const folded = fold(path)
+    const some = holdsHint(folded)
+    if (!some && open.length === 0) return false
+    const names = folded.split('/')
+    const fitsPath = (segments: readonly Segment[]): boolean => wild(segments, names, isSpan, fitsName)
+    return (some && (names.some((name) => anywhere.has(name)) || others.some(fitsPath))) || open.some(fitsPath)
   }
 }
 
+/** A plain name that a path has to hold to fit, or the beginning of one. */
+interface Hint {
+  readonly text: string
+  readonly whole: boolean
+}
+
+function hintOf(segments: readonly Segment[]): Hint | undefined {
+  const name = segments.find((one) => typeof one === 'string')
+  if (name !== undefined) return { text: name, whole: true }
+  const start = segments.flatMap((one) => (typeof one === 'object' && 'start' in one ? one.start : [])).find(Boolean)
+  return start === undefined ? undefined : { text: start, whole: false }
+}
+
+/** Whether a path holds one of these, in one pass over it. */
+export function holdsAny(hints: readonly Hint[]): Matcher {
+  const sourceOf = (whole: boolean): string =>
+    [...new Set(hints.filter((hint) => hint.whole === whole).map(({ text }) => text))]
+      .map((text) => text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
+      .join('|')
+  const [names, starts] = [sourceOf(true), sourceOf(false)]
+  const either = [names && `(?:${names})(?:/|$)`, starts].filter(Boolean).join('|')
+  if (either === '') return () => false
+  const expression = new RegExp(`(?:^|/)(?:${either})`)
+  return (path) => expression.test(path)
+}
+
+/** The name of a pattern that means one plain name, wherever it is, and all below. */
+function nameAnywhere([first, name, last, ...more]: readonly Segment[]): string | undefined {
+  const spans = first !== undefined && isSpan(first) && last !== undefined && isSpan(last)
+  return spans && typeof name === 'string' && more.length === 0 ? name : undefined
+}
+
 /** `**`, a plain name, or one with wildcards. */
-type Segment = { readonly span: true } | string | readonly Token[]
+type Segment = { readonly span: true } | string | Wild
+
+interface Wild {
+  /** The plain characters it begins with. */
+  readonly start: string
+  readonly tokens: readonly Token[]
+}
 
 function segment(text: string): Segment {
   if (text === '**') return { span: true }
   const found = tokens(text)
-  return found.every((token) => token.kind === 'char') ? found.map((token) => token.char).join('') : found
+  const end = found.findIndex((token) => token.kind !== 'char')
+  const start = found.slice(0, end < 0 ? undefined : end).map((token) => (token.kind === 'char' ? token.char : ''))
+  return end < 0 ? start.join('') : { start: start.join(''), tokens: found }
 }
 
 const isSpan = (one: Segment): boolean => typeof one === 'object' && 'span' in one
 const fitsName = (one: Segment, name: string): boolean =>
-  typeof one === 'string' ? one === name : wild(one as readonly Token[], [...name], isStar, fits)
+  typeof one === 'string'
+    ? one === name
+    : 'tokens' in one && name.startsWith(one.start) && wild(one.tokens, [...name], isStar, fits)
 
 type Token =
   | { readonly kind: 'star' | 'any' }

@@ -77,6 +77,17 @@ export interface WalkOptions {
   readonly skip?: (entry: FolderEntry) => boolean
   /** Told of each folder before its entries come. */
   readonly entered?: (folder: OpenFolder) => Promise<void>
+  /** Given each folder after `entered`, to work in while the walk goes on; a few are open at a time. What it throws ends the walk. */
+  readonly inside?: (folder: HeldFolder) => Promise<void>
+}
+
+/** A folder that is held open. */
+export interface HeldFolder extends OpenFolder {
+  /**
+   * A path that leads to exactly this folder as long as it is held, whatever happens to its name. Its files are as safe to
+   * open below it as `entries` say, if links are not followed. Elsewhere than on Linux, its real path.
+   */
+  readonly anchor: string
 }
 
 export interface FileFacts {
@@ -97,6 +108,10 @@ const PSEUDO = /^\/(?:proc|sys|dev)(?:\/|$)/
 
 /** Entries looked at before others get a turn. */
 const BATCH = 500
+/** Bytes that a folder itself takes; on most systems one of a few thousand entries. */
+const LARGE_FOLDER = 128 * 1024
+/** Folders held at a time by those who work in them. */
+const MOST_HELD = 8
 
 export function createPaths(options: PathsOptions): Paths {
   const { setting = 'modules.filesystem.config' } = options
@@ -176,60 +191,112 @@ export function createPaths(options: PathsOptions): Paths {
     })
 
   /**
-   * Opens a folder and hands on a name under which exactly this folder can be reached, whatever happens to its path:
-   * its descriptor where the system has that, its real path elsewhere.
+   * Opens a folder, with a name under which exactly this folder can be reached, whatever happens to its path: its
+   * descriptor where the system has that, its real path elsewhere.
    */
+  async function openFolder(shown: string, absolute: string, fence: Fence) {
+    if (!LINUX) {
+      const real = await reported(shown, () => fs.realpath(absolute))
+      verify(real, fence, shown)
+      return { anchor: real, real, close: async () => undefined }
+    }
+    const handle = await reported(shown, () => fs.open(absolute, O_RDONLY | O_DIRECTORY))
+    try {
+      const real = await realPathOf(handle, absolute)
+      verify(real, fence, shown)
+      return { anchor: `/proc/self/fd/${handle.fd}`, real, close: () => handle.close() }
+    } catch (error) {
+      await handle.close()
+      throw error
+    }
+  }
+
   async function inFolder<T>(
     shown: string,
     absolute: string,
     fence: Fence,
     use: (anchor: string, real: string) => Promise<T>,
   ): Promise<T> {
-    if (!LINUX) {
-      const real = await reported(shown, () => fs.realpath(absolute))
-      verify(real, fence, shown)
-      return await use(real, real)
-    }
-    const handle = await reported(shown, () => fs.open(absolute, O_RDONLY | O_DIRECTORY))
+    const { anchor, real, close } = await openFolder(shown, absolute, fence)
     try {
-      const real = await realPathOf(handle, absolute)
-      verify(real, fence, shown)
-      return await use(`/proc/self/fd/${handle.fd}`, real)
+      return await use(anchor, real)
     } finally {
-      await handle.close()
+      await close()
     }
   }
 
-  const list = (shown: string, absolute: string, fence: Fence): Promise<OpenFolder> =>
-    inFolder(shown, absolute, fence, async (anchor, real) => {
-      const root = fence.rootOf(real) as string
-      const entries: FolderEntry[] = []
-      await reported(shown, async () => {
-        // Each batch is waited for, so others get their turn meanwhile. The loop closes the folder.
-        for await (const entry of await fs.opendir(anchor, { bufferSize: BATCH })) {
-          const path = join(real, entry.name)
-          if (!fence.isDenied(path, root))
-            entries.push({ name: entry.name, path: fence.nameOf(path), kind: kindOf(entry) })
-        }
-      })
-      return { path: fence.nameOf(real), entries: entries.sort((a, b) => (a.name < b.name ? -1 : 1)) }
+  async function entriesOf(shown: string, anchor: string, real: string, fence: Fence): Promise<OpenFolder> {
+    const root = fence.rootOf(real) as string
+    const path = fence.nameOf(real)
+    const start = path === '.' ? '' : `${path}/`
+    const within = real.endsWith(sep) ? real : real + sep
+    const entries: FolderEntry[] = []
+    const take = (entry: Dirent): void => {
+      if (!fence.isDenied(within + entry.name, root))
+        entries.push({ name: entry.name, path: start + entry.name, kind: kindOf(entry) })
+    }
+    await reported(shown, async () => {
+      // At once is much faster; but a large folder is waited for in parts, so that others get their turn meanwhile.
+      if ((await fs.stat(anchor)).size < LARGE_FOLDER)
+        for (const entry of await fs.readdir(anchor, { withFileTypes: true })) take(entry)
+      // The loop closes the folder.
+      else for await (const entry of await fs.opendir(anchor, { bufferSize: BATCH })) take(entry)
     })
+    return { path, entries: entries.sort((a, b) => (a.name < b.name ? -1 : 1)) }
+  }
 
-  async function* walkFrom(folder: OpenFolder, fence: Fence, options: WalkOptions): AsyncGenerator<FolderEntry> {
-    await options.entered?.(folder)
+  const list = (shown: string, absolute: string, fence: Fence): Promise<OpenFolder> =>
+    inFolder(shown, absolute, fence, (anchor, real) => entriesOf(shown, anchor, real, fence))
+
+  /** A folder as the walk comes to it; it is closed when nobody works in it any more. */
+  async function enter(
+    shown: string,
+    absolute: string,
+    fence: Fence,
+    { entered, inside }: WalkOptions,
+    held: Set<Promise<void>>,
+  ): Promise<OpenFolder> {
+    if (!inside) {
+      const folder = await list(shown, absolute, fence)
+      await entered?.(folder)
+      return folder
+    }
+    const { anchor, real, close } = await openFolder(shown, absolute, fence)
+    let work: Promise<void> | undefined
+    try {
+      const folder = await entriesOf(shown, anchor, real, fence)
+      await entered?.(folder)
+      work = inside({ ...folder, anchor }).finally(close)
+      const over: Promise<void> = work.then(() => void held.delete(over))
+      held.add(over)
+      // Whoever waits next hears of a failure; until then it is not unheard of.
+      over.catch(() => undefined)
+      return folder
+    } finally {
+      if (!work) await close()
+    }
+  }
+
+  async function* walkFrom(
+    folder: OpenFolder,
+    fence: Fence,
+    options: WalkOptions,
+    held: Set<Promise<void>>,
+  ): AsyncGenerator<FolderEntry> {
     for (const [index, entry] of folder.entries.entries()) {
       if (index % BATCH === BATCH - 1) await breathe()
       yield entry
       if (entry.kind !== 'dir' || options.skip?.(entry)) continue
+      while (held.size >= MOST_HELD) await Promise.race(held)
       let inner: OpenFolder
       try {
-        inner = await list(entry.path, resolve(roots[0] ?? '', entry.path), fence)
+        inner = await enter(entry.path, resolve(roots[0] ?? '', entry.path), fence, options, held)
       } catch (error) {
         // Gone, or closed to us: the rest of the tree still counts.
         if (error instanceof ToolError) continue
         throw error
       }
-      yield* walkFrom(inner, fence, options)
+      yield* walkFrom(inner, fence, options, held)
     }
   }
 
@@ -288,7 +355,14 @@ export function createPaths(options: PathsOptions): Paths {
     },
     async *walk(path, how = {}) {
       const { absolute, fence } = await locate(path)
-      yield* walkFrom(await list(path, absolute, fence), fence, typeof how === 'function' ? { skip: how } : how)
+      const options = typeof how === 'function' ? { skip: how } : how
+      const held = new Set<Promise<void>>()
+      try {
+        yield* walkFrom(await enter(path, absolute, fence, options, held), fence, options, held)
+        await Promise.all(held)
+      } finally {
+        await Promise.allSettled(held)
+      }
     },
     stat: (path) =>
       opened(path, async (handle, real, fence) => {

@@ -60,12 +60,14 @@ export async function nearestReal(absolute: string): Promise<string> {
 }
 
 /** Where something really is, or would be if it were made: links on the way are followed, even those that lead nowhere yet. */
-export async function realForm(absolute: string, hops = 0): Promise<string> {
-  const real = await realpathOrNone(absolute)
+export async function realForm(absolute: string, look: LookUp = realpathOrNone, hops = 0): Promise<string> {
+  const real = await look(absolute)
   if (real !== undefined || absolute === dirname(absolute)) return real ?? absolute
-  const folder = await realForm(dirname(absolute), hops)
+  const folder = await realForm(dirname(absolute), look, hops)
   const target = hops < MAX_HOPS ? await linkTarget(absolute) : undefined
-  return target === undefined ? join(folder, basename(absolute)) : await realForm(resolve(folder, target), hops + 1)
+  return target === undefined
+    ? join(folder, basename(absolute))
+    : await realForm(resolve(folder, target), look, hops + 1)
 }
 
 async function linkTarget(path: string): Promise<string | undefined> {
@@ -74,6 +76,27 @@ async function linkTarget(path: string): Promise<string | undefined> {
   } catch (error) {
     if (isGone(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return undefined
     throw error
+  }
+}
+
+/** Where a path really is, if anywhere. */
+export type LookUp = (path: string) => Promise<string | undefined>
+
+const KEPT_MS = 1_000
+
+/**
+ * For the few places that a configuration names, which every call asks about. One that is there is looked up again a second
+ * later; one that is not is looked up each time, since it may be made meanwhile.
+ */
+export function rememberReal(now: () => number = () => performance.now()): LookUp {
+  const known = new Map<string, { readonly real: string; readonly until: number }>()
+  return async (path) => {
+    const before = known.get(path)
+    if (before && before.until > now()) return before.real
+    const real = await realpathOrNone(path)
+    if (real === undefined) known.delete(path)
+    else known.set(path, { real, until: now() + KEPT_MS })
+    return real
   }
 }
 

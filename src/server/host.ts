@@ -58,6 +58,8 @@ export interface ServerHost {
   readonly clock: Clock
   /** Lines for clients that were not listening. */
   readonly inbox: Inbox
+  /** Takes what modules have to tell this caller; absent where none ever has anything. */
+  notices(caller: Caller): (() => Promise<readonly string[]>) | undefined
   /** Module files that could not be loaded, as far as a caller may know of them. */
   failed(caller: Caller): readonly { readonly file: string; readonly error: string; readonly code: string }[]
   /** What an owner answered, without credentials, as far as this caller's policy wants that. @throws PegboardError E_SECRET_BLOCKED */

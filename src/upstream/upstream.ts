@@ -2,6 +2,7 @@ import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
 import type { Caller } from '../core/context.ts'
 import type { Stop } from '../core/ending.ts'
 import { messageOf } from '../core/errors.ts'
+import { isProtocolFailure } from '../core/failure.ts'
 import { newerTask } from '../core/tasks.ts'
 import { createServerCalls, retryOf } from './calls.ts'
 import { createClaims } from './claims.ts'
@@ -9,6 +10,7 @@ import type { Connection } from './connection.ts'
 import { createCredentials } from './credentials.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints, type EndpointsHost } from './endpoints.ts'
+import { createFirstLook } from './first-look.ts'
 import { createIdle } from './idle.ts'
 import { createKeeper } from './keep.ts'
 import { createLink, type Link } from './link.ts'
@@ -65,6 +67,8 @@ export interface Upstream {
   refresh(): Promise<void>
   /** Nothing is known of it yet, and it is not known to be ill. */
   readonly unseen: boolean
+  /** How long it takes to answer, in milliseconds; undefined where it is not connected. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_TIMEOUT */
+  ping(signal?: Stop): Promise<number | undefined>
   /** Finds out whether a connection still is one, as after this machine slept. */
   recheck(): Promise<void>
   /** Takes over settings that do not concern the process or address, which keeps running. */
@@ -76,7 +80,8 @@ export interface Upstream {
   problems(): readonly string[]
   /** All its tools by its own names, those left out too. */
   offered(): readonly string[]
-  stop(graceMs: number): Promise<void>
+  /** @param why as callers read it: "it was …" */
+  stop(graceMs: number, why?: string): Promise<void>
 }
 
 const LISTS: Readonly<Record<string, ListKind>> = {
@@ -84,6 +89,8 @@ const LISTS: Readonly<Record<string, ListKind>> = {
   'notifications/resources/list_changed': 'resources',
   'notifications/prompts/list_changed': 'prompts',
 }
+/** A server that needs longer for nothing is not well. */
+const PING_MS = 5_000
 /** Time for an idle server to end by itself. */
 const REST_MS = 2_000
 
@@ -104,11 +111,6 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let startMs: number | undefined
   let told = ''
   let listing: Listing = emptyListing
-  /** Makes its first connection; only while that waits for its time. */
-  let look: (() => void) | undefined
-  let turn: Promise<void> | undefined
-  /** Calls that wait for its first answer. */
-  let meeting = 0
 
   // The tools of a private list are for the login it came from alone.
   let listIsPrivate = false
@@ -139,7 +141,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     log,
     async opened(connection, beganAt) {
       refresh.begin()
-      const read = await readLists(connection, ALL, emptyListing, meeting > 0 && publisher.canWait)
+      const read = await readLists(connection, ALL, emptyListing, firstLook.awaited && publisher.canWait)
       startMs = clock.now() - beganAt
       show(read, connection)
       idle.begin()
@@ -158,6 +160,13 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     notification: onNotification,
     relearnt: keep,
+  })
+  const firstLook = createFirstLook({
+    clock,
+    turns: shared.turns,
+    link,
+    isNew: () => state === 'configured',
+    stays: () => settings.start === 'background',
   })
   const openTasks = createOpenTasks(clock)
   const idle = createIdle(clock, {
@@ -248,7 +257,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   // Tools of a failing server stay: lists that come and go cost clients their caches, and a call tells the reason.
   function available({ principal }: Caller, record?: Pick<ToolRecord, 'text'>): true | string {
-    if (state === 'stopped') return `${id} is stopped`
+    if (state === 'stopped') return reason === undefined ? `${id} is stopped` : `${id} is stopped (${reason})`
     if (!principals) return true
     if (!principals.has(principal)) return `run \`pegboard auth ${id} --principal ${principal}\``
     if (!listIsPrivate || principal === principals.first) return true
@@ -342,16 +351,6 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     }
   }
 
-  /** Its turn to be connected has come, and it is being connected. */
-  const nextTurn = (): Promise<void> =>
-    new Promise((begun) =>
-      shared.turns.first(() => {
-        begun()
-        turn = undefined
-        return state === 'configured' ? link.connect() : Promise.resolve()
-      }),
-    )
-
   return {
     start(delayMs) {
       const known = keeper.recall(relearn)
@@ -367,29 +366,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       if (settings.start === 'eager') link.later(0)
       else if (known) {
         if (settings.start === 'background') link.later(delayMs.known)
-      } else {
-        const cancel = clock.after(delayMs.cold, () => look?.())
-        look = () => {
-          cancel()
-          look = undefined
-          if (settings.start === 'background') link.later(0)
-          else shared.turns.take(link.connect, () => state !== 'configured' || link.nextAttemptAt !== undefined)
-        }
-      }
+      } else firstLook.plan(delayMs.cold)
     },
-    begin: () => look?.(),
-    async meet(signal) {
-      meeting++
-      try {
-        if (state === 'configured' && link.nextAttemptAt === undefined) {
-          turn ??= nextTurn()
-          await turn
-        }
-        await link.ready(signal)
-      } finally {
-        meeting--
-      }
-    },
+    begin: firstLook.begin,
+    meet: firstLook.meet,
     get unseen() {
       return (state === 'configured' || state === 'connecting') && publisher.tools === 0
     },
@@ -399,6 +379,18 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       // A new connection has just read them.
       if (!had) return
       await refresh.all()
+    },
+    async ping(signal) {
+      const connection = link.live
+      if (!connection) return undefined
+      const beganAt = performance.now()
+      // The newer era has no ping; what it begins with costs as little.
+      const method = connection.era === 'modern' ? 'server/discover' : 'ping'
+      await connection.request(method, {}, { timeoutMs: PING_MS, signal }).catch((error: unknown) => {
+        // That it does not know the word is an answer.
+        if (!isProtocolFailure(error)) throw error
+      })
+      return Math.round(performance.now() - beganAt)
     },
     async recheck() {
       const connection = link.live
@@ -436,11 +428,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     }),
     problems: () => publisher.problems(),
     offered: () => listing.tools.map(({ name }) => name),
-    async stop(graceMs) {
-      look = undefined
+    async stop(graceMs, why) {
+      firstLook.cancel()
       refresh.stop()
       idle.end()
-      become('stopped')
+      become('stopped', why)
       credentials.close()
       await Promise.all([link.stop(graceMs), principals?.close(graceMs)])
     },

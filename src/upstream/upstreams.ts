@@ -5,16 +5,16 @@ import type { Stop } from '../core/ending.ts'
 import { PegboardError } from '../core/errors.ts'
 import { createLater } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
+import type { Environment } from '../programs/spawn.ts'
+import { createWatchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
 import { createNames } from './adapt.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/store.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamHooks, UpstreamShared } from './shared.ts'
-import type { Environment } from './spawn.ts'
 import { createTurns } from './turns.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
-import { createWatchdog } from './watchdog.ts'
 
 export interface UpstreamsOptions {
   readonly catalog: Catalog
@@ -69,6 +69,12 @@ export interface Upstreams {
   offered(id: string): readonly string[]
   /** Reads the lists of one server, starting it if need be, or of all that run. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE */
   refresh(id?: string): Promise<void>
+  /** Connects one, also one that was disconnected. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED */
+  connect(id: string, signal?: Stop): Promise<void>
+  /** Ends one until it is connected: no call starts it. @throws PegboardError E_NOT_FOUND */
+  disconnect(id: string): Promise<void>
+  /** How long one takes to answer, in milliseconds; undefined where it is not connected. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_TIMEOUT */
+  ping(id: string, signal?: Stop): Promise<number | undefined>
   /**
    * A tool of this name is not known. A server never seen that the name begins with is started now and waited for, as
    * long as connecting may take. Else reads the lists of all that run once more, at most once a minute, and of a server
@@ -95,6 +101,8 @@ const KEEP_LONGEST_MS = 5_000
 /** What came while calls waited is looked at when no server is coming for so long, after the second time at the latest. */
 const READ_QUIET_MS = 150
 const READ_LONGEST_MS = 5_000
+/** One that is slow to come keeps nobody waiting for the tools of those that came. */
+const READ_BUSY_MS = 500
 /** A timer this late means that the machine slept, or that we did. */
 const BEAT_MS = 30_000
 const LATE_MS = 15_000
@@ -136,7 +144,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     reapers: new Set(),
     watchdog,
     later: createLater(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS),
-    unread: createLater(clock, READ_QUIET_MS, READ_LONGEST_MS, () => turns.busy),
+    unread: createLater(clock, READ_QUIET_MS, READ_LONGEST_MS, () => turns.busy, READ_BUSY_MS),
     turns,
   }
   const delays = { cold: 0, known: 1_000, ...options.delayMs }
@@ -154,10 +162,16 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     for (const end of shared.reapers) end()
   }
 
-  const retire = (upstream: Upstream): Promise<void> => {
-    const gone = upstream.stop(GRACE_MS).finally(() => leaving.delete(gone))
+  const retire = (upstream: Upstream, why?: string): Promise<void> => {
+    const gone = upstream.stop(GRACE_MS, why).finally(() => leaving.delete(gone))
     leaving.add(gone)
     return gone
+  }
+
+  const runningAs = (id: string): Running => {
+    const one = running.get(id)
+    if (!one) throw new PegboardError('E_NOT_FOUND', `There is no running server "${id}".`)
+    return one
   }
 
   function run(): void {
@@ -281,10 +295,23 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
         await Promise.all(live.map(({ upstream }) => upstream.refresh()))
         return
       }
-      const one = running.get(id)
-      if (!one) throw new PegboardError('E_NOT_FOUND', `There is no running server "${id}".`)
-      await one.upstream.refresh()
+      await runningAs(id).upstream.refresh()
     },
+    async connect(id, signal) {
+      const one = runningAs(id)
+      if (one.upstream.status().state === 'stopped') {
+        const settings = configured[id] as ServerSettings
+        const upstream = createUpstream(id, one.module, settings, shared)
+        running.set(id, { ...one, upstream })
+        upstream.start({ cold: 0, known: 0 })
+      }
+      await runningAs(id).upstream.meet(signal)
+    },
+    async disconnect(id) {
+      const { upstream } = runningAs(id)
+      if (upstream.status().state !== 'stopped') await retire(upstream, 'it was disconnected')
+    },
+    ping: async (id, signal) => await runningAs(id).upstream.ping(signal),
     async missed(name, { signal, sees = () => true } = {}) {
       const wanted = unseen(name, sees)
       if (wanted) {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { epochMs } from '../../src/core/clock.ts'
 import { localCaller } from '../../src/core/context.ts'
 import { createHistory } from '../../src/exec/history.ts'
 
@@ -17,7 +18,7 @@ describe('what ran', () => {
       undefined,
     )
     history.add('m.b', ada, {}, { id: undefined }, 20, 1, 'E_TIMEOUT')
-    const at = Math.round(performance.timeOrigin + 10)
+    const at = Math.round(epochMs(10))
     expect(history.latest(10, ada)).toEqual([
       {
         callId: 'c1',

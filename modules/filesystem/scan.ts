@@ -1,0 +1,173 @@
+import { Worker } from 'node:worker_threads'
+import { ToolError } from 'pegboard'
+import { badPattern } from './config.ts'
+import type { Turns } from './turns.ts'
+
+export interface ScanOptions {
+  readonly pattern: string
+  readonly literal: boolean
+  readonly ignoreCase: boolean
+  readonly multiline: boolean
+  readonly mode: 'content' | 'files_with_matches' | 'count'
+  /** Lines to show around each match. */
+  readonly context: number
+  /** Larger files are left out, unless they are named. */
+  readonly maxBytes: number
+}
+
+/** Files of one folder, under a name that leads to no other; or one file that is open already. */
+export type Batch = { readonly names: readonly string[]; readonly limit: number } & (
+  | { readonly folder: string }
+  | { readonly fd: number }
+)
+
+export interface Scanned {
+  readonly found: readonly {
+    readonly name: string
+    readonly count: number
+    readonly matches: readonly {
+      readonly line: number
+      readonly text: string
+      readonly before?: readonly string[]
+      readonly after?: readonly string[]
+    }[]
+  }[]
+  /** Files that were not looked into: binary, or too large. */
+  readonly skipped: number
+}
+
+/** Looks for a pattern in files, in threads that read them themselves. */
+export interface Scanner {
+  scan(batch: Batch): Promise<Scanned>
+  close(): Promise<void>
+}
+
+/** How long a thread may be busy with one piece of a file. */
+const PATIENCE_MS = 2_000
+/** Room for a file and its lines; a thread that needs more is ended, not the server. */
+const THREAD_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 32 }
+/** Of one call. More are of use only where the disk is slow. */
+const MOST_THREADS = 2
+
+interface Work {
+  readonly batch: Batch
+  readonly resolve: (scanned: Scanned) => void
+  readonly reject: (reason: unknown) => void
+}
+
+/** There are as many threads as there are turns: one waits here for its own, before anything is read. */
+export async function createScanner(options: ScanOptions, signal: AbortSignal, turns: Turns): Promise<Scanner> {
+  const endTurns = [await turns.take(signal)]
+  const waiting: Work[] = []
+  const threads: Thread[] = []
+  let failure: { readonly reason: unknown } | undefined
+  const fail = (reason: unknown): void => {
+    failure ??= { reason }
+    for (const { reject } of waiting.splice(0)) reject(reason)
+  }
+  const next = (): Work | undefined => waiting.shift()
+  const start = (): void => void threads.push(startThread(options, next, fail))
+  const abort = (): void => fail(signal.reason)
+  signal.addEventListener('abort', abort, { once: true })
+  return {
+    scan(batch) {
+      if (failure) return Promise.reject(failure.reason)
+      return new Promise((resolve, reject) => {
+        waiting.push({ batch, resolve, reject })
+        const endTurn = threads.length > 0 && threads.length < MOST_THREADS && waiting.length > 1 && turns.takeFree()
+        if (endTurn) endTurns.push(endTurn)
+        if (threads.length === 0 || endTurn) start()
+        for (const thread of threads) thread.wake()
+      })
+    },
+    async close() {
+      signal.removeEventListener('abort', abort)
+      fail(new Error('closed'))
+      try {
+        await Promise.all(threads.map((thread) => thread.end()))
+      } finally {
+        for (const end of endTurns) end()
+      }
+    },
+  }
+}
+
+interface Thread {
+  /** There may be work. */
+  wake(): void
+  end(): Promise<void>
+}
+
+type Message = { readonly ready: true } | { readonly bad: string } | Scanned
+
+function startThread(options: ScanOptions, next: () => Work | undefined, fail: (reason: unknown) => void): Thread {
+  const pulse = new SharedArrayBuffer(8)
+  const beats = new Int32Array(pulse)
+  const worker = new Worker(new URL('./scan.cjs', import.meta.url), {
+    workerData: { ...options, pulse },
+    resourceLimits: THREAD_LIMITS,
+    stdout: true,
+    stderr: true,
+  })
+  let [ready, current]: [boolean, Work | undefined] = [false, undefined]
+  let watch: NodeJS.Timeout | undefined
+  let seen = { beat: -1, at: 0 }
+  const nameNow = (): string => current?.batch.names[Atomics.load(beats, 1)] ?? 'a file'
+  const broke = (reason: unknown): void => {
+    current?.reject(reason)
+    current = undefined
+    clearInterval(watch)
+    fail(reason)
+  }
+  const look = (): void => {
+    const beat = Atomics.load(beats, 0)
+    if (beat !== seen.beat) seen = { beat, at: performance.now() }
+    else if (performance.now() - seen.at > PATIENCE_MS) {
+      void worker.terminate()
+      broke(
+        new ToolError(`The pattern took longer than ${PATIENCE_MS} ms on a part of '${nameNow()}'.`, {
+          code: 'E_TIMEOUT',
+          retryable: false,
+          hint: 'Use a simpler pattern, or literal: true.',
+        }),
+      )
+    }
+  }
+  const wake = (): void => {
+    if (!ready || current) return
+    current = next()
+    if (!current) return
+    seen = { beat: -1, at: 0 }
+    watch ??= setInterval(look, PATIENCE_MS / 4).unref()
+    worker.postMessage(current.batch)
+  }
+  worker.on('message', (message: Message) => {
+    if ('bad' in message) return broke(badPattern(`${message.bad}; it has no lookahead and no backreference`))
+    if ('ready' in message) ready = true
+    else {
+      current?.resolve(message)
+      current = undefined
+      clearInterval(watch)
+      watch = undefined
+    }
+    wake()
+  })
+  worker.on('error', (error: NodeJS.ErrnoException) => {
+    const tooMuch = (): ToolError =>
+      new ToolError(`The pattern took more memory than there is on '${nameNow()}'.`, {
+        code: 'E_TOO_LARGE',
+        retryable: false,
+        cause: error,
+        hint: 'Use a simpler pattern, or literal: true.',
+      })
+    broke(error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? tooMuch() : error)
+  })
+  return {
+    wake,
+    async end() {
+      clearInterval(watch)
+      current?.reject(new Error('closed'))
+      await worker.terminate()
+    },
+  }
+}

@@ -1,0 +1,207 @@
+import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import type { Readable, Writable } from 'node:stream'
+import { PegboardError } from '../core/errors.ts'
+import type { Processes, Program, ProgramProcess, ProgramUsage } from '../core/services.ts'
+import { descendantsOf, endDescendants } from './descendants.ts'
+import { childEnvironment, type Environment, killTree, spawnPlan } from './spawn.ts'
+import { createWatchdog, type Watchdog } from './watchdog.ts'
+
+export interface ProgramsOptions {
+  readonly platform: string
+  /** Our own environment, of which programs get little. */
+  readonly environment: Environment
+  warn(message: string): void
+}
+
+export interface Programs extends Processes {
+  /** Ends all that run; those that start meanwhile too. */
+  stop(): Promise<void>
+}
+
+type Child = ChildProcessByStdio<Writable, Readable, Readable>
+
+const GRACE_MS = 500
+/** A grandchild may hold a pipe open for ever: so long is waited for what the program wrote last. */
+const DRAIN_MS = 200
+
+/** Programs of tools: each in a group of its own, watched, and ended with all that it started. */
+export function createPrograms({ platform, environment, warn }: ProgramsOptions): Programs {
+  const running = new Set<Program>()
+  let dog: Watchdog | undefined
+  let stopped = false
+
+  const inherited = (names: readonly string[] = []): Environment =>
+    Object.fromEntries(names.map((name) => [name, environment[name]]))
+
+  return {
+    platform,
+    environment: (inherit) => childEnvironment(environment, inherited(inherit), platform),
+    async start({ command, args = [], cwd, env: named = {}, inherit }) {
+      if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
+      dog ??= createWatchdog({ platform, environment, warn })
+      dog.wake()
+      const env = childEnvironment(environment, { ...inherited(inherit), ...named }, platform)
+      const plan = spawnPlan(command, args, env, platform)
+      const child = spawn(plan.file, [...plan.args], { ...plan.options, env, cwd, stdio: 'pipe' }) as Child
+      // Told by the end of the program, with a better reason.
+      for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on('error', () => undefined)
+      const program = watched(child, platform, dog, () => running.delete(program))
+      running.add(program)
+      await new Promise<void>((resolve, reject) => {
+        child.once('spawn', resolve)
+        child.once('error', (cause: NodeJS.ErrnoException) =>
+          reject(
+            cause.code === 'ENOENT'
+              ? new PegboardError('E_NOT_FOUND', 'There is no such program, or no such folder to run it in.', { cause })
+              : new PegboardError('E_TOOL_FAILED', `The program cannot start (${cause.code}).`, { cause }),
+          ),
+        )
+      })
+      return program
+    },
+    async stop() {
+      stopped = true
+      await Promise.all([...running].map((program) => program.stop()))
+      dog?.stop()
+    },
+  }
+}
+
+function watched(child: Child, platform: string, dog: Watchdog, gone: () => void): Program {
+  const { pid } = child
+  if (pid !== undefined) dog.guard(pid)
+  // One that leaves the group and whose parent ends is found by nobody: what was seen once is remembered.
+  const known = new Map<number, string>()
+  const runs = (): boolean => pid !== undefined && child.exitCode === null && child.signalCode === null
+  const look = (): ReadonlyMap<number, string> => {
+    const below = runs() ? descendantsOf(pid as number, platform) : new Map<number, string>()
+    for (const [id, start] of below) known.set(id, start)
+    return below
+  }
+
+  const ended = new Promise<Awaited<Program['ended']>>((resolve) => {
+    let over = false
+    const end = (): void => {
+      if (over) return
+      over = true
+      killTree(child, 'SIGKILL', platform)
+      endDescendants(known, 'SIGKILL', platform)
+      if (pid !== undefined) dog.release(pid)
+      for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy()
+      gone()
+      resolve({ code: child.exitCode, signal: child.signalCode })
+    }
+    child.once('close', end)
+    child.once('exit', () => setTimeout(end, DRAIN_MS))
+    child.once('error', () => !runs() && end())
+  })
+
+  let stopping: Promise<void> | undefined
+  const stop = async (graceMs: number): Promise<void> => {
+    look()
+    killTree(child, 'SIGTERM', platform)
+    endDescendants(known, 'SIGTERM', platform)
+    const late = setTimeout(() => {
+      look()
+      killTree(child, 'SIGKILL', platform)
+      endDescendants(known, 'SIGKILL', platform)
+    }, graceMs)
+    await ended
+    clearTimeout(late)
+  }
+
+  return {
+    pid: pid ?? 0,
+    stdin: child.stdin,
+    stdout: child.stdout,
+    stderr: child.stderr,
+    ended,
+    async usage() {
+      const below = look()
+      return runs() ? await usageOf([pid as number, ...below.keys()], platform) : { processes: 0, bytes: 0 }
+    },
+    async list() {
+      const below = look()
+      return runs() ? await processesOf([pid as number, ...below.keys()], platform) : []
+    },
+    signal(wanted, signal) {
+      if (!runs() || (wanted !== pid && !look().has(wanted))) return false
+      try {
+        return process.kill(wanted, signal)
+      } catch (error) {
+        if (['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
+        throw error
+      }
+    },
+    stop(graceMs = GRACE_MS) {
+      stopping ??= stop(graceMs)
+      return stopping
+    },
+  }
+}
+
+async function usageOf(pids: readonly number[], platform: string): Promise<ProgramUsage> {
+  if (platform === 'win32') return { processes: 0, bytes: 0 }
+  const sizes = platform === 'linux' ? await Promise.all(pids.map(residentBytes)) : await residentByPs(pids)
+  return { processes: pids.length, bytes: sizes.reduce((sum, size) => sum + size, 0) }
+}
+
+async function residentBytes(pid: number): Promise<number> {
+  try {
+    return Number(/^VmRSS:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0) * 1024
+  } catch (error) {
+    if (['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return 0
+    throw error
+  }
+}
+
+async function processesOf(pids: readonly number[], platform: string): Promise<readonly ProgramProcess[]> {
+  if (platform === 'win32') return []
+  if (platform !== 'linux') return await processesByPs(pids)
+  const found = await Promise.all(pids.map(processFromProc))
+  return found.filter((one) => one !== undefined)
+}
+
+async function processFromProc(pid: number): Promise<ProgramProcess | undefined> {
+  try {
+    const [words, status] = await Promise.all([
+      readFile(`/proc/${pid}/cmdline`, 'utf8'),
+      readFile(`/proc/${pid}/status`, 'utf8'),
+    ])
+    const field = (name: string): string => new RegExp(`^${name}:\\s+(\\S+)`, 'm').exec(status)?.[1] ?? ''
+    const command = words.replaceAll('\0', ' ').trim()
+    return {
+      pid,
+      parent: Number(field('PPid')),
+      command: command === '' ? field('Name') : command,
+      bytes: Number(field('VmRSS')) * 1024,
+    }
+  } catch (error) {
+    if (['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw error
+  }
+}
+
+const processesByPs = (pids: readonly number[]): Promise<readonly ProgramProcess[]> =>
+  new Promise((resolve) => {
+    const columns = ['pid=', 'ppid=', 'rss=', 'command='].flatMap((one) => ['-o', one])
+    execFile('/bin/ps', [...columns, '-p', pids.join(',')], { timeout: 2_000 }, (_error, stdout) =>
+      resolve(
+        stdout.split('\n').flatMap((line) => {
+          const [, pid, parent, size, command = ''] = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? []
+          return pid === undefined
+            ? []
+            : [{ pid: Number(pid), parent: Number(parent), command, bytes: Number(size) * 1024 }]
+        }),
+      ),
+    )
+  })
+
+/** It fails when one of them has gone, and still tells of the others. */
+const residentByPs = (pids: readonly number[]): Promise<readonly number[]> =>
+  new Promise((resolve) => {
+    execFile('/bin/ps', ['-o', 'rss=', '-p', pids.join(',')], { timeout: 2_000 }, (_error, stdout) =>
+      resolve(stdout.split('\n').map((line) => Number(line.trim() || 0) * 1024)),
+    )
+  })
