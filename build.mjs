@@ -70,7 +70,7 @@ const shared = {
   alias: { 'pegboard/agent': './src/agent.ts', pegboard: './src/index.ts' },
   // Stays a package of its own: it faces the network, and its fixes should reach users without a new release of ours.
   // The keyring is native code, and optional.
-  external: ['undici', '@napi-rs/keyring', 'libsql', 'ioredis', 'bullmq'],
+  external: ['undici', '@napi-rs/keyring', 'libsql', 'ioredis', 'bullmq', 'pg', 'mysql2'],
   define: { 'import.meta.url': 'bundleUrl' },
 }
 const plugins = [englishOnly, stripperApart('./loader/amaro.cjs'), bundledModules]

@@ -4,7 +4,9 @@ import { isDeepStrictEqual } from 'node:util'
 
 const { modules } = createRequire(import.meta.url)('../dist/load.cjs').load()
 
-const jsonOf = (schema) => schema && { json: { ...schema['~standard'].jsonSchema.input({ target: 'draft-2020-12' }) } }
+/** Of what zod made; raw JSON Schema says it itself. */
+const jsonOf = (schema) =>
+  schema?.['~standard'] && { json: { ...schema['~standard'].jsonSchema.input({ target: 'draft-2020-12' }) } }
 
 /** What it makes of no keys, where that can be written down. */
 function emptyOf(schema) {

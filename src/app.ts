@@ -24,8 +24,9 @@ import { createInstance } from './exec/instance.ts'
 import { createRecords } from './exec/records.ts'
 import { createRepeats } from './exec/repeats.ts'
 import { createSchedule } from './exec/schedule.ts'
+import { noticeOf } from './exec/task.ts'
 import { taskRequests } from './exec/task-requests.ts'
-import { createTasks, noticeOf } from './exec/tasks.ts'
+import { createTasks } from './exec/tasks.ts'
 import { createWatchers } from './exec/watchers.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
@@ -46,10 +47,13 @@ import { createElsewhere } from './server/elsewhere.ts'
 import type { ServerHost } from './server/host.ts'
 import { createLists } from './server/lists.ts'
 import { createResumes } from './server/resume.ts'
+import { rolesNow } from './server/roles.ts'
 import { createTaskBook } from './server/task-book.ts'
 import { serveTasks } from './server/tasks-elsewhere.ts'
 import { toErrorResult, toMcpResult } from './server/wire.ts'
+import { createServers } from './servers.ts'
 import { createOffer } from './services.ts'
+import { createCommonClock } from './state/common-clock.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
 import { createLocalShared, createRedisShared, type Shared } from './state/shared.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
@@ -137,7 +141,9 @@ export interface App extends Host {
 /** Puts the parts together. Nothing runs until `start`. */
 export function createApp(config: Config, options: AppOptions = {}): App {
   const log = options.log ?? silentLog
-  const clock = options.clock ?? systemClock
+  const machine = options.clock ?? systemClock
+  const common = config.state.url === undefined ? undefined : createCommonClock(machine)
+  const clock = common ?? machine
   const own = ownPackage()
   let current = config
 
@@ -192,8 +198,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     upstreams
       .status()
       .filter(({ module }) => rules.of(profile).policy.sees(module))
-      .map(({ id, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
+      .map(({ id, module, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
         id,
+        category: module,
         state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
         tools,
         transport,
@@ -203,6 +210,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
       }))
   const inspections = createInspections(config.secrets)
+  function inspectAnswer<T extends object>(caller: Caller, owner: string, answer: T): T {
+    const level = views.viewFor(caller).policy.tripwire({ module: owner })
+    const inspection = inspections.of(level, undefined)
+    return inspection ? inspectObject(answer, inspection) : answer
+  }
   const audit = config.audit.enabled
     ? createAudit({
         ...config.audit,
@@ -213,9 +225,17 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       })
     : undefined
   const shared: Shared =
-    config.state.url === undefined
-      ? createLocalShared({ database: join(dirs.state, 'state.db'), key: join(dirs.state, 'state.key') }, clock, log)
-      : createRedisShared(config.state.url, config.state.prefix, clock, log.scoped('state'))
+    config.state.url === undefined || !common
+      ? createLocalShared(
+          {
+            database: join(dirs.state, 'state.db'),
+            key: join(dirs.state, 'state.key'),
+            ...(config.state.exclusive ? { lock: join(dirs.state, 'alone.db') } : {}),
+          },
+          clock,
+          log,
+        )
+      : createRedisShared(config.state.url, config.state.prefix, common, log.scoped('state'))
   const injected = createInjected(clock, shared)
   const turns = createTurns()
   const { callLog } = config.services
@@ -237,7 +257,17 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     clock,
     log,
     injected,
-    servers: listServers,
+    servers: (user) =>
+      createServers(
+        {
+          upstreams,
+          list: listServers,
+          view: (caller) => views.viewFor(caller),
+          isAdmin: (caller) => offer.isAdmin(caller),
+          inspect: inspectAnswer,
+        },
+        user,
+      ),
     table: config.search.embedder === 'none' ? undefined : (options.table ?? embeddedTable),
     view: (caller) => views.viewFor(caller),
     profileOf: (caller) => views.viewFor(caller).profile,
@@ -278,7 +308,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     adapters: (caller) => servicesOf(caller).adapters,
     channels: config.execution.outputChannels,
   })
+  const roles = rolesNow(config.server.http, (name) => rules.ids.includes(name))
   const tasks = createTasks({
+    rolesNow: roles,
     deliver: delivery.send,
     instance,
     alarms: shared.alarms('task'),
@@ -314,6 +346,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   }
   const later = () => ({
     call: (request: CallRequest) => calls.call(request),
+    rolesNow: roles,
     store: shared.store(),
     clock,
     log,
@@ -335,7 +368,26 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       hide: (text) => inspections.hide(secrets ? secrets.hide(text) : text),
     })
   })
-  let works = false
+  const working = new Set<{ start(): Promise<void>; stop(): Promise<void> }>()
+  let workAgain: (() => void) | undefined
+  let idle = ''
+  /** A state that cannot be read now stops nothing else, and is looked at again. */
+  async function work(): Promise<void> {
+    try {
+      if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
+      if (!execution.watchers) return
+      for (const part of [watchers(), ...(schedules ? [schedule()] : [])]) {
+        if (working.has(part)) continue
+        await part.start()
+        working.add(part)
+      }
+    } catch (error) {
+      const why = messageOf(error)
+      if (why !== idle) log.error('what is planned is not done, because the state cannot be used', { error: why })
+      idle = why
+      workAgain = clock.after(WORK_AGAIN_MS, () => void work())
+    }
+  }
 
   const loader = createLoader({
     catalog,
@@ -352,6 +404,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       state_dir: config.dirs.state,
       cache_dir: config.dirs.cache,
       ...(config.file === undefined ? {} : { config_file: config.file }),
+      user_agent: config.services.fetch.userAgent,
       env: options.env ?? {},
     },
     importTimeoutMs: config.loader.importTimeoutMs,
@@ -542,11 +595,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     onListChange: injected.onChange,
     tasks: createTaskBook(clock),
     inbox,
-    inspect(caller, owner, answer) {
-      const level = views.viewFor(caller).policy.tripwire({ module: owner })
-      const inspection = inspections.of(level, undefined)
-      return inspection ? inspectObject(answer, inspection) : answer
-    },
+    inspect: inspectAnswer,
     clock,
     tasksHere: tasks,
     ownTasks,
@@ -597,7 +646,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     open: () => shared.open(),
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
-      await shared.open()
+      if (config.state.url !== undefined) await shared.open()
       upstreams.start()
       const known = apis.start()
       await loader.loadAll()
@@ -607,13 +656,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       for (const { owner, action } of unknownActions())
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },
-    async work() {
-      if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
-      if (works || !execution.watchers) return
-      works = true
-      await watchers().start()
-      if (schedules) await schedule().start()
-    },
+    work,
     warm() {
       upstreams.begin()
       stopWarming ??= catalog.onChange(warmSoon)
@@ -667,16 +710,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     drain: (graceMs) => calls.drain(graceMs),
     async stop() {
-      const ended = Promise.all([
-        tasks.stop(),
-        ...(works ? [watchers().stop()] : []),
-        ...(works && schedules ? [schedule().stop()] : []),
-      ])
+      const ended = Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
       calls.stop()
       await ended
       instance.stop()
       await shared.close()
       resumes.close()
+      workAgain?.()
       stopWarming?.()
       stopWatchingNames?.()
       warming?.()
@@ -726,6 +766,9 @@ function warnOfClashes(catalog: Catalog, log: Log, clock: Clock): () => void {
 }
 
 const CLASH_DELAY_MS = 1_000
+
+/** A state that cannot be used is looked at again after this long. */
+const WORK_AGAIN_MS = 5_000
 
 /** How long parts may take to stop. */
 const STOP_MS = 3_500

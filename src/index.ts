@@ -17,6 +17,7 @@ export type { Log } from './core/log.ts'
 export type { ToolLoop } from './core/loop.ts'
 export {
   defineModule,
+  type ModuleResource,
   type PromptSection,
   type SectionView,
   type SetupStep,
@@ -27,14 +28,18 @@ export {
   type ToolView,
 } from './core/module.ts'
 export type { Profile } from './core/profile.ts'
+export { redact, redactUrl } from './core/redact.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
+export { scrub } from './core/scrub.ts'
 export type {
+  AdapterServer,
   Adapters,
   Attachment,
   CachedMessage,
   Completion,
   ConversationEntry,
   Conversations,
+  Incoming,
   IncomingMessage,
   Kv,
   Llm,
@@ -42,9 +47,15 @@ export type {
   PlatformAdapter,
   Processes,
   Program,
+  ProgramProcess,
+  ProgramSignal,
   ProgramStart,
   ProgramUsage,
   Registry,
+  ServerPrompt,
+  ServerResource,
+  Servers,
+  ServerTool,
   Tasks,
 } from './core/services.ts'
 export type { Effect, Example, NameOf, Needs } from './core/tool.ts'
@@ -64,3 +75,4 @@ export {
   type WalkOptions,
 } from './policy/paths.ts'
 export type { FileData, WriteOptions, Written } from './policy/write.ts'
+export { exclusively } from './state/exclusive.ts'

@@ -2,14 +2,14 @@ import { join } from 'node:path'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Config } from './config/load.ts'
 import type { Clock } from './core/clock.ts'
-import { type Caller, originOf, type SentFile, type ServerStatus, type ServicesFor } from './core/context.ts'
+import { type Caller, originOf, type SentFile, type ServicesFor, type ServiceUser } from './core/context.ts'
 import { messageOf, PegboardError } from './core/errors.ts'
 import type { Fetch } from './core/fetch.ts'
 import type { Log } from './core/log.ts'
 import { once } from './core/once.ts'
 import type { Profile } from './core/profile.ts'
 import { scrub } from './core/scrub.ts'
-import type { Injection, Processes, Registry, Reloaded, TaskState } from './core/services.ts'
+import type { Injection, Processes, Registry, Reloaded, Servers, TaskState } from './core/services.ts'
 import { sessionOwner } from './exec/owner.ts'
 import type { Report } from './loader/load.ts'
 import { createFetch } from './policy/fetch.ts'
@@ -19,6 +19,7 @@ import { createAdapters } from './services/adapters.ts'
 import { type Clients, createClients } from './services/clients.ts'
 import { createConversations, isConversation } from './services/conversations.ts'
 import { createEndpoint } from './services/endpoint.ts'
+import { createIncoming } from './services/incoming.ts'
 import { createKv, isKvDocument } from './services/kv.ts'
 import { createMessages, isMessages, type Likeness } from './services/messages.ts'
 import { createSentFiles } from './services/sent-files.ts'
@@ -47,7 +48,7 @@ export interface OfferOptions {
   readonly clock: Clock
   readonly log: Log
   /** The servers that a caller may know of. */
-  servers(caller: Caller): readonly ServerStatus[]
+  servers(user: ServiceUser): Servers
   readonly injected: Injected
   readonly table: (() => EmbeddingTable) | undefined
   view(caller: Caller): View
@@ -103,7 +104,8 @@ export function createOffer(options: OfferOptions): Offer {
     return uri
   }
   const clients = createClients()
-  const fetch = createFetch({ allowPrivate: settings.fetch.allowPrivate, setting: 'services.fetch.allowPrivate' })
+  const { allowPrivate, userAgent } = settings.fetch
+  const fetch = createFetch({ allowPrivate, setting: 'services.fetch.allowPrivate', userAgent })
   const endpoint = settings.llm ? createEndpoint(settings.llm) : null
 
   /** Later turns of the channel find it there. */
@@ -178,6 +180,7 @@ export function createOffer(options: OfferOptions): Offer {
         hint: 'Send a smaller one, or raise services.files.maxBytes.',
       })
     }),
+    incoming: createIncoming(log),
     endpoint,
     processes: options.processes,
     registry: ({ caller }) => registryOf(caller),

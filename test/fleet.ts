@@ -47,22 +47,29 @@ export async function startFleet(
   settings: Record<string, unknown>,
   modules: Record<string, string> = {},
   stateUrl = String(redisUrl),
+  /** By how much the clock of each is ahead. */
+  aheadMs: readonly number[] = [],
 ): Promise<Fleet> {
   const prefix = `pegboard-test-${randomBytes(6).toString('hex')}`
   onTestFinished(() => forget(prefix))
   const where = place({ ...settings, state: { url: stateUrl, prefix }, server: { http: { token: TOKEN } } }, modules)
-  const members = await Promise.all(Array.from({ length: size }, () => startMember(where)))
+  const members = await Promise.all(Array.from({ length: size }, (_, n) => startMember(where, aheadMs[n])))
   return { prefix, members, place: where, url: await startNginx(members.map(({ url }) => new URL(url).host)) }
 }
 
-async function startMember({ config, env, dir }: Place): Promise<Member> {
+async function startMember({ config, env, dir }: Place, aheadMs = 0): Promise<Member> {
+  const clock = aheadMs === 0 ? [] : ['--import', clockAhead(aheadMs)]
   let stderr = ''
   const begin = async (port: string): Promise<{ child: ChildProcess; url: string }> => {
-    const child = spawn(process.execPath, [cli, 'serve', '--http', '--port', port, '--json', '--config', config], {
-      // Nothing is shared but what is in Redis.
-      env: { ...env, PEGBOARD_STATE_DIR: join(dir, `state-${randomBytes(4).toString('hex')}`) },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
+    const child = spawn(
+      process.execPath,
+      [...clock, cli, 'serve', '--http', '--port', port, '--json', '--config', config],
+      {
+        // Nothing is shared but what is in Redis.
+        env: { ...env, PEGBOARD_STATE_DIR: join(dir, `state-${randomBytes(4).toString('hex')}`) },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    )
     child.stderr?.on('data', (chunk: Buffer) => {
       stderr += chunk
     })
@@ -94,6 +101,11 @@ async function startMember({ config, env, dir }: Place): Promise<Member> {
     },
   }
 }
+
+/** Makes all of a process see another time. */
+const clockAhead = (ms: number): string =>
+  `data:text/javascript,${encodeURIComponent(`const { now } = Date
+globalThis.Date = class extends Date { constructor(...given) { super(...(given.length === 0 ? [now() + ${ms}] : given)) } static now() { return now() + ${ms} } }`)}`
 
 /** The configuration that docs/operations.md shows, on a port of its own. */
 const nginxConf = (port: number, dir: string, hosts: readonly string[]): string => `

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { onTestFinished } from 'vitest'
@@ -107,4 +107,21 @@ export async function talkTo({ config, env }: Place): Promise<Talk> {
   await answer(0)
   send({ method: 'notifications/initialized' })
   return { child, messages, stderr: () => errors, send, answer }
+}
+
+/** Whether a process runs; one that nobody has reaped yet does not. */
+export function alive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return process.platform !== 'linux' || !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'))
+  } catch {
+    return false
+  }
+}
+
+/** Whether it has ended within three seconds. */
+export async function gone(pid: number): Promise<boolean> {
+  for (const end = Date.now() + 3_000; alive(pid) && Date.now() < end; )
+    await new Promise((done) => setTimeout(done, 20))
+  return !alive(pid)
 }

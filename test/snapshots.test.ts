@@ -19,21 +19,42 @@ const sorted = (value: unknown): unknown =>
             .map(([key, inner]) => [key, sorted(inner)]),
         )
 
+const drawing = (workflow_supports: object) => ({ type: 'custom', base_url: 'http://127.0.0.1:9', workflow_supports })
+const speaking = (script_markup: string) => ({
+  type: 'local',
+  script_markup,
+  voice_design: script_markup === 'voice_design',
+})
+const media = (config: object) => ({ modules: { media: { config } } })
+
 const everything = {
+  // Where no profile says otherwise, what has a flag is off.
+  profiles: { default: { flags: { voice: true } } },
   // Its module is there when there are servers; a disabled one is enough, and starts nothing.
   mcpServers: { off: { command: 'node', enabled: false } },
   modules: {
     filesystem: { config: { roots: ['{{workspace}}'] } },
     shell: { config: { enabled: true, allowed_commands: ['git'] } },
     http: { config: { access: 'write' } },
+    telegram: { config: { token: 'not-a-token' } },
+    media: { config: { image: drawing({ img2img: true, inpaint: true, outpaint: true }), speech: speaking('plain') } },
+    web: { config: { access: 'write', search: { searxng_url: 'http://127.0.0.1:9' } } },
+    contacts: { config: { peers: true, manage: true } },
   },
+  services: { llm: { baseUrl: 'http://127.0.0.1:9/v1', model: 'none' } },
 }
 
 /**
  * Settings under which bundled modules assemble their tools otherwise, by the name of the variant. What differs then is a file
  * of its own: `web__search@no-videos.json`.
  */
-const variants: Readonly<Record<string, Record<string, unknown>>> = {}
+const variants: Readonly<Record<string, Record<string, unknown>>> = {
+  'words-only': media({ image: drawing({}), speech: speaking('brackets') }),
+  inpaint: media({ image: drawing({ inpaint: true }), speech: speaking('emoji') }),
+  'voice-design': media({ image: drawing({}), speech: speaking('voice_design') }),
+  brave: { modules: { web: { config: { access: 'write', search: { brave_api_key: 'x' } } } } },
+  'text-only': { modules: { web: { config: { access: 'write' } } } },
+}
 
 type Listed = Readonly<Record<string, unknown>> & {
   readonly name: string
@@ -95,7 +116,9 @@ describe('what a model sees of every tool', () => {
   it('is known of every tool of every bundled module, with what it does at worst, and of each that is assembled', async () => {
     const files = readdirSync(folder)
     const modules = await Promise.all(
-      readdirSync(bundled).map((file) => import(join(bundled, file.endsWith('.ts') ? file : `${file}/index.ts`))),
+      readdirSync(bundled)
+        .filter((file) => !file.startsWith('_'))
+        .map((file) => import(join(bundled, file.endsWith('.ts') ? file : `${file}/index.ts`))),
     )
     for (const { default: made } of modules)
       for (const [action, def] of Object.entries<Record<string, unknown>>(made.tools)) {

@@ -1,4 +1,4 @@
-import { isUtf8 } from 'node:buffer'
+import { bytesOf, parsed, textOf } from '../_text.ts'
 import { shownHeaders } from './headers.ts'
 
 export interface Shown {
@@ -17,29 +17,6 @@ export interface Shown {
 }
 
 const isJson = (type: string): boolean => /^(?:application|text)\/(?:[\w.-]+\+)?json\b/i.test(type)
-
-export async function bytesOf(answer: Response): Promise<Buffer> {
-  return Buffer.from(await answer.arrayBuffer())
-}
-
-/** Text in the encoding that the answer says; undefined for what is no text. */
-export function textOf(bytes: Buffer, type: string): string | undefined {
-  const charset = /charset="?([\w.:-]+)/i.exec(type)?.[1]
-  if (charset === undefined && bytes.subarray(0, 8192).includes(0)) return undefined
-  try {
-    return new TextDecoder(charset ?? (isUtf8(bytes) ? 'utf-8' : 'latin1')).decode(bytes)
-  } catch {
-    return bytes.toString('latin1')
-  }
-}
-
-export function parsed(text: string): { readonly value: unknown } | undefined {
-  try {
-    return { value: JSON.parse(text) as unknown }
-  } catch {
-    return undefined
-  }
-}
 
 /** What a model is told of an answer, whatever its status. */
 export async function shown(answer: Response, startedAt: number, maxText: number): Promise<Shown> {

@@ -43,7 +43,11 @@ export const Config = z.strictObject({
     .record(z.string().regex(/^[A-Za-z0-9_.-]+$/), Credential)
     .default({})
     .describe('Logins by name; a model names them and never sees them.'),
-  user_agent: z.string().min(1).default('pegboard').describe('What requests say they come from.'),
+  user_agent: z
+    .string()
+    .min(1)
+    .default('{{user_agent}}')
+    .describe('What requests say they come from; default services.fetch.userAgent.'),
   timeout: z.int().min(1).max(300).default(30).describe('Seconds a request may take, unless it asks for other.'),
   max_redirects: z.int().min(0).max(10).default(5).describe('Redirects that are followed.'),
   max_response: z

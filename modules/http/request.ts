@@ -1,8 +1,9 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
-import { bytesOf, parsed, shown, textOf } from './answer.ts'
+import { readPage } from '../_page.ts'
+import { bytesOf, parsed, textOf } from '../_text.ts'
+import { shown } from './answer.ts'
 import type { Client } from './client.ts'
 import { reads, type Settings, writes } from './config.ts'
-import { readPage } from './page.ts'
 import { type Asked, base, type Content, content, contentOf, requestOf } from './parameters.ts'
 
 const Plain = z.object(base)

@@ -103,6 +103,19 @@ export function checkAllowed(settings: Settings, command: string, args: readonly
   throw refuse(`'${shown(String(found[0]))}' is an argument that ${command} may not have here.`)
 }
 
+/** Variables that a call wants set. @throws ToolError E_DENIED_BY_POLICY for those that the operator does not list */
+export function checkVariables({ env_allowed }: Settings, variables: Readonly<Record<string, string>>): void {
+  const allowed = env_allowed.map((name) =>
+    name.endsWith('*') ? (one: string) => one.startsWith(name.slice(0, -1)) : (one: string) => one === name,
+  )
+  const wrong = Object.keys(variables).find((name) => !allowed.some((fits) => fits(name)))
+  if (wrong === undefined) return
+  throw new ToolError(`The variable ${shown(wrong)} may not be set by a call.`, {
+    code: 'E_DENIED_BY_POLICY',
+    hint: `Those may: ${env_allowed.join(', ') || 'none'} (modules.shell.config.env_allowed).`,
+  })
+}
+
 /** `*` stands for any characters, `?` for one. Not the globs of paths, in which `*` stops at a slash. */
 const patternOf = (pattern: string): RegExp =>
   new RegExp(`^${literal(pattern).replaceAll('\\*', '.*').replaceAll('\\?', '.')}$`, 's')
@@ -117,6 +130,7 @@ export function checkWords(settings: Settings, what: string, text: string): void
   for (const [kind, words, setting] of [
     ['path', settings.denied_paths, 'denied_paths'],
     ['token', settings.deny_tokens, 'deny_tokens'],
+    ['token', settings.secrets_enabled ? ['curl'] : [], 'secrets_enabled'],
   ] as const)
     for (const word of words) {
       if (!new RegExp(`(?<![\\w-])${literal(word)}(?![\\w-])`).test(text)) continue

@@ -1,12 +1,13 @@
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
-import { args, cwd, enabled, line, type Settings } from './config.ts'
+import { shownAs } from './command.ts'
+import { args, cwd, line, type Settings, variables } from './config.ts'
 import type { Job } from './jobs.ts'
 import { program, scripted } from './run.ts'
-import { stateOf } from './state.ts'
+import { type Place, placeOf, settled } from './settle.ts'
+import { ownerOf, stateOf } from './state.ts'
 
 type Context = CallContext<Settings>
 
-const ownerOf = ({ caller }: Context): string => JSON.stringify([caller.profile, caller.principal])
 const jobOf = (id: string, ctx: Context): Job => stateOf(ctx).jobs.get(ownerOf(ctx), id)
 
 const stateNow = ({ id, label, command, ended }: Job) => ({
@@ -24,36 +25,60 @@ const stateNow = ({ id, label, command, ended }: Job) => ({
     : {}),
 })
 
+/** What it wrote from a place on, and where to go on. */
+function writtenSince({ command }: Job, from: Place, stream: 'both' | 'stdout' | 'stderr', { config }: Context) {
+  const { stdout, stderr } = command
+  const now = placeOf(command)
+  return {
+    ...(stream === 'stderr' ? {} : { stdout: shownAs(stdout.since(from.stdout), config) }),
+    ...(stream === 'stdout' ? {} : { stderr: shownAs(stderr.since(from.stderr), config) }),
+    next: `${now.stdout}.${now.stderr}`,
+  }
+}
+
+const waitSeconds = z.number().min(0).max(120).default(0)
+const until = z.string().min(1).max(1_000).optional().describe('Wait for this text, such as a prompt.')
+
 const Begin = z.object({
   command: line.describe('The program alone; with shell: true a whole command line.'),
   args: args.default([]).describe('Its arguments, one each.'),
   shell: z.boolean().default(false).describe('Let bash read the command, in a sandbox, as the tool bash does.'),
   cwd,
+  env: variables,
+  wait_seconds: waitSeconds.describe(
+    'Waits so long for first output or the end, and gives it; default answers at once.',
+  ),
+  until,
   label: z.string().max(200).default('').describe('What it is, for task_list.'),
 })
 
 export const background_run: ToolDef<Settings, typeof Begin> = {
   title: 'Start a background command',
   description:
-    'Starts a program, or with shell: true a command line, and answers at once. task_output shows what it writes, task_stdin writes to it, task_kill ends it. It ends with this server. For what is over soon use run or bash.',
+    'Starts a program, or with shell: true a command line, that goes on after the answer: servers, watchers, interpreters to talk to. task_output shows what it writes, task_stdin writes to it, task_kill ends it. It ends with this server. For what is over soon use run or bash.',
   aliases: ['start process', 'run in background', 'daemon', 'lancer en arrière-plan', 'im Hintergrund starten'],
   tags: ['shell', 'background', 'process'],
   input: Begin,
   effect: 'destructive',
   sideEffects: ['runs programs', 'may change files of the workspace'],
-  examples: [{ input: { command: 'npm', args: ['run', 'dev'], label: 'web server' } }],
-  available: enabled,
-  async run({ command, args: given, shell, cwd: folder, label }, ctx) {
-    const { config } = ctx
+  examples: [
+    { input: { command: 'npm', args: ['run', 'dev'], label: 'web server' } },
+    { input: { command: 'python3 -iq', shell: true, wait_seconds: 5, until: '>>> ' } },
+  ],
+  async run({ command, args: given, shell, cwd: folder, env, wait_seconds, until, label }, ctx) {
+    const { config, signal } = ctx
     const what = 'background_run'
     const wanted = shell
       ? await scripted(what, { text: command, interpreter: 'bash', args: given, cwd: folder, login: true }, config)
-      : await program(what, { command, args: given, cwd: folder }, config)
+      : await program(what, { command, args: given, cwd: folder, env }, config)
     const { jobs, starter } = stateOf(ctx)
     const job = await jobs.add(ownerOf(ctx), label, config.max_background, () =>
       starter.start({ ...wanted, timeoutMs: config.background_timeout * 1_000, stdin: 'open' }, config),
     )
-    return stateNow(job)
+    if (wait_seconds === 0) return stateNow(job)
+    const from = { stdout: 0, stderr: 0 }
+    await settled(job.command, from, { waitMs: wait_seconds * 1_000, until, signal })
+    return { ...stateNow(job), ...writtenSince(job, from, 'both', ctx) }
   },
 }
 
@@ -70,7 +95,6 @@ export const task_status: ToolDef<Settings, typeof Id> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { task_id: example } }],
-  available: enabled,
   run: ({ task_id }, ctx) => stateNow(jobOf(task_id, ctx)),
 }
 
@@ -78,25 +102,46 @@ const Tail = z.object({
   task_id: id,
   tail: z.int().min(1).max(2_000).default(50).describe('Lines from the end.'),
   stream: z.enum(['both', 'stdout', 'stderr']).default('both').describe('Which of its outputs.'),
+  since: z
+    .string()
+    .regex(/^\d{1,15}\.\d{1,15}$/)
+    .optional()
+    .describe('next of an earlier answer: only what was written after it, instead of the tail.'),
+  wait_seconds: waitSeconds.describe('Waits so long for something new, or the end; default answers at once.'),
+  until,
 })
 
 export const task_output: ToolDef<Settings, typeof Tail> = {
   title: 'Output of a background command',
-  description: 'Gives the last lines that a background command wrote, while it runs and for an hour after its end.',
+  description:
+    'Gives the last lines that a background command wrote, or with since what is new; can wait for that. Works while it runs and for an hour after its end.',
   aliases: ['process output', 'tail output', 'show logs', 'sortie du processus', 'Prozessausgabe'],
   tags: ['shell', 'background', 'logs'],
   input: Tail,
   effect: 'read',
   sideEffects: ['none'],
-  examples: [{ input: { task_id: example, tail: 20 } }],
-  available: enabled,
-  run({ task_id, tail, stream }, ctx) {
+  examples: [
+    { input: { task_id: example, tail: 20 } },
+    { input: { task_id: example, since: '812.0', wait_seconds: 10 } },
+  ],
+  allowRepeat: true,
+  async run({ task_id, tail, stream, since, wait_seconds, until }, ctx) {
+    const { config, signal } = ctx
     const job = jobOf(task_id, ctx)
     const { stdout, stderr } = job.command
+    const [out = 0, err = 0] = since?.split('.').map(Number) ?? []
+    const from = since === undefined ? placeOf(job.command) : { stdout: out, stderr: err }
+    if (wait_seconds > 0) await settled(job.command, from, { waitMs: wait_seconds * 1_000, until, signal })
+    const { next, ...news } = writtenSince(job, from, stream, ctx)
     return {
       ...stateNow(job),
-      ...(stream === 'stderr' ? {} : { stdout: stdout.tail(tail) }),
-      ...(stream === 'stdout' ? {} : { stderr: stderr.tail(tail) }),
+      ...(since === undefined
+        ? {
+            ...(stream === 'stderr' ? {} : { stdout: shownAs(stdout.tail(tail), config) }),
+            ...(stream === 'stdout' ? {} : { stderr: shownAs(stderr.tail(tail), config) }),
+          }
+        : news),
+      next,
       truncated: stdout.truncated || stderr.truncated,
     }
   },
@@ -116,7 +161,6 @@ export const task_wait: ToolDef<Settings, typeof Wait> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { task_id: example, timeout_seconds: 30 } }],
-  available: enabled,
   async run({ task_id, timeout_seconds }, ctx) {
     const { signal } = ctx
     const job = jobOf(task_id, ctx)
@@ -138,12 +182,11 @@ export const task_wait: ToolDef<Settings, typeof Wait> = {
 export const task_list: ToolDef<Settings> = {
   title: 'List background commands',
   description: 'Lists the background commands you have started, those that run and those that ended within the hour.',
-  aliases: ['ps', 'list processes', 'lister les processus', 'Prozesse auflisten'],
+  aliases: ['list sessions', 'jobs', 'lister les tâches', 'Hintergrundbefehle auflisten'],
   tags: ['shell', 'background'],
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: {} }],
-  available: enabled,
   run(_input, ctx) {
     const tasks = stateOf(ctx).jobs.list(ownerOf(ctx)).map(stateNow)
     return { tasks, total: tasks.length }
@@ -156,14 +199,13 @@ const KILL_GRACE_MS = 2_500
 export const task_kill: ToolDef<Settings, typeof Id> = {
   title: 'End a background command',
   description: 'Ends a background command and all that it started: it is asked to, and after a moment made to.',
-  aliases: ['kill', 'stop process', 'terminate', 'arrêter le processus', 'Prozess beenden'],
+  aliases: ['stop process', 'force terminate', 'terminate', 'arrêter le processus', 'Prozess beenden'],
   tags: ['shell', 'background'],
   input: Id,
   effect: 'destructive',
   idempotent: true,
   sideEffects: ['ends programs'],
   examples: [{ input: { task_id: example } }],
-  available: enabled,
   async run({ task_id }, ctx) {
     const job = jobOf(task_id, ctx)
     if (!job.ended) await job.command.stop('stopped', KILL_GRACE_MS)
@@ -176,28 +218,38 @@ const Stdin = z.object({
   task_id: id,
   text: z.string().max(1_000_000).describe('What it reads; end a line with a line break.'),
   close: z.boolean().default(false).describe('Nothing more will come.'),
+  wait_seconds: waitSeconds.describe('Waits so long for its answer, and gives it; default does not wait.'),
+  until,
 })
 const MAX_UNREAD = 4 * 1024 * 1024
 
 export const task_stdin: ToolDef<Settings, typeof Stdin> = {
   title: 'Write to a background command',
-  description: 'Writes text to the standard input of a background command that runs, such as an answer it waits for.',
-  aliases: ['send input', 'write stdin', "envoyer l'entrée", 'Eingabe senden'],
+  description:
+    'Writes text to the standard input of a background command that runs, such as an answer it waits for or a line for an interpreter, and with wait_seconds gives what it then writes.',
+  aliases: ['send input', 'write stdin', 'interact with process', 'repl', "envoyer l'entrée", 'Eingabe senden'],
   tags: ['shell', 'background'],
   input: Stdin,
   effect: 'destructive',
   sideEffects: ['what the program does with it'],
-  examples: [{ input: { task_id: example, text: 'yes\n' } }],
-  available: enabled,
-  run({ task_id, text, close }, ctx) {
+  examples: [
+    { input: { task_id: example, text: 'yes\n' } },
+    { input: { task_id: example, text: 'print(6 * 7)\n', wait_seconds: 5, until: '>>> ' } },
+  ],
+  allowRepeat: true,
+  async run({ task_id, text, close, wait_seconds, until }, ctx) {
     const job = jobOf(task_id, ctx)
     const { stdin } = job.command.program
     if (job.ended || !stdin.writable)
       throw new ToolError('It reads nothing any more.', { hint: 'task_status says how it ended.' })
     if (stdin.writableLength > MAX_UNREAD)
       throw new ToolError('It does not read what it was sent.', { code: 'E_OVERLOADED', hint: 'Wait, or end it.' })
+    const from = placeOf(job.command)
     stdin.write(text)
     if (close) stdin.end()
-    return { task_id, written: Buffer.byteLength(text), closed: close }
+    const written = { task_id, written: Buffer.byteLength(text), closed: close }
+    if (wait_seconds === 0) return written
+    await settled(job.command, from, { waitMs: wait_seconds * 1_000, until, signal: ctx.signal })
+    return { ...written, ...stateNow(job), ...writtenSince(job, from, 'both', ctx) }
   },
 }

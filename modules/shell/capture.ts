@@ -5,6 +5,8 @@ export interface Capture {
   readonly bytes: number
   readonly truncated: boolean
   text(): string
+  /** The same from a place on, in bytes: what was written since `bytes` was that. */
+  since(at: number): string
   /** The last lines of what is kept. */
   tail(lines: number): string
 }
@@ -43,13 +45,21 @@ export function createCapture(max: number): Capture {
     return Buffer.concat([ring.subarray(at), ring.subarray(0, at)])
   }
 
-  function text(): string {
-    const left = written - (ring?.length ?? 0)
-    if (left <= 0) return Buffer.concat([...head, end()]).toString('utf8')
-    const [start, last] = [Buffer.concat(head).toString('utf8'), end().toString('utf8')]
+  function since(at: number): string {
+    const begins = bytes - Math.min(written, ring?.length ?? 0)
+    const start = Buffer.concat(head).subarray(at)
+    const left = begins - Math.max(at, headBytes)
+    if (left <= 0) return Buffer.concat([start, end().subarray(Math.max(0, at - begins))]).toString('utf8')
     // A character that was cut is left out.
-    return `${start.replace(/\uFFFD$/, '')}\n… ${left} bytes left out …\n${last.replace(/^\uFFFD+/, '')}`
+    const [first, last] = [
+      start.toString('utf8').replace(/\uFFFD$/, ''),
+      end()
+        .toString('utf8')
+        .replace(/^\uFFFD+/, ''),
+    ]
+    return `${first === '' ? '' : `${first}\n`}… ${left} bytes left out …\n${last}`
   }
+  const text = (): string => since(0)
 
   return {
     add,
@@ -60,6 +70,7 @@ export function createCapture(max: number): Capture {
       return written > (ring?.length ?? 0)
     },
     text,
+    since,
     tail(lines) {
       const all = text()
       const parts = all.split('\n')

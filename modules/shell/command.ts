@@ -1,4 +1,4 @@
-import { type Log, type Processes, type Program, ToolError } from 'pegboard'
+import { type Log, type Processes, type Program, redact, ToolError } from 'pegboard'
 import { type Capture, createCapture } from './capture.ts'
 import { rootsOf, type Settings } from './config.ts'
 import { findProgram } from './find.ts'
@@ -32,6 +32,10 @@ export interface Wanted {
   readonly cwd: string
   readonly timeoutMs: number
   readonly sandboxed: boolean
+  /** Folders beside the workspace that it may write to. */
+  readonly given?: readonly string[]
+  /** Variables that the call sets. */
+  readonly env?: Readonly<Record<string, string>>
   /** Ended when it has written so much; default never. */
   readonly maxWritten?: number
   /** Handed in at once; then its input is closed. `open` leaves it open. */
@@ -90,13 +94,13 @@ export function createStarter(processes: Processes, log: Log): Starter {
           ? bare
           : { command: '/bin/sh', args: ['-c', limited(settings, sandboxed), 'sh', bare.command, ...bare.args] }
       const placed = sandbox
-        ? inside(sandbox, await wallsFor(settings), cwd, held.command, held.args)
+        ? inside(sandbox, await wallsFor(settings, wanted.given), cwd, held.command, held.args)
         : { ...held, env: {} }
       const program = await processes.start({
         command: placed.command,
         args: placed.args,
         cwd,
-        env: { ...QUIET, ...placed.env, ...settings.env },
+        env: { ...QUIET, ...placed.env, ...settings.env, ...wanted.env },
         inherit: settings.env_passthrough,
       })
       return supervised(program, wanted, settings)
@@ -154,6 +158,9 @@ function supervised(program: Program, wanted: Wanted, settings: Settings): Comma
 /** As long as people would say it: `2s`, `1.5s`. */
 const seconds = (ms: number): string => `${Math.round(ms / 100) / 10}s`
 
+/** What a command wrote, as a client may have it. */
+export const shownAs = (text: string, settings: Settings): string => (settings.redact ? redact(text) : text)
+
 /** Waits for the end. @throws ToolError for every end but exit code 0, with the output all the same */
 export async function finished(command: Command, wanted: Wanted, settings: Settings, signal: AbortSignal) {
   const cancel = (): void => void command.stop('stopped')
@@ -165,10 +172,12 @@ export async function finished(command: Command, wanted: Wanted, settings: Setti
   const { stdout, stderr } = command
   const data = {
     ...ended,
-    stdout: stdout.text(),
-    stderr: stderr.text(),
+    stdout: shownAs(stdout.text(), settings),
+    stderr: shownAs(stderr.text(), settings),
     timed_out: cut === 'timeout',
     truncated: stdout.truncated || stderr.truncated || cut === 'output',
+    ...(stdout.truncated ? { stdout_truncated: true } : {}),
+    ...(stderr.truncated ? { stderr_truncated: true } : {}),
   }
   const fail = (message: string, code: 'E_TIMEOUT' | 'E_TOO_LARGE' | 'E_TOOL_FAILED', hint: string): ToolError =>
     new ToolError(`${wanted.what} ${message}`, { code, hint, data, retryable: false })

@@ -1,6 +1,7 @@
 import { realpath } from 'node:fs/promises'
 import { isAbsolute, resolve } from 'node:path'
 import { createPaths, type Paths, ToolError, z } from 'pegboard'
+import { placeOf } from './aliases.ts'
 
 /** Filled in by Pegboard; not for people. */
 const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
@@ -31,10 +32,32 @@ export const Config = z.strictObject({
     .optional()
     .describe('Folders to work in, and all that a sandbox lets be written; default the workspace.'),
   readable: list('More folders or files that can be read in the sandbox, such as that of a version manager.'),
+  file_cache_dir: z
+    .string()
+    .default('{{cache_dir}}/files')
+    .describe('The folder that file_cache_dir/… means in command lines and cwd; empty: there is none.'),
+  file_state_dir: z
+    .string()
+    .default('{{state_dir}}/files')
+    .describe('The folder that file_state_dir/… means; empty: there is none.'),
   denied_paths: list('Paths that no command may run in or name, and that are hidden in the sandbox.'),
   deny_tokens: list('Words that no command may have. They help to say no early and stop nobody who means harm.'),
+  secrets_enabled: z
+    .boolean()
+    .default(false)
+    .describe('true denies the word curl, too: for commands that could send credentials elsewhere.'),
+  redact: z
+    .boolean()
+    .default(true)
+    .describe('Takes out of what commands write what looks like a key, a token or a password.'),
   env: z.record(z.string(), z.string()).default({}).describe('Variables that commands get.'),
   env_passthrough: list('Variables of Pegboard that commands get, too.'),
+  env_allowed: z
+    .array(z.string().min(1))
+    .default(['CI', 'COLUMNS', 'FORCE_COLOR', 'LANG', 'LC_*', 'LINES', 'NODE_ENV', 'NO_COLOR', 'TZ'])
+    .describe(
+      'Variables that a call may set for a program: names, or their beginning and *. Others make programs run others.',
+    ),
   timeout: z.number().min(1).max(300).default(30).describe('Seconds a command may take, unless a call asks for less.'),
   max_output_bytes: z
     .int()
@@ -63,9 +86,6 @@ export const Config = z.strictObject({
 
 export type Settings = z.infer<typeof Config>
 
-export const enabled = ({ config }: { readonly config: Settings }): true | string =>
-  config.enabled || 'set modules.shell.config.enabled to true'
-
 export const rootsOf = ({ roots, workspace }: Settings): string[] =>
   roots?.map((root) => (isAbsolute(root) ? root : resolve(workspace, root))) ?? [workspace]
 
@@ -78,8 +98,10 @@ const pathsFor = (settings: Settings): Paths =>
 
 /** The real place of the folder a command shall run in. @throws ToolError E_PATH_OUTSIDE_ROOT, E_PATH_DENIED, E_NOT_FOUND */
 export async function folderFor(settings: Settings, cwd: string): Promise<string> {
-  const { path } = await pathsFor(settings).listFolder(cwd)
-  return await realpath(resolve(rootsOf(settings)[0] as string, path))
+  const place = await placeOf(settings, cwd)
+  const paths = place ? createPaths({ roots: [place.base], setting: 'modules.shell.config' }) : pathsFor(settings)
+  const { path } = await paths.listFolder(place ? place.rest : cwd)
+  return await realpath(resolve(place ? place.base : (rootsOf(settings)[0] as string), path))
 }
 
 /** What a command is given as text. @throws ToolError E_VALIDATION for what no program can be given */
@@ -102,4 +124,8 @@ export const stdin = z
   .describe('What it reads on its standard input; default nothing.')
 /** One argument may have 128 KiB on Linux. */
 export const line = z.string().min(1).max(100_000)
+export const variables = z
+  .record(z.string().regex(/^[A-Za-z_]\w*$/), z.string().max(32_000))
+  .default({})
+  .describe('Variables for it, of those that the operator lets be set.')
 export const args = z.array(z.string().max(100_000)).max(1_000)

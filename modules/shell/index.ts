@@ -3,6 +3,7 @@ import { interpreters } from './allow.ts'
 import { background_run, task_kill, task_list, task_output, task_status, task_stdin, task_wait } from './background.ts'
 import { Config } from './config.ts'
 import { env, which } from './look.ts'
+import { kill, ps } from './processes.ts'
 import { bash, run, script } from './run.ts'
 import { begin } from './state.ts'
 
@@ -11,6 +12,7 @@ export default defineModule({
   description:
     'Runs programs of a list, and command lines and scripts in a sandbox, in the foreground and the background.',
   config: Config,
+  enabled: ({ config }) => config.enabled || 'set modules.shell.config.enabled to true',
   synonyms: [['command', 'program', 'process', 'commande', 'comando', 'Befehl']],
   start({ config, log, signal, services }) {
     if (!services.processes) return
@@ -42,5 +44,7 @@ export default defineModule({
     task_list,
     task_kill,
     task_stdin,
+    ps,
+    kill,
   },
 })

@@ -1,6 +1,6 @@
 import { type ToolDef, z } from 'pegboard'
 import { allowedNames } from './allow.ts'
-import { enabled, rootsOf, type Settings } from './config.ts'
+import { rootsOf, type Settings } from './config.ts'
 import { findProgram } from './find.ts'
 import { stateOf } from './state.ts'
 
@@ -15,7 +15,6 @@ export const which: ToolDef<Settings, typeof Which> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { name: 'git' } }],
-  available: enabled,
   async run({ name }, ctx) {
     const path = await findProgram(name, stateOf(ctx).processes, rootsOf(ctx.config))
     return { name, path: path ?? null, allowed_commands: allowedNames(ctx.config) }
@@ -37,7 +36,6 @@ export const env: ToolDef<Settings, typeof Env> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { prefix: 'LC_' } }],
-  available: enabled,
   run({ name, prefix = '' }, ctx) {
     const { env: own, env_passthrough } = ctx.config
     const all = { ...stateOf(ctx).processes.environment(env_passthrough), ...own }

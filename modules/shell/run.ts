@@ -1,7 +1,8 @@
 import { type CallContext, type ToolDef, z } from 'pegboard'
-import { checkAllowed, checkWords } from './allow.ts'
-import { finished, type Wanted } from './command.ts'
-import { args, checkTexts, cwd, enabled, folderFor, line, type Settings, stdin, timeoutSeconds } from './config.ts'
+import { expanded } from './aliases.ts'
+import { checkAllowed, checkVariables, checkWords } from './allow.ts'
+import { type Command, finished, shownAs, type Wanted } from './command.ts'
+import { args, checkTexts, cwd, folderFor, line, type Settings, stdin, timeoutSeconds, variables } from './config.ts'
 import { stateOf } from './state.ts'
 
 type Context = CallContext<Settings>
@@ -14,19 +15,28 @@ export const Output = z.object({
   duration_ms: z.int(),
   timed_out: z.boolean(),
   truncated: z.boolean(),
+  stdout_truncated: z.boolean().optional(),
+  stderr_truncated: z.boolean().optional(),
 })
 
 /** A program of the list with its arguments. @throws ToolError E_DENIED_BY_POLICY, E_PATH_OUTSIDE_ROOT */
 export async function program(
   what: string,
-  given: { readonly command: string; readonly args: readonly string[]; readonly cwd: string },
+  given: {
+    readonly command: string
+    readonly args: readonly string[]
+    readonly cwd: string
+    readonly env: Readonly<Record<string, string>>
+  },
   settings: Settings,
 ): Promise<Omit<Wanted, 'timeoutMs'>> {
-  checkTexts([given.command, ...given.args])
+  const { env } = given
+  checkTexts([given.command, ...given.args, ...Object.values(env)])
+  checkVariables(settings, env)
   checkAllowed(settings, given.command, given.args)
   checkWords(settings, what, [given.command, ...given.args].join(' '))
   const folder = await folderFor(settings, given.cwd)
-  return { what, command: given.command, args: given.args, cwd: folder, sandboxed: settings.sandbox === 'all' }
+  return { what, command: given.command, args: given.args, cwd: folder, env, sandboxed: settings.sandbox === 'all' }
 }
 
 export const INTERPRETERS = ['bash', 'sh', 'node', 'python3'] as const
@@ -39,13 +49,15 @@ export async function scripted(
     readonly interpreter: (typeof INTERPRETERS)[number]
     readonly args: readonly string[]
     readonly cwd: string
+    /** A command line: read as at a terminal, with the folders that have names. */
     readonly login?: boolean
   },
   settings: Settings,
 ): Promise<Omit<Wanted, 'timeoutMs'>> {
-  const { text, interpreter } = given
-  checkTexts([text, ...given.args])
-  checkWords(settings, what, [text, ...given.args].join(' '))
+  const { interpreter } = given
+  checkTexts([given.text, ...given.args])
+  const { line: text, folders } = given.login ? await expanded(settings, given.text) : { line: given.text, folders: [] }
+  checkWords(settings, what, [given.text, text, ...given.args].join(' '))
   const folder = await folderFor(settings, given.cwd)
   const before =
     interpreter === 'node'
@@ -59,6 +71,7 @@ export async function scripted(
     args: [...before, ...given.args],
     cwd: folder,
     sandboxed: settings.sandbox !== 'off',
+    given: /^file_(?:cache|state)_dir(?:\/|$)/.test(given.cwd) ? [...folders, folder] : folders,
   }
 }
 
@@ -75,7 +88,25 @@ async function execute(
     ...(given.stdin === undefined ? {} : { stdin: given.stdin }),
   }
   const command = await stateOf(ctx).starter.start(whole, config)
-  return await finished(command, whole, config, signal)
+  const stopTelling = telling(command, ctx)
+  try {
+    return await finished(command, whole, config, signal)
+  } finally {
+    stopTelling()
+  }
+}
+
+const TELL_MS = 2_000
+
+/** Says now and then that a command goes on, and the last line it wrote. */
+function telling({ stdout, stderr, startedAt }: Command, { config, progress }: Context): () => void {
+  const timer = setInterval(() => {
+    const [last] = [stdout, stderr].map((one) => one.tail(1).trim()).filter(Boolean)
+    const seconds = Math.round((Date.now() - startedAt) / 1_000)
+    progress(seconds, undefined, shownAs((last ?? `${seconds} s`).slice(-200), config))
+  }, TELL_MS)
+  timer.unref()
+  return () => clearInterval(timer)
 }
 
 const sideEffects = ['runs programs', 'may change files of the workspace']
@@ -85,6 +116,7 @@ const Run = z.object({
   args: args.default([]).describe('Its arguments, one each. Nothing in them is expanded.'),
   cwd,
   timeout_seconds: timeoutSeconds,
+  env: variables,
   stdin,
 })
 
@@ -99,18 +131,21 @@ export const run: ToolDef<Settings, typeof Run> = {
   effect: 'destructive',
   sideEffects,
   examples: [{ input: { command: 'git', args: ['log', '--oneline', '-5'] } }],
-  available: (view) => {
-    const on = enabled(view)
-    if (on !== true) return on
-    return view.config.allowed_commands.length > 0 || 'name programs in modules.shell.config.allowed_commands'
-  },
+  available: ({ config }) =>
+    config.allowed_commands.length > 0 || 'name programs in modules.shell.config.allowed_commands',
   async run(given, ctx) {
     return await execute(await program('run', given, ctx.config), given, ctx)
   },
 }
 
+const needed = (name: string) =>
+  z.string({ error: ({ input }) => (input === undefined ? `missing required param: ${name}` : undefined) })
+
 const Bash = z.object({
-  cmd: line.describe('The command line.'),
+  cmd: needed('cmd')
+    .min(1, 'missing required param: cmd')
+    .max(100_000)
+    .describe('The command line. file_cache_dir/… and file_state_dir/… are folders of their own.'),
   cwd,
   timeout_seconds: timeoutSeconds,
   stdin,
@@ -127,7 +162,6 @@ export const bash: ToolDef<Settings, typeof Bash> = {
   effect: 'destructive',
   sideEffects,
   examples: [{ input: { cmd: 'grep -rn "TODO" src | wc -l' } }],
-  available: enabled,
   async run({ cmd, ...given }, ctx) {
     const wanted = { text: cmd, interpreter: 'bash' as const, args: [], cwd: given.cwd, login: true }
     return await execute(await scripted('bash', wanted, ctx.config), given, ctx)
@@ -156,7 +190,6 @@ export const script: ToolDef<Settings, typeof Script> = {
   examples: [
     { input: { content: 'import sys; print(sum(map(int, sys.argv[1:])))', interpreter: 'python3', args: ['1', '2'] } },
   ],
-  available: enabled,
   async run({ content, ...given }, ctx) {
     return await execute(await scripted('script', { ...given, text: content }, ctx.config), given, ctx)
   },

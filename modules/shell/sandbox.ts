@@ -23,6 +23,8 @@ export interface Walls {
   readonly hiddenFiles: readonly string[]
   /** Inside what is writable: can only be read. */
   readonly fixed: readonly string[]
+  /** Can be written although they lie in what is hidden. */
+  readonly given?: readonly string[]
 }
 
 /** Programs, their libraries and what they ask of the system; of /etc nothing with a secret. */
@@ -54,7 +56,8 @@ const FIXED = [
   '.envrc',
 ]
 
-export async function wallsFor(settings: Settings): Promise<Walls> {
+/** @param given folders that a command may write to besides */
+export async function wallsFor(settings: Settings, given: readonly string[] = []): Promise<Walls> {
   const writable = await realOnes(rootsOf(settings))
   const inside = (path: string): boolean => writable.some((root) => path.startsWith(root + sep))
   const tops = writable.flatMap((root) =>
@@ -78,6 +81,7 @@ export async function wallsFor(settings: Settings): Promise<Walls> {
     hiddenFolders: [...new Set(hidden.filter(({ folder }) => folder).map(({ path }) => path))],
     hiddenFiles: [...new Set(hidden.filter(({ folder }) => !folder).map(({ path }) => path))],
     fixed: fixed.filter(inside),
+    ...(given.length > 0 ? { given: await realOnes(given) } : {}),
   }
 }
 
@@ -105,6 +109,7 @@ export const bubblewrapArgs = (walls: Walls, cwd: string, boundsTmp = true): str
   ...walls.fixed.flatMap((path) => ['--ro-bind', path, path]),
   ...walls.hiddenFolders.flatMap((path) => ['--tmpfs', path]),
   ...walls.hiddenFiles.flatMap((path) => ['--ro-bind', '/dev/null', path]),
+  ...(walls.given ?? []).flatMap((path) => ['--bind', path, path]),
   ...['--remount-ro', '/', '--chdir', cwd, '--'],
 ]
 
@@ -128,6 +133,7 @@ export const seatbeltProfile = (walls: Walls): string =>
     ...(walls.hiddenFolders.length + walls.hiddenFiles.length > 0
       ? [`(deny file-read* file-write* ${below([...walls.hiddenFolders, ...walls.hiddenFiles])})`]
       : []),
+    ...(walls.given?.length ? [`(allow file-read* file-write* ${below(walls.given)})`] : []),
     '(deny network*)',
   ].join('\n')
 

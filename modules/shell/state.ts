@@ -18,6 +18,10 @@ export function begin(processes: Processes, log: Log): State {
   return state
 }
 
+/** Background commands are those of a principal in a profile. */
+export const ownerOf = ({ caller }: Pick<CallContext<Settings>, 'caller'>): string =>
+  JSON.stringify([caller.profile, caller.principal])
+
 /** @throws ToolError where the host starts no programs */
 export function stateOf({
   services,

@@ -30,8 +30,23 @@ export interface OwnerInfo {
   readonly notice?: string
   /** What its tools do in place of bundled ones, for the profiles that have it: `url_fetcher`, `web_search`. */
   readonly provides?: string
+  /** Its tools are for modules alone: clients are told nothing of it. */
+  readonly internal?: boolean
+  /** Resources that are answers of its tools. */
+  readonly readings?: readonly Reading[]
   /** What it adds to prompts. May throw. */
   readonly promptSection?: (caller: Caller, nameOf: NameOf, profile: Profile) => PromptSection | undefined
+}
+
+/** A resource that is what a tool answers. Whoever sees the tool has it. */
+export interface Reading {
+  readonly uri: string
+  /** As clients are told of it. */
+  readonly entry: Readonly<Record<string, unknown>>
+  /** Its id. */
+  readonly tool: string
+  readonly input: Readonly<Record<string, unknown>>
+  readonly mimeType: string
 }
 
 /** A resource, template or prompt as its owner published it; `entry` is relayed unchanged but for a prompt's name. */

@@ -4,7 +4,18 @@ import type { Log } from './log.ts'
 import type { ToolLoop } from './loop.ts'
 import type { Profile } from './profile.ts'
 import type { ToolResult } from './result.ts'
-import type { Adapters, Conversations, Kv, Llm, Messages, Processes, Registry, Tasks } from './services.ts'
+import type {
+  Adapters,
+  Conversations,
+  Incoming,
+  Kv,
+  Llm,
+  Messages,
+  Processes,
+  Registry,
+  Servers,
+  Tasks,
+} from './services.ts'
 import type { Relay } from './tool.ts'
 
 /** Who is asking. Built once per request by the server; tools never choose it. */
@@ -14,6 +25,8 @@ export interface Caller {
   /** Named set of modules, upstreams, flags and limits; `default`. */
   readonly profile: string
   readonly roles: readonly string[]
+  /** A bearer token of the configuration says so. */
+  readonly byToken?: true
   /** Of the model behind this request, where the client says so and is believed; absent: as the profile says. */
   readonly provider?: string
   /** Where the request comes from, where the client says so and is believed; absent: nobody said. No platform: that of the profile. */
@@ -68,6 +81,8 @@ export type Answer =
 /** How one configured MCP server is doing. */
 export interface ServerStatus {
   readonly id: string
+  /** The category of its tools: `mcp_<id>`. */
+  readonly category: string
   /** `configured`: never seen; `known`: its tools are kept, it is not running. */
   readonly state: 'configured' | 'known' | 'started' | 'failing' | 'degraded' | 'stopped'
   /** Why it is not well, in words for people. */
@@ -83,14 +98,15 @@ export interface ServerStatus {
 
 /** What the host offers to modules; a service that is off is `null`. All are made when first looked at. */
 export interface Services {
-  /** The configured MCP servers. */
-  readonly servers: { list(): readonly ServerStatus[] } | null
+  /** The configured MCP servers, as far as the caller may know of them. */
+  readonly servers: Servers | null
   readonly kv: Kv | null
   readonly messages: Messages | null
   readonly conversations: Conversations | null
   readonly tasks: Tasks | null
   readonly registry: Registry | null
   readonly adapters: Adapters | null
+  readonly incoming: Incoming | null
   readonly llm: Llm | null
   /** Programs, started so that they end with Pegboard. */
   readonly processes: Processes | null
@@ -110,6 +126,7 @@ export const noServices: Services = {
   tasks: null,
   registry: null,
   adapters: null,
+  incoming: null,
   llm: null,
   processes: null,
   memory: null,
@@ -142,6 +159,8 @@ export interface CallContext<Config = unknown> {
   readonly profile: Profile
   /** Random, also in the log and in error results. */
   readonly callId: string
+  /** A set-up step of the configuration is run, not a call of a client. */
+  readonly setup: boolean
   readonly origin: Origin
   readonly services: Services
   /** The rounds of tool calls of this conversation; `null` where the client runs it, which every MCP client does. */
@@ -168,7 +187,10 @@ export interface CallContext<Config = unknown> {
   warn(message: string): void
   /** Rejects with E_CANNOT_ASK where the client has no elicitation. */
   ask(question: Question): Promise<Answer>
-  /** Runs another tool as the same caller, under the same policy and limits, at most three deep. */
+  /**
+   * Runs another tool as the same caller, under the same policy and limits, at most three deep. A tool that returns what it
+   * got hands it on as it is.
+   */
   call(id: string, input: unknown): Promise<ToolResult>
 }
 

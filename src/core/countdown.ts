@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from './clock.ts'
+import { type Clock, systemClock, ticksOf } from './clock.ts'
 
 /** A time limit that stands still while somebody else's time passes. */
 export interface Countdown {
@@ -41,7 +41,7 @@ function lineOf(clock: Clock, ms: number): Line {
 
 function watch(clock: Clock, ms: number, waitMs: number, line: Line): void {
   clock.after(waitMs, () => {
-    const now = timeOf(clock)
+    const now = ticksOf(clock)
     while (line.first && line.first.due <= now) {
       const { first } = line
       leave(line, first)
@@ -64,13 +64,10 @@ function leave(line: Line, one: Running): void {
   one.after = undefined
 }
 
-// A clock that people set is no measure of how long something took.
-const timeOf = (clock: Clock): number => (clock === systemClock ? performance.now() : clock.now())
-
 /** Calls `fire` once, after `ms` milliseconds that were not paused. Costs no timer of its own: most never fire. */
 export function createCountdown(ms: number, fire: () => void, clock: Clock = systemClock): Countdown {
   const line = lineOf(clock, ms)
-  let since = timeOf(clock)
+  let since = ticksOf(clock)
   let left = ms
   let paused = 0
   let over = false
@@ -88,14 +85,14 @@ export function createCountdown(ms: number, fire: () => void, clock: Clock = sys
       if (paused++ === 0) {
         leave(line, running)
         cancel?.()
-        left -= timeOf(clock) - since
+        left -= ticksOf(clock) - since
       }
       let resumed = false
       return () => {
         if (resumed) return
         resumed = true
         if (--paused > 0 || over) return
-        since = timeOf(clock)
+        since = ticksOf(clock)
         cancel = clock.after(Math.max(0, left), end)
       }
     },

@@ -165,6 +165,24 @@ export const errorCatalogue = {
     meaning: 'Where tasks, schedules and sessions are kept cannot be reached.',
     next: 'Try again shortly; what needs none of them goes on.',
   },
+  E_OWNER_GONE: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'Work that was planned is not done: whoever planned it may not come in any more.',
+    next: 'The operator gives its owner a token again (server.http.tokens), or somebody else plans it anew.',
+  },
+  E_SCHEDULE_INVALID: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The time of a schedule means nothing, is past, or never comes.',
+    next: 'The message says what is wrong with it; correct it and plan it again.',
+  },
+  E_WATCH_LIMIT: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'No more can be watched.',
+    next: 'End a watcher, or watch less at once.',
+  },
   E_AUTH_REQUIRED: {
     audience: 'model',
     retryable: false,
@@ -222,8 +240,32 @@ export const errorCatalogue = {
   E_DENIED_BY_POLICY: {
     audience: 'model',
     retryable: false,
-    meaning: 'The operator does not allow this command, or an argument of it.',
-    next: 'Use one of the allowed commands; modules.shell.config.allowed_commands decides.',
+    meaning: 'The operator does not allow this command, an argument of it, or this change of servers.',
+    next: 'Use what is allowed: modules.shell.config.allowed_commands for commands, mcpServers for servers.',
+  },
+  E_SQL_MULTI_STATEMENT: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'There are several SQL statements where one is taken.',
+    next: 'Send one at a time, or use database.transaction.',
+  },
+  E_DB_UNAVAILABLE: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'A database cannot be reached, or refuses the login.',
+    next: 'Try again later; the operator looks at modules.database.config.connections and at the log.',
+  },
+  E_DB_BUSY: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'Somebody else works on the same file or rows.',
+    next: 'Try again.',
+  },
+  E_DB_CORRUPT: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'A database says that it is damaged, or its file is none.',
+    next: 'Name another, or have it restored.',
   },
   E_SANDBOX_UNAVAILABLE: {
     audience: 'model',

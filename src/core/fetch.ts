@@ -6,8 +6,8 @@ export interface FetchInit {
   /** A body that is read as it is sent cannot be sent again: a redirect that asks for that is refused. */
   readonly body?: string | Uint8Array | URLSearchParams | AsyncIterable<Uint8Array>
   readonly signal?: AbortSignal
-  /** `manual` gives the redirect itself; default `follow`. */
-  readonly redirect?: 'follow' | 'manual' | 'error'
+  /** `manual` gives the redirect itself, `same-origin` follows those to the same scheme, host and port; default `follow`. */
+  readonly redirect?: 'follow' | 'same-origin' | 'manual' | 'error'
   /** For all of it, body and redirects included. */
   readonly timeoutMs?: number
   /** Bytes of the answer as they come over the wire. */

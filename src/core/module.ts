@@ -46,6 +46,18 @@ export interface SectionView<Config> extends ToolView<Config> {
   readonly setup: readonly SetupStep[]
 }
 
+/** Something a client may read without calling anything: what a tool of the module, one that only reads, answers. */
+export interface ModuleResource {
+  readonly name: string
+  readonly title?: string
+  readonly description: string
+  /** Default `application/json`; what the tool answers as text is handed on as it is. */
+  readonly mimeType?: string
+  /** Who may call it may read the resource, and nobody else knows of it. */
+  readonly tool: string
+  readonly input?: Readonly<Record<string, unknown>>
+}
+
 export interface ToolDraft {
   readonly description: string
   readonly input: AnySchema
@@ -73,7 +85,7 @@ export interface ToolDef<Config = unknown, Input = AnySchema> {
   readonly examples?: readonly Example[]
   /** Parameters accepted and checked but not shown to the model. */
   readonly hidden?: readonly string[]
-  /** Not listed or searched, and no client can call it; only set-up steps may. */
+  /** Not listed or searched, and no client can call it; only set-up steps and modules may. */
   readonly internal?: boolean
   /**
    * Changes nothing: what it is given cannot be changed through, services only read, and what the person wrote is left out.
@@ -132,10 +144,17 @@ export interface ToolModule<Config = unknown> {
   /** All its tools change nothing, unless they say otherwise. */
   readonly readOnly?: boolean
   readonly writes?: readonly string[]
+  /** What clients may read beside its tools, by URI: `{ 'todo://wip': { name: 'open', description: '…', tool: 'list' } }`. */
+  readonly resources?: Readonly<Record<string, ModuleResource>>
   /** Groups of words that mean the same here, in any language, for search: `[['ticket', 'issue', 'bug']]`. */
   readonly synonyms?: readonly (readonly string[])[]
   /** Old tool name to new: calls with the old one keep working. */
   readonly renamed?: Readonly<Record<string, string>>
+  /**
+   * `true`, or what the operator sets to switch it on: until then its tools look to clients as if they did not exist. With
+   * what the caller's profile changes. Pure and synchronous.
+   */
+  enabled?(view: { readonly config: Config; readonly profile: Profile }): true | string
   /** Replaces a bundled module of the same name. */
   readonly override?: boolean
   /**

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream'
-import type { SentFile } from './context.ts'
+import type { SentFile, ServerStatus } from './context.ts'
 
 /** A file of a message. */
 export interface Attachment {
@@ -176,6 +176,17 @@ export interface Adapters {
   add(adapter: PlatformAdapter): () => void
 }
 
+/** Messages from chat platforms on their way in. What they say is data: nothing in them is run. */
+export interface Incoming {
+  /**
+   * Hears every message before it is remembered, in the order in which listeners came; one that answers `false` keeps it from those
+   * after it, and from being remembered. Returns what ends it.
+   */
+  hear(listener: (message: IncomingMessage) => Promise<boolean | undefined> | boolean | undefined): () => void
+  /** An adapter hands in a message. Whether it was taken in. */
+  receive(message: IncomingMessage): Promise<boolean>
+}
+
 export interface Completion {
   readonly system?: string
   readonly user: string
@@ -198,6 +209,8 @@ export interface Completed {
 /** A language model: the client's, or the one of `services.llm`. */
 export interface Llm {
   readonly source: 'sampling' | 'endpoint'
+  /** What answers where a completion wishes for none; absent: a client chooses, and an endpoint has to be told. */
+  readonly model?: string
   /** @throws PegboardError E_BACKEND_UNAVAILABLE; E_TOOL_FAILED when JSON was wanted and did not come */
   complete(wanted: Completion): Promise<Completed>
 }
@@ -220,6 +233,28 @@ export interface ProgramUsage {
   readonly bytes: number
 }
 
+/** One process of a program. */
+export interface ProgramProcess {
+  readonly pid: number
+  readonly parent: number
+  /** Program and arguments, as the system has them. */
+  readonly command: string
+  /** Resident memory. */
+  readonly bytes: number
+}
+
+/** What can be sent to a process. */
+export type ProgramSignal =
+  | 'SIGINT'
+  | 'SIGTERM'
+  | 'SIGKILL'
+  | 'SIGHUP'
+  | 'SIGQUIT'
+  | 'SIGUSR1'
+  | 'SIGUSR2'
+  | 'SIGSTOP'
+  | 'SIGCONT'
+
 /** A program that runs, in a process group of its own. */
 export interface Program {
   readonly pid: number
@@ -229,6 +264,10 @@ export interface Program {
   /** It has ended, its output has been read, and what it left running was ended with it. Never rejects. */
   readonly ended: Promise<{ readonly code: number | null; readonly signal: string | null }>
   usage(): Promise<ProgramUsage>
+  /** It and all that it started. Empty where the system does not say. */
+  list(): Promise<readonly ProgramProcess[]>
+  /** Sends a signal to one of those; false where `pid` is none of them. */
+  signal(pid: number, signal: ProgramSignal): boolean
   /** Ends it and what it started: SIGTERM, and SIGKILL after `graceMs` (default 500). */
   stop(graceMs?: number): Promise<void>
 }
@@ -241,4 +280,61 @@ export interface Processes {
   environment(inherit?: readonly string[]): Readonly<Record<string, string>>
   /** @throws PegboardError E_NOT_FOUND when there is no such program, E_TOOL_FAILED when it cannot start */
   start(program: ProgramStart): Promise<Program>
+}
+
+/** A tool of a server that the caller has. `ctx.call` runs it by its id. */
+export interface ServerTool {
+  /** Of the server, as the configuration calls it. */
+  readonly server: string
+  readonly id: string
+  /** As clients call it. */
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly effect: 'read' | 'write' | 'destructive'
+}
+
+/** A resource of a server, or with `isTemplate` a pattern of their addresses. */
+export interface ServerResource {
+  readonly server: string
+  readonly uri: string
+  readonly isTemplate: boolean
+  /** As the server lists it. */
+  readonly entry: Readonly<Record<string, unknown>>
+}
+
+export interface ServerPrompt {
+  readonly server: string
+  /** As clients call it. */
+  readonly name: string
+  readonly entry: Readonly<Record<string, unknown>>
+}
+
+/**
+ * The MCP servers of the configuration, as far as the caller may know of them: others, and those of other profiles, are not
+ * there. None can be added, and what is started is what the configuration says. Tools are called with `ctx.call`.
+ * Servers are named by their id or category; every function throws PegboardError E_NOT_FOUND for one that is not there.
+ */
+export interface Servers {
+  list(): readonly ServerStatus[]
+  /** Starts it if need be, and waits until its lists are read. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_AUTH_REQUIRED, E_DENIED_BY_POLICY where it is switched off */
+  connect(id: string): Promise<ServerStatus>
+  /** Ends its connection or process, for everybody, until `connect`. @throws PegboardError E_DENIED_BY_POLICY for who is neither an admin nor alone */
+  disconnect(id: string): Promise<ServerStatus>
+  /** Both, one after the other. */
+  reconnect(id: string): Promise<ServerStatus>
+  /** How long one that is connected takes to answer, in milliseconds; `undefined` where it is not connected, which it is not for this. */
+  ping(id: string): Promise<number | undefined>
+  /** Of one, or of all; what the caller cannot use is left out. */
+  listTools(id?: string): readonly ServerTool[]
+  listResources(id?: string): readonly ServerResource[]
+  /** What the server answered. @throws PegboardError E_NOT_FOUND for an address that is not of this server */
+  readResource(id: string, uri: string): Promise<Readonly<Record<string, unknown>>>
+  listPrompts(id?: string): readonly ServerPrompt[]
+  /** What the server answered. @param name as listed, or the server's own */
+  getPrompt(
+    id: string,
+    name: string,
+    args: Readonly<Record<string, string>>,
+  ): Promise<Readonly<Record<string, unknown>>>
 }

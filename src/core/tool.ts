@@ -54,6 +54,8 @@ export interface Tool {
   readonly module: string
   readonly origin: 'module' | 'upstream'
   readonly title: string
+  /** Nobody gave it a title: that one is made of its name. */
+  readonly untitled?: true
   readonly description: string
   /** The schema a client is shown. Upstream tools keep theirs as text until it is asked for. */
   readonly input: Schema
@@ -110,6 +112,8 @@ export interface Tool {
   readonly noBackground?: boolean
   /** Calling it again with the same arguments is how it is used. */
   readonly allowRepeat?: boolean
+  /** Whether its module is switched on, or what the operator sets for that: clients are not told. Absent: it is. */
+  enabled?(profile: Profile): true | string
   /** A string is the reason the tool is hidden. Pure and synchronous. */
   available(caller: Caller, profile: Profile): true | string
   /** `null` hides the tool from this caller. May narrow what is shown, never widen it. */

@@ -48,8 +48,11 @@ export interface CallRequest {
   readonly depth?: number
   /** Made for a tool that changes nothing: only tools that read may run. */
   readonly readOnly?: boolean
-  /** `setup` steps of the operator's own configuration pass policy and availability. */
-  readonly origin?: 'client' | 'setup'
+  /**
+   * `setup` steps of the operator's own configuration pass policy and availability; what a `module` calls may be one of the
+   * tools that clients do not have.
+   */
+  readonly origin?: 'client' | 'module' | 'setup'
   /** Whoever calls has waited for servers already: none is started for a name nobody knows. */
   readonly waited?: boolean
   /** Names a model can call for help, in "not found" answers. Empty when no meta-tool is listed. */
@@ -278,6 +281,8 @@ export function createCalls(options: CallsOptions): Calls {
   }
 
   function visibleTool(request: CallRequest, view: View): ViewTool {
+    const inner = request.origin === 'module' ? view.inner(request.name) : undefined
+    if (inner) return inner
     const found = view.resolve(request.name)
     if (found.kind === 'found') return found.tool
     if (found.kind === 'ambiguous')

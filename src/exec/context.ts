@@ -92,6 +92,7 @@ export function createContexts(host: ContextHost): Contexts {
       caller,
       profile,
       callId,
+      setup: request.origin === 'setup',
       origin: originOf(caller, profile),
       services: host.servicesFor({ module, caller, profile, relay, ending, loop }),
       loop,
@@ -128,6 +129,7 @@ export function createContexts(host: ContextHost): Contexts {
       name: id,
       input,
       caller,
+      origin: 'module',
       within: ending,
       depth: depth + 1,
       relay,
@@ -140,6 +142,9 @@ export function createContexts(host: ContextHost): Contexts {
   // Relayed calls have no use for most of a context: they share what is the same for all, and the rest is made when asked for.
   const relayed: Omit<CallContext, 'caller'> & ThisType<Relayed> = {
     config: undefined,
+    get setup() {
+      return this.request.origin === 'setup'
+    },
     get profile() {
       return host.profileOf(this.caller)
     },

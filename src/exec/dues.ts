@@ -18,7 +18,8 @@ export interface Due {
 export interface Dues<T extends Due> {
   /** From now on does what falls due. */
   start(): Promise<void>
-  add(id: string, owner: string, value: T): Promise<void>
+  /** @param atMost false where the owner has so many already, and nothing is kept then */
+  add(id: string, owner: string, value: T, atMost: number): Promise<boolean>
   get(owner: string, id: string): Promise<T | undefined>
   list(owner: string): Promise<readonly { readonly id: string; readonly value: T }[]>
   /** Changes one whole, whoever else does at the same time; `undefined` deletes it. Answers what it became, or nothing where there is none. */
@@ -100,7 +101,7 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
     const now = clock.now()
     if (row.value.nextAt === null || row.value.nextAt > now) return plan(id, row.value)
     const wanted = options.claim(row.value, now)
-    if (wanted === undefined) return void (await table.delete(id))
+    if (wanted === undefined) return void (await table.delete(id, row.revision))
     // A second alarm for the same must not end what the first began.
     if (doing.has(id)) return
     doing.add(id)
@@ -137,8 +138,8 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
       if (row?.owner !== owner) return undefined
       const next = to(row.value)
       if (next === undefined) {
+        if (!(await table.delete(id, row.revision))) continue
         alarms.clear(id)
-        await table.delete(id)
         return row.value
       }
       if ((await table.put({ id, owner, value: next }, row.revision)) === undefined) continue
@@ -154,11 +155,15 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
           by !== undefined ? [{ id, at: 0 }] : nextAt === null ? [] : [{ id, at: nextAt }],
         ),
       ),
-    async add(id, owner, value) {
+    async add(id, owner, value, atMost) {
       // Nothing is kept that nobody would look at.
       await plan(id, value)
-      await table.put({ id, owner, value })
+      if ((await table.put({ id, owner, value, atMost })) === undefined) {
+        alarms.clear(id)
+        return false
+      }
       if (value.nextAt !== null && value.nextAt <= clock.now()) await planOrNot(id, value)
+      return true
     },
     async get(owner, id) {
       const row = await table.get(id)

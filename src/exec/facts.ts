@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
-import { PegboardError } from '../core/errors.ts'
 import type { Store, Table } from '../state/store.ts'
 import { lastingOwner } from './owner.ts'
 
@@ -18,7 +17,7 @@ export type ListedFact = Fact & { readonly id: string }
 
 /** Facts of a principal in its profile. */
 export interface Facts {
-  /** Of fifty the oldest goes. One that is known already is not kept twice. @throws PegboardError E_STATE */
+  /** Of fifty the oldest goes. One that is known already is not kept twice. @throws PegboardError E_STATE_UNAVAILABLE */
   add(caller: Caller, text: string): Promise<ListedFact>
   /** Oldest first. */
   of(caller: Caller): Promise<readonly ListedFact[]>
@@ -51,9 +50,10 @@ export function createFacts({ store, clock, hide }: FactsOptions): Facts {
       const id = randomBytes(6).toString('hex')
       const { client } = caller
       const value: Fact = { text, at: clock.now(), ...(client ? { from: client.name.slice(0, 80) } : {}) }
-      if ((await table().put({ id, owner: lastingOwner(caller), value })) === undefined)
-        throw new PegboardError('E_STATE', 'The fact could not be kept.')
-      for (const { id: oldest } of all.slice(0, Math.max(0, all.length + 1 - MAX_FACTS))) await table().delete(oldest)
+      await table().put({ id, owner: lastingOwner(caller), value })
+      // Others may have been kept meanwhile.
+      const now = await of(caller)
+      for (const { id: oldest } of now.slice(0, Math.max(0, now.length - MAX_FACTS))) await table().delete(oldest)
       return { ...value, id }
     },
     async forget(caller, id) {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Clock } from '../core/clock.ts'
+import { type Clock, ticksOf } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Shared } from '../state/shared.ts'
@@ -20,6 +20,8 @@ export interface Instance {
 const BEAT_MS = 5_000
 /** A word is good for this long: a process that is only slow is not dead. */
 const GOOD_MS = 15_000
+/** More than clocks are corrected by in small steps. */
+const JUMP_MS = 1_000
 
 export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: Clock, log: Log): Instance {
   const id = randomBytes(8).toString('hex')
@@ -31,10 +33,11 @@ export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: 
 
   let saying = Promise.resolve()
   function say(): Promise<void> {
-    if (clock.now() - saidAt < BEAT_MS) return saying
-    saidAt = clock.now()
+    const now = ticksOf(clock)
+    if (now - saidAt < BEAT_MS) return saying
+    saidAt = now
     saying = table()
-      .put({ id, owner: '', value: process.pid, expiresAt: saidAt + GOOD_MS })
+      .put({ id, owner: '', value: process.pid, expiresAt: clock.now() + GOOD_MS })
       .then(
         () => undefined,
         (error: unknown) => {
@@ -48,15 +51,25 @@ export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: 
     log.warn('the store does not know that this process lives', { error: messageOf(error) })
   // While the store was away nobody could say that he lives: all get the time to.
   let backAt = Number.NEGATIVE_INFINITY
-  shared.onBack(() => {
-    backAt = clock.now()
+  function all(): void {
+    backAt = ticksOf(clock)
     saidAt = Number.NEGATIVE_INFINITY
     if (work > 0) say().catch(unheard)
-  })
+  }
+  shared.onBack(all)
+  // The same where the clock was set, or the machine slept: what was said then is good until another time than was meant.
+  let drift = clock.now() - ticksOf(clock)
+  function watchClock(): void {
+    const now = clock.now() - ticksOf(clock)
+    if (Math.abs(now - drift) < JUMP_MS) return
+    drift = now
+    all()
+  }
   function beat(): void {
     cancel ??= clock.after(BEAT_MS, () => {
       cancel = undefined
       if (work === 0) return
+      watchClock()
       say().catch(unheard)
       for (const listener of listeners) listener()
       beat()
@@ -70,8 +83,11 @@ export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: 
       await say()
     },
     end: () => void work--,
-    isAlive: async (other) =>
-      other === id || (await table().get(other)) !== undefined || clock.now() - backAt < GOOD_MS,
+    async isAlive(other) {
+      if (other === id) return true
+      watchClock()
+      return (await table().get(other)) !== undefined || ticksOf(clock) - backAt < GOOD_MS
+    },
     onBeat: (listener) => void listeners.push(listener),
     stop: () => cancel?.(),
   }

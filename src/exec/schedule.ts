@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
-import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Alarms } from '../state/alarms.ts'
@@ -11,9 +11,10 @@ import { type Delivery, textOf } from './delivery.ts'
 import { createDues, type Due } from './dues.ts'
 import type { Inbox } from './inbox.ts'
 import type { Instance } from './instance.ts'
-import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
+import { onBehalf } from './on-behalf.ts'
+import type { Outcome } from './outcome.ts'
 import { lastingOwner } from './owner.ts'
-import { callerAgain, type StoredCaller, storedCaller } from './stored-caller.ts'
+import { callerAgain, callerNow, type RolesNow, type StoredCaller, storedCaller } from './stored-caller.ts'
 import { momentOf, nextOf, skippedBy } from './when.ts'
 
 /** A call, or a line of text, that comes later. */
@@ -67,6 +68,7 @@ export interface Schedule {
 
 export interface ScheduleOptions {
   readonly call: (request: CallRequest) => Promise<ToolResult>
+  readonly rolesNow: RolesNow
   readonly store: Store
   readonly clock: Clock
   readonly log: Log
@@ -90,6 +92,7 @@ const INTERRUPTED: Outcome = {
 
 export function createSchedule({
   call,
+  rolesNow,
   store,
   clock,
   log,
@@ -99,6 +102,7 @@ export function createSchedule({
   graceMs,
   delivery,
 }: ScheduleOptions): Schedule {
+  const run = onBehalf(call, rolesNow)
   const dues = createDues<Job>({
     alarms,
     table: store.table<Job>('job'),
@@ -123,7 +127,9 @@ export function createSchedule({
     },
     async run(id, _owner, job) {
       const owner = lastingOwner(callerAgain(job.caller))
-      const last = await outcome(job)
+      const last = job.tool === undefined ? undefined : await run(job.caller, job.tool, job.params ?? {})
+      if (last?.success === false && last.code === 'E_OWNER_GONE')
+        log.warn('a job was refused, because its owner may not come in any more', { job: id, error: last.error })
       if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)
       else if (last && !(await sent(job, id, last)))
         inbox.add(owner, `Scheduled job ${nameOf({ ...job, id })}${lateOf(job)} ${said(last)}`)
@@ -148,20 +154,11 @@ export function createSchedule({
     },
   })
 
-  async function outcome({ tool, params, caller }: Job): Promise<Outcome | undefined> {
-    if (tool === undefined) return undefined
-    try {
-      return outcomeOf(await call({ name: tool, input: params ?? {}, caller: callerAgain(caller) })).outcome
-    } catch (error) {
-      return failureOf(isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error)))
-    }
-  }
-
   /** Whether what came of it is where its owner wants it. */
   async function sent({ caller, channel }: Job, id: string, last: Outcome): Promise<boolean> {
     if (channel === undefined) return false
     try {
-      await delivery.send(callerAgain(caller), channel, textOf(last, MAX_CHARS))
+      await delivery.send(callerNow(caller, rolesNow), channel, textOf(last, MAX_CHARS))
       return true
     } catch (error) {
       log.warn('the result of a job could not be sent', { job: id, channel, error: messageOf(error) })
@@ -183,13 +180,7 @@ export function createSchedule({
       const nextAt =
         given.cron === undefined ? momentOf(when ?? '', now) : nextOf(given.cron, given.timezone ?? 'UTC', now)
       const owner = lastingOwner(caller)
-      const all = await list(caller)
-      const same = given.label === undefined ? undefined : all.find(({ label }) => label === given.label)
-      if (!same && all.length >= MAX_JOBS)
-        throw new PegboardError('E_OVERLOADED', `There are ${all.length} scheduled jobs already.`, {
-          hint: 'Cancel some with schedule_cancel.',
-        })
-      const id = same?.id ?? randomBytes(6).toString('hex')
+      const id = given.label === undefined ? randomBytes(6).toString('hex') : idOf(owner, given.label)
       const job: Job = {
         ...given,
         caller: storedCaller(caller),
@@ -198,7 +189,10 @@ export function createSchedule({
         createdAt: now,
         nextAt,
       }
-      await dues.add(id, owner, job)
+      if (!(await dues.add(id, owner, job, MAX_JOBS)))
+        throw new PegboardError('E_OVERLOADED', `There are ${MAX_JOBS} scheduled jobs already.`, {
+          hint: 'Cancel some with schedule_cancel.',
+        })
       return { ...job, id }
     },
     get: find,
@@ -210,6 +204,13 @@ export function createSchedule({
     stop: dues.stop,
   }
 }
+
+/** The same for the same label: of two that are made at once one takes the place of the other. */
+const idOf = (owner: string, label: string): string =>
+  createHash('sha256')
+    .update(JSON.stringify([owner, label]))
+    .digest('hex')
+    .slice(0, 12)
 
 const nameOf = ({
   label,

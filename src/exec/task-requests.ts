@@ -3,7 +3,8 @@ import { ProtocolFailure } from '../core/failure.ts'
 import { isRecord } from '../core/record.ts'
 import type { Relay } from '../core/tool.ts'
 import { sessionOwner } from './owner.ts'
-import type { Task, Tasks } from './tasks.ts'
+import type { Task } from './task.ts'
+import type { Tasks } from './tasks.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
-import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Alarms } from '../state/alarms.ts'
@@ -11,9 +11,10 @@ import { createDues, type Due } from './dues.ts'
 import type { Inbox } from './inbox.ts'
 import type { Instance } from './instance.ts'
 import { isWorthTelling, type Strategy, thresholdOf } from './notify-when.ts'
-import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
+import { onBehalf } from './on-behalf.ts'
+import type { Outcome } from './outcome.ts'
 import { lastingOwner } from './owner.ts'
-import { callerAgain, type StoredCaller, storedCaller } from './stored-caller.ts'
+import { type RolesNow, type StoredCaller, storedCaller } from './stored-caller.ts'
 
 /** One look at a tool. */
 export interface Seen {
@@ -71,6 +72,7 @@ export interface Watchers {
 
 export interface WatchersOptions {
   readonly call: (request: CallRequest) => Promise<ToolResult>
+  readonly rolesNow: RolesNow
   readonly store: Store
   readonly clock: Clock
   readonly log: Log
@@ -85,7 +87,17 @@ const PREVIEW = 500
 /** Codes that mean the tool is not there any more. */
 const GONE: ReadonlySet<string> = new Set(['E_NOT_FOUND'])
 
-export function createWatchers({ call, store, clock, log, inbox, instance, alarms }: WatchersOptions): Watchers {
+export function createWatchers({
+  call,
+  rolesNow,
+  store,
+  clock,
+  log,
+  inbox,
+  instance,
+  alarms,
+}: WatchersOptions): Watchers {
+  const look = onBehalf(call, rolesNow)
   const dues = createDues<Watcher>({
     alarms,
     table: store.table<Watcher>('watcher'),
@@ -94,11 +106,16 @@ export function createWatchers({ call, store, clock, log, inbox, instance, alarm
     instance,
     claim: (watcher, now) => ({ ...watcher, nextAt: now + watcher.intervalMs }),
     async run(id, owner, watcher) {
-      const now = await look(watcher)
+      const now = await look(watcher.caller, watcher.tool, watcher.params)
       if (!now.success && GONE.has(now.code)) {
         inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${now.error}`)
         log.warn('a watcher was dropped, because its tool is gone', { watcher: id, tool: watcher.tool })
         return () => undefined
+      }
+      if (!now.success && now.code === 'E_OWNER_GONE') {
+        inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) rests: ${now.error}`)
+        log.warn('a watcher rests, because its owner may not come in any more', { watcher: id, error: now.error })
+        return (current) => ({ ...current, status: 'paused', nextAt: null, last: now })
       }
       const number = watcher.checks + 1
       const threshold = watcher.expression === undefined ? undefined : thresholdOf(watcher.expression)
@@ -127,14 +144,6 @@ export function createWatchers({ call, store, clock, log, inbox, instance, alarm
     abandoned: (_id, _owner, watcher) => watcher,
   })
 
-  async function look({ tool, params, caller }: Watcher): Promise<Outcome> {
-    try {
-      return outcomeOf(await call({ name: tool, input: params, caller: callerAgain(caller) })).outcome
-    } catch (error) {
-      return failureOf(isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error)))
-    }
-  }
-
   const listed = (id: string, value: Watcher | undefined): ListedWatcher | undefined => value && { ...value, id }
   const change = async (caller: Caller, id: string, to: (value: Watcher) => Watcher | undefined) =>
     listed(id, await dues.change(lastingOwner(caller), id, to))
@@ -144,10 +153,10 @@ export function createWatchers({ call, store, clock, log, inbox, instance, alarm
     async add(caller, wanted) {
       const owner = lastingOwner(caller)
       const all = await dues.list(owner)
-      if (all.filter(({ value }) => value.status !== 'completed').length >= MAX_WATCHERS)
-        throw new PegboardError('E_OVERLOADED', `There are ${all.length} watchers already.`, {
-          hint: 'End some with watch_stop.',
-        })
+      // Those that are over make room, the oldest first.
+      const over = all.filter(({ value }) => value.status === 'completed')
+      for (const one of over.slice(0, Math.max(0, all.length + 1 - MAX_WATCHERS)))
+        await dues.change(owner, one.id, (value) => (value.status === 'completed' ? undefined : value))
       const id = randomBytes(6).toString('hex')
       const now = clock.now()
       const watcher: Watcher = {
@@ -160,7 +169,10 @@ export function createWatchers({ call, store, clock, log, inbox, instance, alarm
         history: [],
         nextAt: now + wanted.intervalMs,
       }
-      await dues.add(id, owner, watcher)
+      if (!(await dues.add(id, owner, watcher, MAX_WATCHERS)))
+        throw new PegboardError('E_WATCH_LIMIT', `There are ${MAX_WATCHERS} watchers already.`, {
+          hint: 'End some with watch_stop.',
+        })
       return { ...watcher, id }
     },
     get: async (caller, id) => listed(id, await dues.get(lastingOwner(caller), id)),

@@ -6,7 +6,7 @@ import { nearest, wireName } from '../core/names.ts'
 import type { Profile } from '../core/profile.ts'
 import { closed, readOnly } from '../core/read-only.ts'
 import { isRecord } from '../core/record.ts'
-import { valueResult } from '../core/result.ts'
+import { type ToolResult, valueResult } from '../core/result.ts'
 import { emptyObject, type Issue, isStandardSchema, type JsonSchema, type Schema, toSchema } from '../core/schema.ts'
 import type { Draft, Tool, Tripwire } from '../core/tool.ts'
 import { checkSchema } from './check.ts'
@@ -32,6 +32,8 @@ export interface Binding {
   readonly log: Log
   /** What `available` and `assemble` may look at of the host; default nothing. */
   readonly servicesFor?: ServicesFor
+  /** Whether its module is switched on, by its options. */
+  readonly enabled?: ((profile: Profile) => true | string) | undefined
   /** More names it answers to. */
   readonly aliases?: readonly string[]
   /** Its module says of all its tools that they change nothing, and to which services they write all the same. */
@@ -75,10 +77,21 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     throw shape(`${id} is read-only, so its effect must be "read", or it names in writes what it writes to`)
   const base: Draft = { description: def.description, input }
 
+  /** What other tools answered: returned, it is handed on. */
+  const answers = new WeakSet<object>()
   /** The context as the module's author knows it. */
   const own = (ctx: CallContext): CallContext => {
     const config = configFor(ctx.profile)
-    const given = { ...ctx, config: isReadOnly ? readOnly(config, 'all', 'ctx.config') : config, log }
+    const given: CallContext = {
+      ...ctx,
+      config: isReadOnly ? readOnly(config, 'all', 'ctx.config') : config,
+      log,
+      async call(id, input) {
+        const answer = await ctx.call(id, input)
+        answers.add(answer)
+        return answer
+      },
+    }
     return isReadOnly ? closed(given) : given
   }
 
@@ -88,6 +101,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     module,
     origin: 'module',
     title: def.title ?? titleOf(action),
+    ...(def.title === undefined ? { untitled: true } : {}),
     description: def.description,
     input,
     ...(output === undefined ? {} : { output: output.json }),
@@ -112,6 +126,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     ...(def.intent === undefined ? {} : { intent: def.intent }),
     ...(hidden.length > 0 ? { hiddenParameters: input.hidden } : {}),
     extra: {},
+    ...(binding.enabled ? { enabled: binding.enabled } : {}),
     available(caller, profile) {
       const answer: unknown =
         def.available?.({
@@ -137,6 +152,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     run: (value, ctx) =>
       track(async () => {
         const result = await source.invoke(value, source.takesContext() ? own(ctx) : ctx)
+        if (isRecord(result) && answers.has(result)) return handedOn(result as unknown as ToolResult)
         if (isRecord(result) && typeof result['error'] === 'string' && result['error'] !== '') {
           const { error, ...data } = result
           throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})
@@ -146,6 +162,9 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
       }),
   }
 }
+
+/** What it sent is in the output that it shares with its caller. */
+const handedOn = (result: ToolResult): ToolResult => (result.kind === 'value' ? { ...result, files: [] } : result)
 
 const emptyInput: JsonSchema = freeze({ type: 'object', properties: {} })
 

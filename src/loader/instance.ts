@@ -1,9 +1,9 @@
-import type { OwnerInfo } from '../catalog/catalog.ts'
+import type { OwnerInfo, Reading } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
 import { localCaller, noServices, type ServicesFor } from '../core/context.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import type { SetupStep } from '../core/module.ts'
+import type { SetupStep, ToolModule } from '../core/module.ts'
 import { nearest } from '../core/names.ts'
 import { defaultProfile, type Profile } from '../core/profile.ts'
 import { isRecord } from '../core/record.ts'
@@ -19,7 +19,7 @@ import { within } from './within.ts'
 export interface Instance {
   readonly id: string
   /** What the catalogue is told of it. */
-  readonly info: Pick<OwnerInfo, 'summary' | 'about' | 'synonyms' | 'promptSection'>
+  readonly info: Pick<OwnerInfo, 'summary' | 'about' | 'synonyms' | 'readings' | 'promptSection'>
   /** Its set-up steps that were made. Grows. */
   readonly setup: SetupStep[]
   readonly tools: readonly Tool[]
@@ -66,6 +66,9 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
           ...binding,
           readOnly: module.readOnly,
           writes: module.writes,
+          ...(module.enabled && {
+            enabled: (profile: Profile) => module.enabled?.({ config: configFor(profile), profile }) ?? true,
+          }),
           aliases: renamed.filter(([, now]) => now === source.action).map(([old]) => old),
         }),
       )
@@ -99,6 +102,7 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
           summary: module.description,
           about: module.description,
           ...(module.synonyms === undefined ? {} : { synonyms: module.synonyms }),
+          ...(module.resources === undefined ? {} : { readings: readingsOf(id, module.resources) }),
           ...(module.promptSection && {
             promptSection: (caller, nameOf, profile) =>
               module.promptSection?.({
@@ -125,6 +129,17 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
     },
   }
 }
+
+const readingsOf = (id: string, resources: NonNullable<ToolModule['resources']>): readonly Reading[] =>
+  Object.entries(resources).map(
+    ([uri, { tool, input = {}, mimeType = 'application/json', name, title, description }]) => ({
+      uri,
+      entry: { uri, name, ...(title === undefined ? {} : { title }), description, mimeType },
+      tool: `${id}.${tool}`,
+      input,
+      mimeType,
+    }),
+  )
 
 /** Each old name with what it is called in the end; what was renamed in a circle is called nothing. */
 function lastNames(renamed: Readonly<Record<string, string>>): ReadonlyArray<readonly [string, string]> {

@@ -112,6 +112,9 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
     throw shape(`the synonyms of ${name} are not groups of words, such as [["ticket", "issue"]]`)
   if (module['promptSection'] !== undefined && typeof module['promptSection'] !== 'function')
     throw shape(`the promptSection of ${name} is not a function`)
+  if (module['enabled'] !== undefined && typeof module['enabled'] !== 'function')
+    throw shape(`enabled of ${name} is not a function: the operator's switch is modules.${name}.enabled`)
+  if (module['resources'] !== undefined) checkResources(module['resources'], tools as Record<string, unknown>, name)
   for (const [action, tool] of Object.entries(tools as Record<string, unknown>)) {
     const id = `${name}.${action}`
     if (!isToolName(action)) throw new PegboardError('E_NAME_INVALID', `"${action}" is not a legal tool name.`)
@@ -125,9 +128,29 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
   return { id: name, module: module as unknown as ToolModule }
 }
 
+/** Addresses that are answered by ourselves, or that mean a place elsewhere. */
+const OTHERS_SCHEMES = /^(?:server|schema|sentfile|notifications|stats|ui|file|https?):/
+const RESOURCE_KEYS = ['name', 'title', 'description', 'mimeType', 'tool', 'input']
+
+function checkResources(given: unknown, tools: Record<string, unknown>, name: string): void {
+  if (!isRecord(given)) throw shape(`the resources of ${name} are not an object of resources by their URIs`)
+  for (const [uri, resource] of Object.entries(given)) {
+    const id = `the resource ${uri} of ${name}`
+    if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s{}]+$/.test(uri) || OTHERS_SCHEMES.test(uri))
+      throw shape(`${id} needs a URI with a scheme of its own, such as ${name}://all`)
+    if (!isRecord(resource)) throw shape(`${id} is not an object`)
+    noSlips(resource, RESOURCE_KEYS, id)
+    for (const key of ['name', 'description'])
+      if (typeof resource[key] !== 'string' || resource[key] === '') throw shape(`${id} has no ${key}`)
+    const tool = Object.hasOwn(tools, String(resource['tool'])) ? tools[String(resource['tool'])] : undefined
+    if (!isRecord(tool) || tool['effect'] !== 'read' || tool['internal'] === true)
+      throw shape(`${id} needs in tool the name of a tool of the module with effect: "read"`)
+  }
+}
+
 const MODULE_KEYS = [
   ...['name', 'description', 'config', 'tools', 'synonyms', 'renamed', 'override', 'promptSection', 'start', 'stop'],
-  ...['readOnly', 'writes'],
+  ...['readOnly', 'writes', 'enabled', 'resources'],
 ]
 const TOOL_KEYS = [
   ...['title', 'description', 'input', 'output', 'effect', 'idempotent', 'openWorld', 'sideEffects', 'aliases', 'tags'],

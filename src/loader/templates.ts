@@ -5,14 +5,17 @@ export interface TemplateVars {
   readonly cache_dir: string
   readonly modules_dir?: string
   readonly config_file?: string
+  /** What requests say they come from. */
+  readonly user_agent?: string
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-const NAMES = new Set(['workspace', 'state_dir', 'cache_dir', 'modules_dir', 'config_file'])
+const NAMES = new Set(['workspace', 'state_dir', 'cache_dir', 'modules_dir', 'config_file', 'user_agent'])
 
 /**
- * Fills `{{workspace}}`, `{{state_dir}}`, `{{cache_dir}}`, `{{modules_dir}}`, `{{config_file}}` and `{{env.NAME}}` in every
- * string of plain objects and arrays. Other braces stay as they are.
+ * Fills `{{workspace}}`, `{{state_dir}}`, `{{cache_dir}}`, `{{modules_dir}}`, `{{config_file}}`, `{{user_agent}}`, `{{env.NAME}}`
+ * and `{{env.NAME:-default}}` in every string of plain objects and arrays. Other braces stay as they are. An empty variable
+ * counts as unset where a default is given.
  * @throws Error naming an environment variable that is not set
  */
 export function fillTemplates(value: unknown, vars: TemplateVars): unknown {
@@ -25,10 +28,11 @@ export function fillTemplates(value: unknown, vars: TemplateVars): unknown {
 }
 
 function fill(text: string, vars: TemplateVars): string {
-  return text.replaceAll(/\{\{\s*([\w.]+)\s*\}\}/g, (whole, name: string) => {
+  return text.replaceAll(/\{\{\s*([\w.]+)(?::-([^{}]*))?\s*\}\}/g, (whole, name: string, fallback?: string) => {
     if (NAMES.has(name)) return vars[name as 'workspace'] ?? ''
     if (!name.startsWith('env.')) return whole
     const found = vars.env[name.slice(4)]
+    if (fallback !== undefined) return found || fallback
     if (found === undefined) throw new Error(`the environment variable ${name.slice(4)} is not set`)
     return found
   })

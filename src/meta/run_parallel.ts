@@ -35,7 +35,9 @@ export const runParallelTool = (host: Host, isMeta: (name: string) => boolean): 
     const view = host.view(request.caller)
     const labelOf = (name: string): string => {
       const found = view.resolve(name)
-      return found.kind === 'found' ? found.tool.tool.title || `Calling ${found.tool.tool.id}` : `Calling ${name}`
+      if (found.kind !== 'found') return `Calling ${name}`
+      const { id, title, untitled } = found.tool.tool
+      return title === '' || untitled ? `Calling ${id}` : title
     }
     const { value, output } = await runParallel(
       actions,

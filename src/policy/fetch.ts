@@ -21,12 +21,18 @@ export interface FetchOptions {
   readonly maxWireBytes?: number
   /** Default 20 MiB. */
   readonly maxBytes?: number
+  /** Default `pegboard`, for an empty one too. */
   readonly userAgent?: string
   /** Answers of the name service; tests pass their own. */
   readonly lookup?: NetRules['lookup']
 }
 
 export interface GuardedFetch extends Fetch {
+  /**
+   * Whether an address may be reached, by the look of it and by every answer of the name service, for whoever has somebody else
+   * ask for it. Nothing is sent there. Rejects as a request would.
+   */
+  check(url: string | URL): Promise<void>
   /** Ends all its connections. */
   close(): Promise<void>
 }
@@ -92,7 +98,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
     let request: Request = {
       method: (init.method ?? 'GET').toUpperCase(),
       headers: {
-        'user-agent': options.userAgent ?? 'pegboard',
+        'user-agent': options.userAgent || 'pegboard',
         'accept-encoding': ENCODINGS,
         ...(init.body instanceof URLSearchParams ? { 'content-type': 'application/x-www-form-urlencoded' } : {}),
         ...lowered(init.headers),
@@ -120,6 +126,8 @@ export function createFetch(options: FetchOptions): GuardedFetch {
         if (init.redirect === 'error') throw redirect('it redirects to another address, which is not followed')
         if (hops >= (options.maxRedirects ?? 5)) throw redirect(`it redirects more than ${hops} times`)
         const next = nextAddress(location, url)
+        if (init.redirect === 'same-origin' && next.origin !== url.origin)
+          throw redirect('it redirects to another origin, which is not followed')
         request = nextRequest(request, answer.statusCode, next.origin !== url.origin)
         await assertAllowed(next).catch(redirected)
         url = next
@@ -131,6 +139,16 @@ export function createFetch(options: FetchOptions): GuardedFetch {
   }
 
   return Object.assign(guardedFetch, {
+    async check(given: string | URL) {
+      const url = addressOf(given)
+      await assertAllowed(url)
+      const { assertResolves } = await import('./net.ts')
+      try {
+        await assertResolves(url, rules)
+      } catch (error) {
+        throw reachError(error)
+      }
+    },
     async close() {
       await (await agent)?.destroy()
       agent = undefined

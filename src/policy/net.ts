@@ -211,6 +211,27 @@ function guardedLookup(rules: NetRules): LookupFunction {
   }
 }
 
+const LOOKUP_MS = 5_000
+
+/**
+ * Refuses an address whose name leads somewhere the rules do not allow; one refused answer refuses all.
+ * @throws PegboardError E_SSRF_BLOCKED naming the setting, or what the name service says
+ */
+export async function assertResolves(url: URL, rules: NetRules): Promise<void> {
+  const host = bare(url.hostname)
+  if (isIP(host)) return
+  const late = new Promise<never>((_, reject) => {
+    const timer = setTimeout(
+      () => reject(Object.assign(new Error('the name service did not answer'), { code: 'EAI_AGAIN' })),
+      LOOKUP_MS,
+    )
+    timer.unref()
+  })
+  const answers = await Promise.race([resolved(host, rules), late])
+  const bad = answers.map(({ address }) => addressKind(address)).find((kind) => !rules.allow.has(kind))
+  if (bad !== undefined) throw refused(`its name leads to a ${bad} address`, rules)
+}
+
 async function resolved(host: string, rules: NetRules): Promise<readonly LookupAddress[]> {
   if (rules.lookup) return await rules.lookup(host)
   const { lookup } = await import('node:dns/promises')

@@ -41,7 +41,9 @@ export function callerOf(connection: Connection, client: unknown, capabilities: 
     principal,
     profile,
     roles,
-    ...(named ? { origin: { ...noOrigin, platform: '', userId: principal, userName: principal } } : {}),
+    ...(named
+      ? { byToken: true as const, origin: { ...noOrigin, platform: '', userId: principal, userName: principal } }
+      : {}),
     era: connection.era,
     ...(connection.session === undefined ? {} : { session: connection.session }),
     ...(isRecord(client) && typeof client.name === 'string'

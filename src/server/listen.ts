@@ -39,7 +39,8 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
     clock,
     log: host.log,
     roaming:
-      host.shared && createRoaming({ shared: host.shared, clock, log: host.log, idleMs: settings.sessionIdleMs }),
+      host.shared &&
+      createRoaming({ shared: host.shared, clock: host.clock, log: host.log, idleMs: settings.sessionIdleMs }),
     health: () => ({ status: 'ok' }),
     enter: (entrant, meta) => createClaims(host, entrant).enter(meta),
     follow: (entrant, meta, uris) => follow(host, callerFor(entrant, meta), uris),

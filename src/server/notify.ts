@@ -5,6 +5,7 @@ import type { Mode } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 import type { ServerHost } from './host.ts'
 import { listBytes } from './lists.ts'
+import { readingsOf } from './readings.ts'
 
 /** Someone who can be told that a list changed. */
 export interface Listener {
@@ -48,7 +49,9 @@ export function createNotifier(host: ServerHost, clock: Clock): Notifier {
         // A client that takes over no changed list would only be disturbed.
         tools: view.limits.trustsListChanged ? digestOf(listBytes(list) ?? JSON.stringify(list)) : '',
         prompts: made?.prompts ?? digest(entries(view, 'prompts')),
-        resources: made?.resources ?? digest([entries(view, 'resources'), entries(view, 'templates')]),
+        resources:
+          made?.resources ??
+          digest([readingsOf(view).map(({ entry }) => entry), entries(view, 'resources'), entries(view, 'templates')]),
       }
       modes.set(mode, made)
     }

@@ -8,6 +8,7 @@ import { holderOf } from './caller.ts'
 import type { ServerHost } from './host.ts'
 import { ownResources, ownTemplates, readOwn } from './own.ts'
 import { completeOwn, getOwnPrompt, isOwnPrompt, ownPrompts } from './prompts.ts'
+import { readingsOf, readReading } from './readings.ts'
 import { ownerOfPrompt, ownerOfReference, ownerOfResource } from './route.ts'
 import { relayed } from './wire.ts'
 
@@ -59,11 +60,22 @@ export function passThrough(
   const toResource = (method: string, params: { readonly uri: string }, ctx: ServerContext): Promise<never> =>
     forward(ownerOfResource(owners(ctx), params.uri), noResource(params.uri), method, params, ctx)
 
+  const reading = async (uri: string, ctx: ServerContext): Promise<never> => {
+    try {
+      return (await readReading(host, caller(ctx), uri, ctx.mcpReq.signal)) as never
+    } catch (error) {
+      throw asProtocolError(error)
+    }
+  }
+
   server.setRequestHandler(
     'resources/list',
     (_request, ctx) =>
       ({
-        resources: unique([...ownResources, ...listed(owners(ctx))], 'uri'),
+        resources: unique(
+          [...ownResources, ...readingsOf(host.view(caller(ctx))).map(entryOf), ...listed(owners(ctx))],
+          'uri',
+        ),
       }) as never,
   )
   server.setRequestHandler(
@@ -88,6 +100,7 @@ export function passThrough(
     'resources/read',
     async (request, ctx) =>
       ((await readOwn(host, caller(ctx), request.params.uri)) as never) ??
+      (await reading(request.params.uri, ctx)) ??
       (await toResource('resources/read', request.params, ctx)),
   )
   server.setRequestHandler('prompts/get', (request, ctx) => {

@@ -79,13 +79,20 @@ export function createEndpoint({ baseUrl, model, apiKey, timeoutMs }: LlmSetting
   return {
     for: (stop) => ({
       source: 'endpoint',
+      ...(model === undefined ? {} : { model }),
       async complete(wanted) {
         checkWish(wanted)
         const { user, temperature, maxTokens = MAX_TOKENS, json } = wanted
+        const named = wanted.model ?? model
+        if (named === undefined)
+          throw new PegboardError('E_BACKEND_UNAVAILABLE', 'No language model is named.', {
+            hint: 'Set services.llm.model.',
+            retryable: false,
+          })
         const system = systemOf(wanted)
         const answer = await post(
           {
-            model: wanted.model ?? model,
+            model: named,
             messages: [
               ...(system === undefined ? [] : [{ role: 'system', content: system }]),
               { role: 'user', content: user },
@@ -101,7 +108,7 @@ export function createEndpoint({ baseUrl, model, apiKey, timeoutMs }: LlmSetting
         const message = isRecord(first) ? first['message'] : undefined
         const text = isRecord(message) ? message['content'] : undefined
         if (typeof text !== 'string') throw failed('its answer has no text')
-        return completed(text, typeof used === 'string' ? used : model, wanted)
+        return completed(text, typeof used === 'string' ? used : named, wanted)
       },
     }),
     close: async () => await (await agent)?.destroy(),

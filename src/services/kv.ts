@@ -59,6 +59,11 @@ export function createKv({
         return same ? { result } : { value: written(now, maxBytes), result }
       })
 
+    /** For ever is no end: JSON has no word for that time. */
+    const endOf = (seconds: number | undefined): number | undefined => {
+      const at = seconds === undefined ? Number.POSITIVE_INFINITY : clock.now() + seconds * 1_000
+      return Number.isFinite(at) ? at : undefined
+    }
     const list = (now: Entries, key: string): readonly unknown[] => {
       const value = now.get(key)?.value ?? []
       if (!Array.isArray(value)) throw wrong(key, 'no list')
@@ -90,8 +95,9 @@ export function createKv({
         const kept = jsonOf(checked(key), value)
         const { ttl } = options
         if (ttl !== undefined && !(ttl > 0)) throw wrong(key, 'kept for no time at all: ttl is in seconds')
+        const expiresAt = endOf(ttl)
         await change((now) => {
-          now.set(key, { value: kept, expiresAt: ttl === undefined ? undefined : clock.now() + ttl * 1_000 })
+          now.set(key, { value: kept, expiresAt })
           return { result: undefined }
         })
       },
@@ -112,7 +118,7 @@ export function createKv({
         change((now) => {
           const entry = now.get(key)
           if (!entry) return { result: false, same: true }
-          if (seconds > 0) now.set(key, { value: entry.value, expiresAt: clock.now() + seconds * 1_000 })
+          if (seconds > 0) now.set(key, { value: entry.value, expiresAt: endOf(seconds) })
           else now.delete(key)
           return { result: true }
         }),

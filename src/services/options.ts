@@ -2,7 +2,7 @@ import { z } from 'zod'
 
 export const llmOptions = z.strictObject({
   baseUrl: z.url().describe('Base of an OpenAI-compatible API, such as "https://api.openai.com/v1".'),
-  model: z.string().min(1).describe('Its model.'),
+  model: z.string().min(1).optional().describe('Its model, for tools that name none of their own.'),
   apiKey: z.string().min(1).optional().describe('Use "${OPENAI_API_KEY}".'),
   timeoutMs: z.int().min(1_000).max(600_000).default(60_000).describe('How long one answer may take.'),
 })
@@ -30,6 +30,11 @@ export const fetchOptions = z.strictObject({
     .boolean()
     .default(false)
     .describe('Private networks and this machine may be reached, too. Where clouds keep credentials is never reached.'),
+  userAgent: z
+    .string()
+    .regex(/^[\x20-\x7e]{1,200}$/)
+    .default('pegboard')
+    .describe('What requests of modules say they come from.'),
 })
 
 export const servicesOptions = z.strictObject({

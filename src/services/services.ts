@@ -1,28 +1,33 @@
-import {
-  type Caller,
-  originOf,
-  type ServerStatus,
-  type Services,
-  type ServicesFor,
-  type ServiceUser,
-} from '../core/context.ts'
+import { originOf, type Services, type ServicesFor, type ServiceUser } from '../core/context.ts'
 import { PegboardError } from '../core/errors.ts'
-import type { Adapters, Conversations, Kv, Llm, Messages, Processes, Registry, Tasks } from '../core/services.ts'
+import type {
+  Adapters,
+  Conversations,
+  Incoming,
+  Kv,
+  Llm,
+  Messages,
+  Processes,
+  Registry,
+  Servers,
+  Tasks,
+} from '../core/services.ts'
 import type { AdapterRegistry } from './adapters.ts'
 import type { createConversations } from './conversations.ts'
 import type { Endpoint } from './endpoint.ts'
+import type { createIncoming } from './incoming.ts'
 import type { createKv } from './kv.ts'
 import type { createMessages } from './messages.ts'
 import { samplingLlm } from './sampling.ts'
 
 /** What services are made of; `null` for one that is off. */
 export interface ServiceParts {
-  /** Those that a caller may know of. */
-  servers(caller: Caller): readonly ServerStatus[]
+  servers(user: ServiceUser): Servers
   readonly kv: ReturnType<typeof createKv> | null
   readonly messages: ReturnType<typeof createMessages> | null
   readonly conversations: ReturnType<typeof createConversations> | null
   readonly adapters: AdapterRegistry
+  readonly incoming: ReturnType<typeof createIncoming>
   readonly endpoint: Endpoint | null
   processes(): Processes | null
   registry(user: ServiceUser): Registry
@@ -47,9 +52,8 @@ export function createServices(parts: ServiceParts): ServicesFor {
   const origin = ({ caller, profile }: ServiceUser) => originOf(caller, profile)
   const shared: Services & ThisType<Made> = {
     memory: null,
-    get servers() {
-      const { caller } = this[USER]
-      return { list: () => parts.servers(caller) }
+    get servers(): Servers {
+      return parts.servers(this[USER])
     },
     get kv(): Kv | null {
       return parts.kv?.(this[USER].caller.profile, this[USER].module) ?? null
@@ -68,6 +72,16 @@ export function createServices(parts: ServiceParts): ServicesFor {
     },
     get adapters(): Adapters {
       return parts.adapters.for(this[USER].caller, origin(this[USER]).platform)
+    },
+    get incoming(): Incoming {
+      const user = this[USER]
+      return parts.incoming((platform) => {
+        const at = { ...origin(user), platform }
+        return {
+          messages: parts.messages?.(user.caller, at) ?? null,
+          conversations: parts.conversations?.(user.caller, at) ?? null,
+        }
+      })
     },
     get llm(): Llm | null {
       const { caller, relay, ending } = this[USER]

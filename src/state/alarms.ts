@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.ts'
+import { type Clock, ticksOf } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 
@@ -23,7 +23,7 @@ export interface Alarms {
   stop(): Promise<void>
 }
 
-/** Other processes may have planned something: it is read anew this often. */
+/** Other processes may have planned something, and clocks may be set: it is read anew this often. */
 const LOOK_MS = 60_000
 
 /** Alarms of this process, with one timer for all. What is kept is read at the start, and now and then. */
@@ -32,10 +32,10 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
   const ringing = new Set<Promise<void>>()
   let cancel: (() => void) | undefined
   let hears: { ring(id: string): Promise<void>; planned(): Promise<readonly Planned[]> } | undefined
-  let looked = 0
+  let looked = Number.NEGATIVE_INFINITY
 
   async function look(): Promise<void> {
-    looked = clock.now()
+    looked = ticksOf(clock)
     const all = (await hears?.planned()) ?? []
     times.clear()
     for (const { id, at } of all) times.set(id, at)
@@ -54,7 +54,7 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
 
   async function go(): Promise<void> {
     try {
-      if (clock.now() - looked >= LOOK_MS) await look()
+      if (ticksOf(clock) - looked >= LOOK_MS) await look()
       const now = clock.now()
       for (const [id, at] of [...times]) {
         if (at > now || !hears) continue

@@ -50,14 +50,17 @@ function createTable<T>(clock: Pick<Clock, 'now'>): Table<T> {
       const row = live(id)
       return row && stored(id, row)
     },
-    async put({ id, owner, value, expiresAt }: Write<T>, expected) {
-      if (expected !== undefined && (live(id)?.revision ?? 0) !== expected) return undefined
+    async put({ id, owner, value, expiresAt, atMost }: Write<T>, expected) {
+      const before = live(id)
+      if (expected !== undefined && (before?.revision ?? 0) !== expected) return undefined
+      if (atMost !== undefined && !before && listed(owner).length >= atMost) return undefined
       const revision = ++revisions
       rows.set(id, { owner, text: JSON.stringify(value), revision, expiresAt: expiresAt ?? Number.POSITIVE_INFINITY })
       return revision
     },
-    async delete(id) {
-      return live(id) !== undefined && rows.delete(id)
+    async delete(id, expected) {
+      const row = live(id)
+      return row !== undefined && (expected ?? row.revision) === row.revision && rows.delete(id)
     },
     list: async (owner) => listed(owner).map(([id, row]) => stored(id, row)),
     count: async (owner) => listed(owner).length,

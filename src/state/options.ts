@@ -8,6 +8,10 @@ export const stateOptions = z.strictObject({
     .describe(
       'redis://… shares tasks, schedules, watchers, notices and the stores of modules between several machines; default a file in dirs.state.',
     ),
+  exclusive: z
+    .boolean()
+    .default(false)
+    .describe('One process alone may use the state folder: a second one does not start, and says which has it.'),
   prefix: z
     .string()
     .regex(/^[\w.-]{1,64}$/)

@@ -61,11 +61,12 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
     log.warn('the queue has trouble', { error: last })
   }
 
+  // As a span: a machine whose clock is ahead rings too early, and whoever is rung looks at the common time and sets it again.
   /** The same alarm set twice is one, except while it rings: what is there of it is over in a moment. */
   function jobOf({ id, at }: Planned) {
     const usual = `${id}-${at}`
-    const jobId = ringing.has(usual) ? `${usual}-${Date.now()}` : usual
-    return { name: 'ring', data: { id }, opts: { jobId, delay: Math.max(0, at - Date.now()) } }
+    const jobId = ringing.has(usual) ? `${usual}-${clock.now()}` : usual
+    return { name: 'ring', data: { id }, opts: { jobId, delay: Math.max(0, at - clock.now()) } }
   }
 
   async function look(): Promise<void> {

@@ -1,15 +1,18 @@
 import type { Redis } from 'ioredis'
+import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Store, Stored, Table } from './store.ts'
 
 /**
  * Writes a document if it still has the revision that is expected; `''` expects nothing, `'0'` that there is none. One script, because
- * what is looked at and what is written must be one step. Each write also takes up to ten that have expired out of the lists.
+ * what is looked at and what is written must be one step. Where a number is given, a new one is written only if its
+ * owner has fewer. Each write also takes up to ten that have expired out of the lists.
  */
 const PUT = `
 local now = redis.call('HGET', KEYS[1], 'revision')
 if ARGV[1] ~= '' and (now or '0') ~= ARGV[1] then return false end
+if ARGV[7] ~= '' and not now and redis.call('ZCARD', KEYS[2] .. ':' .. ARGV[2]) >= tonumber(ARGV[7]) then return false end
 local revision = redis.call('INCR', KEYS[3])
 local order = redis.call('HGET', KEYS[1], 'order') or revision
 local before = redis.call('HGET', KEYS[1], 'owner')
@@ -33,6 +36,7 @@ return revision`
 const DELETE = `
 local owner = redis.call('HGET', KEYS[1], 'owner')
 if not owner then return 0 end
+if ARGV[2] ~= '' and redis.call('HGET', KEYS[1], 'revision') ~= ARGV[2] then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[2] .. ':' .. owner, ARGV[1])
 return redis.call('DEL', KEYS[1])`
@@ -49,8 +53,9 @@ interface Scripts {
     lastsMs: string,
     id: string,
     prefix: string,
+    atMost: string,
   ): Promise<number | null>
-  pegboardDelete(key: string, index: string, id: string): Promise<number>
+  pegboardDelete(key: string, index: string, id: string, expected: string): Promise<number>
 }
 
 /**
@@ -117,7 +122,7 @@ export async function reached<T>(command: Promise<T>): Promise<T> {
 }
 
 /** Documents in Redis. @param prefix of all keys */
-export function createRedisStore(connection: Redis, prefix: string): Store {
+export function createRedisStore(connection: Redis, prefix: string, clock: Pick<Clock, 'now'>): Store {
   connection.defineCommand('pegboardPut', { numberOfKeys: 4, lua: PUT })
   connection.defineCommand('pegboardDelete', { numberOfKeys: 2, lua: DELETE })
   const redis = connection as Redis & Scripts
@@ -142,7 +147,7 @@ export function createRedisStore(connection: Redis, prefix: string): Store {
       }
       return {
         get,
-        async put({ id, owner, value, expiresAt }, expected) {
+        async put({ id, owner, value, expiresAt, atMost }, expected) {
           const revision = await reached(
             redis.pegboardPut(
               keyOf(id),
@@ -153,14 +158,17 @@ export function createRedisStore(connection: Redis, prefix: string): Store {
               owner,
               JSON.stringify(value),
               // As a span: the clocks of the processes and of Redis may differ.
-              expiresAt === undefined ? '' : String(Math.max(1, Math.ceil(expiresAt - Date.now()))),
+              expiresAt === undefined ? '' : String(Math.max(1, Math.ceil(expiresAt - clock.now()))),
               id,
               keyOf(''),
+              atMost === undefined ? '' : String(atMost),
             ),
           )
           return revision ?? undefined
         },
-        delete: async (id) => (await reached(redis.pegboardDelete(keyOf(id), index, id))) > 0,
+        delete: async (id, expected) =>
+          (await reached(redis.pegboardDelete(keyOf(id), index, id, expected === undefined ? '' : String(expected)))) >
+          0,
         list,
         count: async (owner) => (await list(owner)).length,
       }
@@ -169,4 +177,14 @@ export function createRedisStore(connection: Redis, prefix: string): Store {
       await redis.quit().catch(() => redis.disconnect())
     },
   }
+}
+
+/** The time in Redis, and the moment of `ticks` when it was that. */
+export async function timeIn(
+  redis: Redis,
+  ticks: () => number,
+): Promise<{ readonly time: number; readonly at: number }> {
+  const before = ticks()
+  const [seconds, micros] = await reached(redis.time())
+  return { time: Number(seconds) * 1_000 + Math.round(Number(micros) / 1_000), at: (before + ticks()) / 2 }
 }

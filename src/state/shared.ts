@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import type { Redis } from 'ioredis'
-import type { Clock } from '../core/clock.ts'
+import { type Clock, ticksOf } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { type Alarms, createLocalAlarms } from './alarms.ts'
+import { holdAlone } from './alone.ts'
+import type { CommonClock } from './common-clock.ts'
 import { createQueueAlarms } from './queue.ts'
-import { connectRedis, createRedisStore } from './redis.ts'
+import { connectRedis, createRedisStore, timeIn } from './redis.ts'
 import { readSecret } from './secret.ts'
 import { openStateStore } from './sqlite.ts'
 import type { Store } from './store.ts'
@@ -32,24 +34,37 @@ export interface Shared {
 
 /** In a folder of this machine; processes that share it see each other's documents when they look. */
 export function createLocalShared(
-  files: { readonly database: string; readonly key: string },
+  files: {
+    readonly database: string
+    readonly key: string
+    /** Held by one process alone; absent: several may share the folder. */
+    readonly lock?: string
+  },
   clock: Clock,
   log: Log,
 ): Shared {
   let store: Store | undefined
   let key: Buffer | undefined
+  let letGo: (() => void) | undefined
+  const hold = (): void => {
+    if (files.lock !== undefined) letGo ??= holdAlone(files.lock, process.pid)
+  }
   return {
-    open: () => Promise.resolve(),
+    async open() {
+      hold()
+    },
     get hasPast() {
       return existsSync(files.database)
     },
     store() {
       try {
+        hold()
         store ??= openStateStore(files.database, clock, log)
       } catch (error) {
         // Clients read what is thrown here, and where the file lies is for the operator.
         log.error('the state file cannot be used', { error: messageOf(error) })
-        throw new PegboardError('E_STATE', 'What is kept for later cannot be read or written now.', {
+        const code = isPegboardError(error) && error.code === 'E_STATE_UNAVAILABLE' ? error.code : 'E_STATE'
+        throw new PegboardError(code, 'What is kept for later cannot be read or written now.', {
           ...(isPegboardError(error) ? { hint: error.hint } : {}),
           cause: error,
         })
@@ -66,14 +81,22 @@ export function createLocalShared(
     tell() {},
     hear() {},
     onBack() {},
-    close: async () => store?.close(),
+    async close() {
+      await store?.close()
+      letGo?.()
+    },
   }
 }
 
 const KEY_BYTES = 32
 
-/** In Redis, for all processes that name it. @param prefix of all keys */
-export function createRedisShared(url: string, prefix: string, clock: Clock, log: Log): Shared {
+/** The time is asked again this often, and when Redis was away. */
+const ASK_TIME_MS = 60_000
+/** A clock that is further off is worth a line. */
+const OFF_MS = 2_000
+
+/** In Redis, for all processes that name it. @param prefix of all keys @param clock is set by that of Redis */
+export function createRedisShared(url: string, prefix: string, clock: CommonClock, log: Log): Shared {
   const me = randomBytes(8).toString('hex')
   const channel = `${prefix}:said`
   const listeners = new Map<string, Array<(text: string) => void>>()
@@ -84,12 +107,25 @@ export function createRedisShared(url: string, prefix: string, clock: Clock, log
     if (parts) return parts
     throw new PegboardError('E_STATE', 'The Redis of state.url is not connected.')
   }
+  let cancelAsking: (() => void) | undefined
+  let told = false
+  async function askTime(redis: Redis): Promise<void> {
+    cancelAsking?.()
+    cancelAsking = clock.after(ASK_TIME_MS, () => void askTime(redis).catch(() => undefined))
+    const { time, at } = await timeIn(redis, () => ticksOf(clock))
+    clock.set(time, at)
+    const off = Math.abs(clock.aheadMs) > OFF_MS
+    if (off && !told)
+      log.warn('the clock of this machine is not that of Redis, which all go by', { ahead_ms: clock.aheadMs })
+    told = off
+  }
   async function open(): Promise<void> {
     const redis = await connectRedis(url, log)
     const ears = redis.duplicate({ maxRetriesPerRequest: null })
     // The other connection says so.
     ears.on('error', () => undefined)
-    const store = createRedisStore(redis, prefix)
+    const store = createRedisStore(redis, prefix, clock)
+    await askTime(redis)
     const secrets = store.table<string>('secret')
     // Whoever is first decides.
     await secrets.put({ id: 'key', owner: '', value: randomBytes(KEY_BYTES).toString('base64') }, 0)
@@ -101,6 +137,7 @@ export function createRedisShared(url: string, prefix: string, clock: Clock, log
       if (from !== me) for (const listener of listeners.get(topic) ?? []) listener(text)
     })
     ears.on('ready', () => {
+      askTime(redis).catch(() => undefined)
       for (const listener of backs) listener()
     })
     parts = { redis, ears, store, key }
@@ -132,6 +169,7 @@ export function createRedisShared(url: string, prefix: string, clock: Clock, log
     },
     onBack: (listener) => void backs.push(listener),
     async close() {
+      cancelAsking?.()
       parts?.ears.disconnect()
       await parts?.store.close()
     },

@@ -1,23 +1,12 @@
 import { existsSync, mkdirSync, renameSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { type Database, NO_DRIVER, openDatabase, troubleOf } from './driver.ts'
+import { checkFolder, type FolderLook, lookAt } from './folder.ts'
 import { createMemoryStore } from './memory.ts'
 import type { Store, Stored, Table } from './store.ts'
-
-/** What `node:sqlite` and `libsql` have in common. */
-interface Database {
-  exec(sql: string): void
-  prepare(sql: string): Statement
-  close(): void
-}
-interface Statement {
-  run(...values: readonly unknown[]): { readonly changes: number | bigint }
-  get(...values: readonly unknown[]): unknown
-  all(...values: readonly unknown[]): unknown[]
-}
 
 /** Each one is done once, in this order; never edited, only added to. */
 const MIGRATIONS: readonly string[] = [
@@ -31,31 +20,44 @@ const MIGRATIONS: readonly string[] = [
    INSERT INTO counters VALUES ('revision', 0);`,
 ]
 
-/** Another process may be writing. */
-const BUSY_MS = 5_000
+/** Another process may be writing. While this one waits for it in one go it does nothing else, so most of that is done in steps. */
+const WAIT_MS = { opening: 1_000, writing: 20 } as const
+const PATIENCE_MS = 5_000
+const AGAIN_MS = 25
 
 /**
- * Opens the file, makes it where there is none. A file that is damaged is put aside under a name that says so, never deleted.
- * @throws PegboardError E_STATE when it cannot be opened, or was written by a newer version
+ * Opens the file, makes it where there is none. A file that is damaged is put aside under a name that says so, never deleted; the
+ * store knows then that something was lost.
+ * @throws PegboardError E_STATE when it cannot be opened, was written by a newer version or lies on another machine;
+ *   E_STATE_UNAVAILABLE when the disk is full or another process holds it
  */
-export function openSqliteStore(file: string, clock: Pick<Clock, 'now'>, log: Pick<Log, 'error'>): Store {
+export function openSqliteStore(
+  file: string,
+  clock: Pick<Clock, 'now'>,
+  log: Pick<Log, 'error' | 'warn'>,
+  look: FolderLook = lookAt,
+): Store {
   const made = !existsSync(file)
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-  let database: Database
   try {
-    database = openSound(file)
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    checkFolder(dirname(file), log, look)
+    return storeOf(openSound(file), clock)
   } catch (error) {
-    if (made || !isDamage(error)) throw unusable(file, error)
-    const aside = `${file}.damaged-${new Date(clock.now()).toISOString().replaceAll(/[:.]/g, '-')}`
+    if (made || troubleOf(error) !== 'damaged') throw unusable(file, error)
+    const aside = `${file}.corrupt-${new Date(clock.now()).toISOString().replaceAll(/[:.]/g, '-')}`
     for (const ending of ['', '-wal', '-shm']) if (existsSync(file + ending)) renameSync(file + ending, aside + ending)
-    log.error('the state file is damaged; it was put aside and a new one begun', {
+    log.error('the state file is damaged; it was put aside and a new one begun: what was planned is not', {
       file: aside,
       error: messageOf(error),
     })
-    database = openSound(file)
+    const database = openSound(file)
+    database.prepare('INSERT INTO counters VALUES (?, ?)').run(LOST, clock.now())
+    return storeOf(database, clock)
   }
-  return storeOf(database, clock)
 }
+
+/** The counter that says when a damaged file was put aside. */
+const LOST = 'lost'
 
 /** The same, or a store that forgets at the end of the process where there is no SQLite here, with a warning that says so. */
 export function openStateStore(file: string, clock: Pick<Clock, 'now'>, log: Pick<Log, 'error' | 'warn'>): Store {
@@ -68,51 +70,21 @@ export function openStateStore(file: string, clock: Pick<Clock, 'now'>, log: Pic
   }
 }
 
-const NO_DRIVER = 'There is nothing here to keep state in'
-
 function openSound(file: string): Database {
-  const database = open(file)
+  const database = openDatabase(file)
   try {
-    database.exec(`PRAGMA busy_timeout = ${BUSY_MS}`)
+    database.exec(`PRAGMA busy_timeout = ${WAIT_MS.opening}`)
     // Claims must hold after a power cut: every commit is on the disk before it counts.
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     const [check] = database.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[]
     if (check?.quick_check !== 'ok')
       throw Object.assign(new Error(String(check?.quick_check)), { code: 'SQLITE_CORRUPT' })
     migrate(database, file)
+    database.exec(`PRAGMA busy_timeout = ${WAIT_MS.writing}`)
     return database
   } catch (error) {
     database.close()
     throw error
-  }
-}
-
-function open(file: string): Database {
-  const require = createRequire(import.meta.url)
-  const builtIn = quietly(() => process.getBuiltinModule?.('node:sqlite')) as
-    | { readonly DatabaseSync: new (file: string) => Database }
-    | undefined
-  if (builtIn) return new builtIn.DatabaseSync(file)
-  let Driver: new (file: string) => Database
-  try {
-    Driver = require('libsql') as typeof Driver
-  } catch (error) {
-    throw new PegboardError('E_STATE', `${NO_DRIVER}: libsql is not installed.`, {
-      hint: 'npm install libsql, or use Node 22.13 or newer, which has SQLite of its own.',
-      cause: error,
-    })
-  }
-  return new Driver(file)
-}
-
-/** Node 22 says of its SQLite that it is experimental, each time; what is used of it has not changed since. */
-function quietly<T>(work: () => T): T {
-  const { emitWarning } = process
-  process.emitWarning = () => undefined
-  try {
-    return work()
-  } finally {
-    process.emitWarning = emitWarning
   }
 }
 
@@ -135,25 +107,43 @@ function migrate(database: Database, file: string): void {
   }
 }
 
-const isDamage = (error: unknown): boolean =>
-  /SQLITE_(?:CORRUPT|NOTADB)|malformed|not a database/i.test(
-    `${(error as { code?: unknown }).code} ${messageOf(error)}`,
+/** What went wrong, in words that fit after "because", and what to do. None names a path. */
+const SAID = {
+  full: ['the disk is full', 'Free space where dirs.state is; it goes on by itself then.'],
+  locked: ['another process holds the state file', 'End whatever reads or copies it for long, then try again.'],
+  'read-only': ['the state file may only be read', 'Look at the rights of the state folder (dirs.state).'],
+  damaged: ['the state file is damaged', 'Start the server again: the file is put aside then, and kept.'],
+} as const
+
+function wordsOf(error: unknown): readonly [what: string, hint: string] {
+  const trouble = troubleOf(error)
+  return trouble === 'other'
+    ? [messageOf(error), 'Look at the disk and at the rights of the state folder (dirs.state), then try again.']
+    : SAID[trouble]
+}
+
+/** What may pass by itself can be tried again. */
+const unusable = (file: string, error: unknown): PegboardError => {
+  if (error instanceof PegboardError) return error
+  const passes = ['full', 'locked'].includes(troubleOf(error))
+  const [what, hint] = wordsOf(error)
+  return new PegboardError(
+    passes ? 'E_STATE_UNAVAILABLE' : 'E_STATE',
+    `The state file ${file} cannot be used: ${what}.`,
+    {
+      hint: passes ? hint : `${hint} Or set dirs.state to another folder.`,
+      cause: error,
+    },
   )
+}
 
-const unusable = (file: string, error: unknown): PegboardError =>
-  error instanceof PegboardError
-    ? error
-    : new PegboardError('E_STATE', `The state file ${file} cannot be used: ${messageOf(error)}.`, {
-        hint: 'Look at the rights of the file and its folder, or set dirs.state to another folder.',
-        cause: error,
-      })
-
-/** What SQLite says of a full disk, a lock or a file that may only be read names no path. */
-const failed = (what: 'written' | 'read', error: unknown): PegboardError =>
-  new PegboardError('E_STATE', `What must survive a restart could not be ${what}: ${messageOf(error)}.`, {
-    hint: 'Look at the disk and at the rights of the state folder (dirs.state), then try again.',
+const failed = (what: 'written' | 'read', error: unknown): PegboardError => {
+  const [why, hint] = wordsOf(error)
+  return new PegboardError('E_STATE_UNAVAILABLE', `What must survive a restart could not be ${what}: ${why}.`, {
+    hint,
     cause: error,
   })
+}
 
 interface Row {
   readonly id: string
@@ -162,11 +152,19 @@ interface Row {
   readonly revision: number
 }
 
+/** Some failures have done it already. */
+function rollBack(database: Database): void {
+  try {
+    database.exec('ROLLBACK')
+  } catch {}
+}
+
 function storeOf(database: Database, clock: Pick<Clock, 'now'>): Store {
   const alive = '(expires IS NULL OR expires > ?)'
   const columns = 'id, owner, value, revision'
   const sql = {
     get: database.prepare(`SELECT ${columns} FROM documents WHERE kind = ? AND id = ? AND ${alive}`),
+    revision: database.prepare(`SELECT revision FROM documents WHERE kind = ? AND id = ? AND ${alive}`),
     list: database.prepare(`SELECT ${columns} FROM documents WHERE kind = ? AND ${alive} ORDER BY rowid`),
     listOf: database.prepare(
       `SELECT ${columns} FROM documents WHERE kind = ? AND ${alive} AND owner = ? ORDER BY rowid`,
@@ -192,6 +190,13 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>): Store {
     const row = sql.get.get(kind, id, clock.now()) as Row | undefined
     return row && stored<T>(row)
   }
+  const revisionOf = (kind: string, id: string): number =>
+    Number((sql.revision.get(kind, id, clock.now()) as Row | undefined)?.revision ?? 0)
+  const counted = (kind: string, owner?: string): number => {
+    const now = clock.now()
+    const row = owner === undefined ? sql.count.get(kind, now) : sql.countOf.get(kind, now, owner)
+    return Number((row as { n: number }).n)
+  }
   const read = async <R>(work: () => R): Promise<R> => {
     try {
       return work()
@@ -201,29 +206,36 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>): Store {
   }
   // What is written in one turn is one commit: waiting for the disk is what writing costs.
   let waiting: Array<{ run(): void; fail(error: unknown): void; done(): void }> = []
-  const flush = (): void => {
+  let lockedAt: number | undefined
+  /** @param last whether there is no other time for it */
+  const flush = (last = false): void => {
+    if (waiting.length === 0) return
     const all = waiting
-    waiting = []
-    if (all.length === 0) return
+    let failure: PegboardError | undefined
     try {
       database.exec('BEGIN IMMEDIATE')
       try {
         for (const { run } of all) run()
         database.exec('COMMIT')
       } catch (error) {
-        database.exec('ROLLBACK')
+        rollBack(database)
         throw error
       }
     } catch (error) {
-      const failure = failed('written', error)
-      for (const { fail } of all) fail(failure)
-      return
+      if (!last && troubleOf(error) === 'locked') {
+        lockedAt ??= performance.now()
+        // Whoever writes lets go in a moment, and until then this process has other things to do.
+        if (performance.now() - lockedAt < PATIENCE_MS) return void setTimeout(() => flush(), AGAIN_MS)
+      }
+      failure = failed('written', error)
     }
-    for (const { done } of all) done()
+    lockedAt = undefined
+    waiting = []
+    for (const { done, fail } of all) failure ? fail(failure) : done()
   }
   const written = <R>(work: () => R): Promise<R> =>
     new Promise((resolve, fail) => {
-      if (waiting.length === 0) setImmediate(flush)
+      if (waiting.length === 0) setImmediate(() => flush())
       let result: R
       waiting.push({
         run() {
@@ -235,47 +247,45 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>): Store {
     })
   let writes = 0
   let closed = false
+  const lost = database.prepare('SELECT value FROM counters WHERE name = ?').get(LOST) as { value: number } | undefined
   sql.sweep.run(clock.now())
 
   return {
+    ...(lost ? { lostAt: Number(lost.value) } : {}),
     table<T>(kind: string): Table<T> {
       return {
         get: (id) => read(() => got<T>(kind, id)),
-        put({ id, owner, value, expiresAt }, expected) {
+        put({ id, owner, value, expiresAt, atMost }, expected) {
           const text = JSON.stringify(value)
           return written(() => {
             if (++writes % 1_000 === 0) sql.sweep.run(clock.now())
-            if (expected !== undefined && (got(kind, id)?.revision ?? 0) !== expected) return undefined
+            if (expected !== undefined && revisionOf(kind, id) !== expected) return undefined
+            if (atMost !== undefined && revisionOf(kind, id) === 0 && counted(kind, owner) >= atMost) return undefined
             const { value: revision } = sql.next.get() as { value: number }
             sql.put.run(kind, id, owner, text, revision, expiresAt ?? null)
             return Number(revision)
           })
         },
-        delete: (id) => written(() => Number(sql.delete.run(kind, id).changes) > 0),
+        delete: (id, expected) =>
+          written(
+            () =>
+              (expected === undefined || revisionOf(kind, id) === expected) &&
+              Number(sql.delete.run(kind, id).changes) > 0,
+          ),
         list: (owner) =>
           read(() =>
             (owner === undefined ? sql.list.all(kind, clock.now()) : sql.listOf.all(kind, clock.now(), owner)).map(
               (row) => stored<T>(row as Row),
             ),
           ),
-        count: (owner) =>
-          read(() =>
-            Number(
-              (
-                (owner === undefined
-                  ? sql.count.get(kind, clock.now())
-                  : sql.countOf.get(kind, clock.now(), owner)) as {
-                  n: number
-                }
-              ).n,
-            ),
-          ),
+        count: (owner) => read(() => counted(kind, owner)),
       }
     },
     async close() {
       if (closed) return
       closed = true
-      flush()
+      database.exec(`PRAGMA busy_timeout = ${WAIT_MS.opening}`)
+      flush(true)
       database.close()
     },
   }

@@ -1,6 +1,8 @@
 /** What must survive a restart, as documents by kind and id. One interface for one machine and for many. */
 export interface Store {
   table<T>(kind: string): Table<T>
+  /** What was kept before was damaged then and is put aside; in milliseconds since the epoch. */
+  readonly lostAt?: number
   close(): Promise<void>
 }
 
@@ -19,6 +21,8 @@ export interface Write<T> {
   readonly value: T
   /** Milliseconds since the epoch; it is not there any more after that. */
   readonly expiresAt?: number
+  /** A new one is not written where its owner has so many, whoever else writes at the same time. */
+  readonly atMost?: number
 }
 
 export interface Table<T> {
@@ -26,11 +30,11 @@ export interface Table<T> {
   /**
    * Writes it whole.
    * @param expected the revision it must have now, 0 for none at all; default any
-   * @returns the new revision, or undefined when another was faster, and nothing is changed then
+   * @returns the new revision, or undefined when another was faster or there are too many, and nothing is changed then
    */
   put(write: Write<T>, expected?: number): Promise<number | undefined>
-  /** Whether there was one. */
-  delete(id: string): Promise<boolean>
+  /** Whether there was one. @param expected the revision it must have now; default any */
+  delete(id: string, expected?: number): Promise<boolean>
   /** Oldest first. @param owner default everybody's */
   list(owner?: string): Promise<readonly Stored<T>[]>
   count(owner?: string): Promise<number>

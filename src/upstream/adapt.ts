@@ -58,6 +58,7 @@ export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, strin
     origin: 'upstream',
     sideEffects: [`calls the MCP server ${host.id}`],
     tags: ['mcp', host.id],
+    ...(settings.internal ? { internal: true } : {}),
     ...timeoutOf(host.id, settings, undefined),
     ...(host.capacity === undefined ? {} : { capacity: host.capacity }),
     get title() {

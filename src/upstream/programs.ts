@@ -2,7 +2,7 @@ import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { PegboardError } from '../core/errors.ts'
-import type { Processes, Program, ProgramUsage } from '../core/services.ts'
+import type { Processes, Program, ProgramProcess, ProgramUsage } from '../core/services.ts'
 import { descendantsOf, endDescendants } from './descendants.ts'
 import { childEnvironment, type Environment, killTree, spawnPlan } from './spawn.ts'
 import { createWatchdog, type Watchdog } from './watchdog.ts'
@@ -121,6 +121,19 @@ function watched(child: Child, platform: string, dog: Watchdog, gone: () => void
       const below = look()
       return runs() ? await usageOf([pid as number, ...below.keys()], platform) : { processes: 0, bytes: 0 }
     },
+    async list() {
+      const below = look()
+      return runs() ? await processesOf([pid as number, ...below.keys()], platform) : []
+    },
+    signal(wanted, signal) {
+      if (!runs() || (wanted !== pid && !look().has(wanted))) return false
+      try {
+        return process.kill(wanted, signal)
+      } catch (error) {
+        if (['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
+        throw error
+      }
+    },
     stop(graceMs = GRACE_MS) {
       stopping ??= stop(graceMs)
       return stopping
@@ -142,6 +155,48 @@ async function residentBytes(pid: number): Promise<number> {
     throw error
   }
 }
+
+async function processesOf(pids: readonly number[], platform: string): Promise<readonly ProgramProcess[]> {
+  if (platform === 'win32') return []
+  if (platform !== 'linux') return await processesByPs(pids)
+  const found = await Promise.all(pids.map(processFromProc))
+  return found.filter((one) => one !== undefined)
+}
+
+async function processFromProc(pid: number): Promise<ProgramProcess | undefined> {
+  try {
+    const [words, status] = await Promise.all([
+      readFile(`/proc/${pid}/cmdline`, 'utf8'),
+      readFile(`/proc/${pid}/status`, 'utf8'),
+    ])
+    const field = (name: string): string => new RegExp(`^${name}:\\s+(\\S+)`, 'm').exec(status)?.[1] ?? ''
+    const command = words.replaceAll('\0', ' ').trim()
+    return {
+      pid,
+      parent: Number(field('PPid')),
+      command: command === '' ? field('Name') : command,
+      bytes: Number(field('VmRSS')) * 1024,
+    }
+  } catch (error) {
+    if (['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw error
+  }
+}
+
+const processesByPs = (pids: readonly number[]): Promise<readonly ProgramProcess[]> =>
+  new Promise((resolve) => {
+    const columns = ['pid=', 'ppid=', 'rss=', 'command='].flatMap((one) => ['-o', one])
+    execFile('/bin/ps', [...columns, '-p', pids.join(',')], { timeout: 2_000 }, (_error, stdout) =>
+      resolve(
+        stdout.split('\n').flatMap((line) => {
+          const [, pid, parent, size, command = ''] = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? []
+          return pid === undefined
+            ? []
+            : [{ pid: Number(pid), parent: Number(parent), command, bytes: Number(size) * 1024 }]
+        }),
+      ),
+    )
+  })
 
 /** It fails when one of them has gone, and still tells of the others. */
 const residentByPs = (pids: readonly number[]): Promise<readonly number[]> =>

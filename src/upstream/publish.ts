@@ -4,6 +4,7 @@ import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import { plain } from '../core/plain.ts'
+import { isRecord } from '../core/record.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Held, Strangers } from '../trust/assess.ts'
 import { checkEntry } from '../trust/checks.ts'
@@ -128,10 +129,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   /** Prompts, resources and templates without those that hide something or give orders; nobody can review these. */
-  function harmless(kind: string, entries: Listing['prompts'], listing: Listing): Listing['prompts'] {
+  function harmless(kind: string, entries: Listing['prompts'], names: () => Iterable<string>): Listing['prompts'] {
     if (entries.length === 0) return entries
     // Rarely asked for, and what is kept of tools is not read without need.
-    const own = once(() => new Set(listing.tools.map(({ name }) => name)))
+    const own = once(() => new Set(names()))
     const others = strangersTo(catalog, module)
     return entries.filter((entry) => {
       const [worst] = checkEntry(entry, {
@@ -146,6 +147,25 @@ export function createPublisher(options: PublisherOptions): Publisher {
       told.add(problem)
       return false
     })
+  }
+
+  /** What it has beside tools. @param names its tools by its own names */
+  function besides(listing: Omit<Listing, 'tools'>, names: () => Iterable<string>) {
+    const resources = harmless('resource', listing.resources, names)
+    const templates = harmless('resource template', listing.templates, names)
+    const offered = harmless('prompt', listing.prompts, names)
+    const wire = createNames()
+    const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
+      adaptPrompt(entry, settings, wire),
+      String(entry['name']),
+    ])
+    prompts = new Map(named.map(([prompt, own]) => [prompt.name, own]))
+    return {
+      resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
+      templates: templates.map((entry) => ({ uriTemplate: String(entry['uriTemplate']), entry })),
+      prompts: named.map(([prompt]) => prompt),
+      endpoints: options.endpoints,
+    }
   }
 
   function noticeFor(listing: Listing): { readonly notice?: string } {
@@ -188,6 +208,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     ...(settings.summary === undefined ? {} : { about: plain(settings.summary) }),
     origin: 'upstream',
     ...(settings.provides === undefined ? {} : { provides: settings.provides }),
+    ...(settings.internal ? { internal: true } : {}),
     state: 'ready',
   })
 
@@ -246,8 +267,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
               return isRead
             },
           },
-          resources: [],
-          endpoints: options.endpoints,
+          ...besides(others, () => namesIn(sent.sent)),
         },
       )
       published = listing
@@ -258,24 +278,9 @@ export function createPublisher(options: PublisherOptions): Publisher {
       const before = reasonsOf(held)
       held = look(listing, now.state === 'ready', definitions)
       if (published && before === reasonsOf(held) && isSame(published, listing)) return false
-      const resources = harmless('resource', listing.resources, listing)
-      const templates = harmless('resource template', listing.templates, listing)
-      const offered = harmless('prompt', listing.prompts, listing)
-      const wire = createNames()
-      const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
-        adaptPrompt(entry, settings, wire),
-        String(entry['name']),
-      ])
-      prompts = new Map(named.map(([prompt, own]) => [prompt.name, own]))
       catalog.set(
         { ...base(), ...noticeFor(listing), ...now },
-        {
-          ...admitted(listing),
-          resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
-          templates: templates.map((entry) => ({ uriTemplate: String(entry['uriTemplate']), entry })),
-          prompts: named.map(([prompt]) => prompt),
-          endpoints: options.endpoints,
-        },
+        { ...admitted(listing), ...besides(listing, () => listing.tools.map(({ name }) => name)) },
       )
       published = listing
       tell()
@@ -299,6 +304,9 @@ export function createPublisher(options: PublisherOptions): Publisher {
     problems,
   }
 }
+
+const namesIn = (sent: readonly unknown[]): string[] =>
+  sent.flatMap((one) => (isRecord(one) && typeof one['name'] === 'string' ? [one['name']] : []))
 
 function isSame(before: Listing, now: Listing): boolean {
   const others = ({ resources, templates, prompts }: Listing): string => JSON.stringify([resources, templates, prompts])

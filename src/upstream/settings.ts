@@ -102,6 +102,8 @@ export interface ServerSettings {
   readonly auth?: AuthSettings
   /** What its tools do in place of those of modules. */
   readonly provides?: Provided
+  /** Its tools are for modules alone. */
+  readonly internal?: boolean
   readonly tools: Readonly<Record<string, ToolOverride>>
 }
 
@@ -175,6 +177,10 @@ export const serverSchema = z.looseObject({
     .enum(PROVIDED)
     .optional()
     .describe('Its tools stand in for those of modules that do this, for whoever has them.'),
+  internal: z
+    .boolean()
+    .optional()
+    .describe('true: clients neither see nor call its tools; modules do, such as web as an engine.'),
   transport: z.string().optional().describe('The same as type.'),
   headers: z.record(z.string(), scalar).optional().describe('HTTP headers sent with every request.'),
   enabled: z.boolean().optional().describe('false leaves the server out.'),
@@ -323,6 +329,7 @@ export function parseServer(
     ...(entry.timeoutMs === undefined ? {} : { timeoutMs: entry.timeoutMs }),
     ...(entry.connectTimeoutMs === undefined ? {} : { connectTimeoutMs: entry.connectTimeoutMs }),
     ...(provides === undefined ? {} : { provides }),
+    ...(entry.internal ? { internal: true } : {}),
     ...(summary === undefined ? {} : { summary }),
   }
   return { settings, warnings }

@@ -2,6 +2,7 @@ import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
 import type { Caller } from '../core/context.ts'
 import type { Stop } from '../core/ending.ts'
 import { messageOf } from '../core/errors.ts'
+import { isProtocolFailure } from '../core/failure.ts'
 import { newerTask } from '../core/tasks.ts'
 import { createServerCalls, retryOf } from './calls.ts'
 import { createClaims } from './claims.ts'
@@ -65,6 +66,8 @@ export interface Upstream {
   refresh(): Promise<void>
   /** Nothing is known of it yet, and it is not known to be ill. */
   readonly unseen: boolean
+  /** How long it takes to answer, in milliseconds; undefined where it is not connected. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_TIMEOUT */
+  ping(signal?: Stop): Promise<number | undefined>
   /** Finds out whether a connection still is one, as after this machine slept. */
   recheck(): Promise<void>
   /** Takes over settings that do not concern the process or address, which keeps running. */
@@ -76,7 +79,8 @@ export interface Upstream {
   problems(): readonly string[]
   /** All its tools by its own names, those left out too. */
   offered(): readonly string[]
-  stop(graceMs: number): Promise<void>
+  /** @param why as callers read it: "it was …" */
+  stop(graceMs: number, why?: string): Promise<void>
 }
 
 const LISTS: Readonly<Record<string, ListKind>> = {
@@ -84,6 +88,8 @@ const LISTS: Readonly<Record<string, ListKind>> = {
   'notifications/resources/list_changed': 'resources',
   'notifications/prompts/list_changed': 'prompts',
 }
+/** A server that needs longer for nothing is not well. */
+const PING_MS = 5_000
 /** Time for an idle server to end by itself. */
 const REST_MS = 2_000
 
@@ -248,7 +254,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   // Tools of a failing server stay: lists that come and go cost clients their caches, and a call tells the reason.
   function available({ principal }: Caller, record?: Pick<ToolRecord, 'text'>): true | string {
-    if (state === 'stopped') return `${id} is stopped`
+    if (state === 'stopped') return reason === undefined ? `${id} is stopped` : `${id} is stopped (${reason})`
     if (!principals) return true
     if (!principals.has(principal)) return `run \`pegboard auth ${id} --principal ${principal}\``
     if (!listIsPrivate || principal === principals.first) return true
@@ -400,6 +406,18 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       if (!had) return
       await refresh.all()
     },
+    async ping(signal) {
+      const connection = link.live
+      if (!connection) return undefined
+      const beganAt = performance.now()
+      // The newer era has no ping; what it begins with costs as little.
+      const method = connection.era === 'modern' ? 'server/discover' : 'ping'
+      await connection.request(method, {}, { timeoutMs: PING_MS, signal }).catch((error: unknown) => {
+        // That it does not know the word is an answer.
+        if (!isProtocolFailure(error)) throw error
+      })
+      return Math.round(performance.now() - beganAt)
+    },
     async recheck() {
       const connection = link.live
       if (!connection || refresh.busy) return
@@ -436,11 +454,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     }),
     problems: () => publisher.problems(),
     offered: () => listing.tools.map(({ name }) => name),
-    async stop(graceMs) {
+    async stop(graceMs, why) {
       look = undefined
       refresh.stop()
       idle.end()
-      become('stopped')
+      become('stopped', why)
       credentials.close()
       await Promise.all([link.stop(graceMs), principals?.close(graceMs)])
     },

@@ -69,6 +69,12 @@ export interface Upstreams {
   offered(id: string): readonly string[]
   /** Reads the lists of one server, starting it if need be, or of all that run. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE */
   refresh(id?: string): Promise<void>
+  /** Connects one, also one that was disconnected. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED */
+  connect(id: string, signal?: Stop): Promise<void>
+  /** Ends one until it is connected: no call starts it. @throws PegboardError E_NOT_FOUND */
+  disconnect(id: string): Promise<void>
+  /** How long one takes to answer, in milliseconds; undefined where it is not connected. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_TIMEOUT */
+  ping(id: string, signal?: Stop): Promise<number | undefined>
   /**
    * A tool of this name is not known. A server never seen that the name begins with is started now and waited for, as
    * long as connecting may take. Else reads the lists of all that run once more, at most once a minute, and of a server
@@ -154,10 +160,16 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     for (const end of shared.reapers) end()
   }
 
-  const retire = (upstream: Upstream): Promise<void> => {
-    const gone = upstream.stop(GRACE_MS).finally(() => leaving.delete(gone))
+  const retire = (upstream: Upstream, why?: string): Promise<void> => {
+    const gone = upstream.stop(GRACE_MS, why).finally(() => leaving.delete(gone))
     leaving.add(gone)
     return gone
+  }
+
+  const runningAs = (id: string): Running => {
+    const one = running.get(id)
+    if (!one) throw new PegboardError('E_NOT_FOUND', `There is no running server "${id}".`)
+    return one
   }
 
   function run(): void {
@@ -281,10 +293,23 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
         await Promise.all(live.map(({ upstream }) => upstream.refresh()))
         return
       }
-      const one = running.get(id)
-      if (!one) throw new PegboardError('E_NOT_FOUND', `There is no running server "${id}".`)
-      await one.upstream.refresh()
+      await runningAs(id).upstream.refresh()
     },
+    async connect(id, signal) {
+      const one = runningAs(id)
+      if (one.upstream.status().state === 'stopped') {
+        const settings = configured[id] as ServerSettings
+        const upstream = createUpstream(id, one.module, settings, shared)
+        running.set(id, { ...one, upstream })
+        upstream.start({ cold: 0, known: 0 })
+      }
+      await runningAs(id).upstream.meet(signal)
+    },
+    async disconnect(id) {
+      const { upstream } = runningAs(id)
+      if (upstream.status().state !== 'stopped') await retire(upstream, 'it was disconnected')
+    },
+    ping: async (id, signal) => await runningAs(id).upstream.ping(signal),
     async missed(name, { signal, sees = () => true } = {}) {
       const wanted = unseen(name, sees)
       if (wanted) {

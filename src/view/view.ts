@@ -44,6 +44,8 @@ export interface View {
   readonly hidden: ReadonlyMap<string, Hidden>
   /** Accepts `weather.forecast`, `weather__forecast`, `weather:forecast`, aliases and near spellings. */
   resolve(name: string): Resolution
+  /** A tool that clients do not have and modules may call for this one, by its id; `mcp_` and `api_` may be left out. */
+  inner(id: string): ViewTool | undefined
   count(owner: string): number
   /** How many tools there are. Known without making them. */
   readonly size: number
@@ -180,7 +182,9 @@ function build(
     isTaken: (name) => snapshot.byName.has(name),
   }
   // Nothing is said of an owner that is not there, not even that it is down.
-  const owners = once(() => [...snapshot.owners.values()].filter(({ id }) => policy.sees(id)))
+  const owners = once(() =>
+    [...snapshot.owners.values()].filter(({ id, internal }) => internal !== true && policy.sees(id)),
+  )
   const looks = once((): Looks => ({ caller, rules, owners: owners(), offered, fitting, warn }))
   let isWhole = false
   const whole = once(() => {
@@ -271,6 +275,12 @@ function build(
     tokens: () => counted().tokens(),
     count: (owner) => counted().counts.get(owner) ?? 0,
     resolve: (name) => (isWhole ? undefined : quick(name)) ?? resolver()(name),
+    inner(id) {
+      const tool = [id, `mcp_${id}`, `api_${id}`].map((one) => snapshot.byId.get(one)).find((one) => one !== undefined)
+      if (!tool?.internal) return undefined
+      const seen = see(Object.create(tool, { internal: { value: undefined } }) as Tool, caller, rules)
+      return 'tool' in seen ? asItIs(seen.tool, fitting.schema) : undefined
+    },
   }
 }
 

@@ -76,11 +76,11 @@ export type Seen = { readonly tool: Tool } | { readonly hidden: Hidden }
 
 /**
  * The one predicate behind listing, searching and calling, in this order: policy (profile, constraints, deny, effect),
- * what the tool needs, the operator's switches, then its own `available`. A check that throws hides its tool. What concerns
+ * what the tool needs, the operator's switches (its module's too), then its own `available`. A check that throws hides its tool. What concerns
  * several tools at once, replacement and deliberate mode, comes after, then assembly.
  */
 export function see(tool: Tool, caller: Caller, { policy, profile }: Rules): Seen {
-  if (tool.internal) return hide('denied', 'policy', 'it is for set-up steps only')
+  if (tool.internal) return hide('denied', 'policy', 'it is for set-up steps and modules only')
   let at: Stage = 'policy'
   try {
     const decision = policy.decide(tool, caller)
@@ -93,13 +93,18 @@ export function see(tool: Tool, caller: Caller, { policy, profile }: Rules): See
       const { reason, setting } = decision
       return { hidden: { kind: 'disabled', stage: 'switch', reason, ...(setting === undefined ? {} : { setting }) } }
     }
+    at = 'switch'
+    const enabled = tool.enabled?.(profile) ?? true
+    // What nobody switched on is nobody's business.
+    if (enabled !== true) return hide('denied', 'switch', String(enabled))
     at = tool.origin === 'upstream' ? 'upstream' : 'backend'
     const available = tool.available(caller, profile)
     if (available !== true) return hide('unavailable', at, String(available))
     return { tool: decision.as === undefined ? tool : named(tool, decision.as) }
   } catch (error) {
     // Nobody knows whether they may be told of it.
-    return { hidden: failed(at, error, at === 'policy' || at === 'provider' ? 'denied' : 'unavailable') }
+    const silent = at === 'policy' || at === 'provider' || at === 'switch'
+    return { hidden: failed(at, error, silent ? 'denied' : 'unavailable') }
   }
 }
 

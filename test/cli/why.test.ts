@@ -113,7 +113,10 @@ describe('why', () => {
       rule: 'its assembly check failed: too stiff',
       refusal: 'E_TOOL_HIDDEN: art.bend is not available: its assembly check failed.',
     })
-    expect(await why('notes.rebuild')).toMatchObject({ stage: 'policy', rule: 'it is for set-up steps only' })
+    expect(await why('notes.rebuild')).toMatchObject({
+      stage: 'policy',
+      rule: 'it is for set-up steps and modules only',
+    })
   })
 
   it('knows what a message asks for', async () => {

@@ -60,6 +60,33 @@ export function storeContract(
         expect((await table.get('a'))?.value).toBe('b')
       }))
 
+    it('takes as many of an owner as it may have, however many are written at once, and changes those', () =>
+      using(async (store) => {
+        const table = store.table<number>('t')
+        const write = (n: number, owner: string) => table.put({ id: `${owner}${n}`, owner, value: n, atMost: 5 })
+        const written = await Promise.all([
+          ...Array.from({ length: 20 }, (_, n) => write(n, 'ann')),
+          ...Array.from({ length: 3 }, (_, n) => write(n, 'bob')),
+        ])
+        expect(written.filter((one) => one !== undefined)).toHaveLength(8)
+        expect([await table.count('ann'), await table.count('bob')]).toEqual([5, 3])
+        expect(await write(0, 'ann')).toBeGreaterThan(0)
+        await table.delete('ann0')
+        expect(await write(99, 'ann')).toBeGreaterThan(0)
+        expect(await write(100, 'ann')).toBeUndefined()
+      }))
+
+    it('deletes what nobody has changed meanwhile', () =>
+      using(async (store) => {
+        const table = store.table<number>('t')
+        const first = await table.put({ id: 'a', owner: 'x', value: 1 })
+        const second = await table.put({ id: 'a', owner: 'x', value: 2 })
+        expect(await table.delete('a', first)).toBe(false)
+        expect((await table.get('a'))?.value).toBe(2)
+        expect(await table.delete('a', second)).toBe(true)
+        expect(await table.get('a')).toBeUndefined()
+      }))
+
     it('forgets what has expired, and not a moment before', () =>
       using(async (store, clock) => {
         const now = (): number => (time === 'real' ? Date.now() : clock.now())

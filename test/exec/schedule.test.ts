@@ -8,7 +8,7 @@ import { createInbox } from '../../src/exec/inbox.ts'
 import { createInstance } from '../../src/exec/instance.ts'
 import { lastingOwner } from '../../src/exec/owner.ts'
 import { createSchedule } from '../../src/exec/schedule.ts'
-import { storedCaller } from '../../src/exec/stored-caller.ts'
+import { type RolesNow, type StoredCaller, storedCaller } from '../../src/exec/stored-caller.ts'
 import { createWatchers, type NewWatcher } from '../../src/exec/watchers.ts'
 import { createLocalAlarms } from '../../src/state/alarms.ts'
 import { createMemoryStore } from '../../src/state/memory.ts'
@@ -20,7 +20,10 @@ const turns = async (): Promise<void> => {
 }
 
 /** A store, a clock, and as many processes as a test wants. */
-function rig(answer: (request: CallRequest, nth: number) => unknown = () => 'done') {
+function rig(
+  answer: (request: CallRequest, nth: number) => unknown = () => 'done',
+  roles: RolesNow = ({ roles: then }) => then,
+) {
   const clock = createManualClock(Date.parse('2026-01-01T00:00:00Z'))
   const store = createMemoryStore(clock)
   const calls: string[] = []
@@ -35,6 +38,7 @@ function rig(answer: (request: CallRequest, nth: number) => unknown = () => 'don
     const inbox = createInbox(shared, clock, silentLog)
     const instance = createInstance(shared, clock, silentLog)
     const options = {
+      rolesNow: (who: StoredCaller) => roles(who),
       store,
       clock,
       log: silentLog,
@@ -70,6 +74,17 @@ function rig(answer: (request: CallRequest, nth: number) => unknown = () => 'don
   }
   return { clock, store, calls, sent, process, pass }
 }
+
+const watcher = (more: Partial<NewWatcher> = {}): NewWatcher => ({
+  tool: 'a.b',
+  params: {},
+  label: 'it',
+  intervalMs: 30_000,
+  maxChecks: 0,
+  strategy: 'always',
+  batchSize: 10,
+  ...more,
+})
 
 describe('a schedule', () => {
   it('runs a job once at its time, tells of it, and forgets it [DIG-70]', async () => {
@@ -131,6 +146,40 @@ describe('a schedule', () => {
       code: 'E_OVERLOADED',
     })
     await schedule.add(eve, { tool: 'a.b', when: 'in 1d' })
+  })
+
+  it('has no more than five hundred, and one of a label, however many are made at once', async () => {
+    const { process } = rig()
+    const [one, other] = [process(), process()]
+    const made = await Promise.allSettled(
+      Array.from({ length: 520 }, (_, n) =>
+        (n % 2 === 0 ? one : other).schedule.add(localCaller, { tool: 'a.b', when: 'in 1d' }),
+      ),
+    )
+    expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(500)
+    const eve = { ...localCaller, principal: 'eve' }
+    await Promise.all(
+      [one, other, one].map(({ schedule }) => schedule.add(eve, { message: 'x', when: 'in 1d', label: 'x' })),
+    )
+    expect(await one.schedule.list(eve)).toHaveLength(1)
+    const watching = await Promise.allSettled(
+      Array.from({ length: 110 }, (_, n) => (n % 2 === 0 ? one : other).watchers.add(localCaller, watcher())),
+    )
+    expect(watching.filter(({ status }) => status === 'fulfilled')).toHaveLength(100)
+    await expect(one.watchers.add(localCaller, watcher())).rejects.toMatchObject({ code: 'E_WATCH_LIMIT' })
+  })
+
+  it('lets watchers that are over make room', async () => {
+    const { process, pass } = rig()
+    const { watchers } = process()
+    await watchers.start()
+    for (let n = 0; n < 100; n++)
+      await watchers.add(localCaller, watcher({ maxChecks: n === 7 ? 1 : 0, label: `w${n}` }))
+    await expect(watchers.add(localCaller, watcher())).rejects.toMatchObject({ code: 'E_WATCH_LIMIT' })
+    await pass(30_000)
+    await watchers.add(localCaller, watcher({ label: 'new' }))
+    const labels = (await watchers.list(localCaller)).map(({ label }) => label)
+    expect([labels.length, labels.includes('w7'), labels.at(-1)]).toEqual([100, false, 'new'])
   })
 
   it('keeps one job of a label', async () => {
@@ -210,6 +259,39 @@ describe('a schedule', () => {
       success: false,
       error: expect.stringContaining("E_NOT_FOUND: Tool 'a.b' not found."),
     })
+  })
+
+  it('runs with the rights its owner has then, and not at all when the owner is gone', async () => {
+    let now: readonly string[] | undefined = ['admin']
+    const seen: (readonly string[])[] = []
+    const { process, pass } = rig(
+      ({ caller }) => void seen.push(caller.roles),
+      () => {
+        if (now) return now
+        throw new PegboardError('E_OWNER_GONE', 'Nothing is done for "ann" now.')
+      },
+    )
+    const { schedule, inbox } = process()
+    const ann = { ...localCaller, principal: 'ann', roles: ['admin'], byToken: true } as const
+    await schedule.start()
+    const { id } = await schedule.add(ann, { tool: 'a.b', cron: '* * * * *', label: 'x' })
+    await pass(60_000)
+    now = ['reader']
+    await pass(60_000)
+    now = undefined
+    await pass(60_000)
+    expect(seen).toEqual([['admin'], ['reader']])
+    expect((await schedule.get(ann, id))?.last).toEqual({
+      success: false,
+      code: 'E_OWNER_GONE',
+      error: expect.stringContaining('E_OWNER_GONE: Nothing is done for "ann" now.'),
+    })
+    expect((await inbox.take(ann)).at(-1)).toContain(
+      'Scheduled job x (a.b) failed: E_OWNER_GONE: Nothing is done for "ann" now.',
+    )
+    now = ['auditor']
+    await pass(60_000)
+    expect(seen.at(-1)).toEqual(['auditor'])
   })
 
   it('sends what comes of a job where its owner wants it, or tells it where that fails', async () => {
@@ -307,16 +389,6 @@ describe('a schedule', () => {
 })
 
 describe('a watcher', () => {
-  const watcher = (more: Partial<NewWatcher> = {}): NewWatcher => ({
-    tool: 'a.b',
-    params: {},
-    label: 'it',
-    intervalMs: 30_000,
-    maxChecks: 0,
-    strategy: 'always',
-    batchSize: 10,
-    ...more,
-  })
   /** 1, 1, 2, a failure, 2. */
   const script = (_request: CallRequest, nth: number): unknown => {
     if (nth === 4) throw new PegboardError('E_TOOL_FAILED', 'it broke')
@@ -375,6 +447,31 @@ describe('a watcher', () => {
     await watchers.remove(localCaller, id)
     await pass(60_000)
     expect(calls).toHaveLength(3)
+  })
+
+  it('rests when its owner is gone, and can be resumed by it', async () => {
+    let gone = false
+    const { process, pass, calls } = rig(
+      () => 1,
+      ({ roles }) => {
+        if (gone) throw new PegboardError('E_OWNER_GONE', 'Nothing is done for "local" now.')
+        return roles
+      },
+    )
+    const { watchers, notices } = process()
+    await watchers.start()
+    const { id } = await watchers.add(localCaller, watcher({ strategy: 'on_change' }))
+    await pass(30_000)
+    gone = true
+    await pass(90_000)
+    expect([calls.length, await watchers.get(localCaller, id)]).toMatchObject([1, { status: 'paused', checks: 1 }])
+    expect(await notices()).toEqual([
+      expect.stringContaining(`[WATCHER UPDATE] it (${id}) rests: E_OWNER_GONE: Nothing is done for "local" now.`),
+    ])
+    gone = false
+    await watchers.resume(localCaller, id)
+    await pass(30_000)
+    expect(calls).toHaveLength(2)
   })
 
   it('goes on after a restart, and ends when its tool is gone [DIG-68]', async () => {

@@ -41,6 +41,7 @@ function rig() {
   const ends = new Map<string, () => void>()
   const calls: string[] = []
   const tasks = createTasks({
+    rolesNow: ({ roles }) => roles,
     clock,
     log: silentLog,
     shared,

@@ -7,6 +7,7 @@ import { type ToolResult, valueResult } from '../../src/core/result.ts'
 import type { CallRequest } from '../../src/exec/call.ts'
 import { createInstance } from '../../src/exec/instance.ts'
 import { sessionOwner } from '../../src/exec/owner.ts'
+import type { RolesNow } from '../../src/exec/stored-caller.ts'
 import { createTasks } from '../../src/exec/tasks.ts'
 import { createLocalAlarms } from '../../src/state/alarms.ts'
 import { createMemoryStore } from '../../src/state/memory.ts'
@@ -20,7 +21,7 @@ const owner = sessionOwner(localCaller)
 const request = { name: 'work.do', input: {}, caller: localCaller }
 
 /** Processes that share a store and hear each other. */
-function rig() {
+function rig(rolesNow: RolesNow = ({ roles }) => roles) {
   const clock = createManualClock(Date.parse('2026-01-01T00:00:00Z'))
   const store = createMemoryStore(clock)
   const ears: Array<{ readonly who: object; readonly topic: string; hear(text: string): void }> = []
@@ -52,6 +53,7 @@ function rig() {
     const instance = createInstance(shared, clock, log)
     const notices: string[] = []
     const tasks = createTasks({
+      rolesNow,
       shared,
       clock,
       log,
@@ -135,6 +137,41 @@ describe('tasks of several processes', () => {
     })
   })
 
+  it('are begun again with the rights their owner has then, and not at all when it is gone', async () => {
+    let gone = false
+    const { process, begin, begun, pass, state } = rig(() => {
+      if (gone) throw new PegboardError('E_OWNER_GONE', 'Nothing is done for "local" now.')
+      return ['reader']
+    })
+    const [one, other, last] = [process(), process(), process()]
+    const id = await begin(one, true)
+    one.die()
+    await pass(30_000)
+    expect(await other.tasks.get(owner, id)).toMatchObject({ status: 'running' })
+    expect(begun.map(({ request: { caller } }) => caller.roles)).toEqual([[], ['reader']])
+    gone = true
+    other.die()
+    await pass(30_000)
+    expect(await last.tasks.get(owner, id)).toMatchObject({
+      status: 'interrupted',
+      outcome: { success: false, code: 'E_OWNER_GONE' },
+    })
+    expect(state.calls).toBe(2)
+  })
+
+  it('say how far they are to whoever asks another process, a moment later', async () => {
+    const { process, begin, begun, pass } = rig()
+    const [one, other] = [process(), process()]
+    const id = await begin(one)
+    begun[0]?.request.onProgress?.(3, 10, 'third')
+    expect((await one.tasks.get(owner, id))?.progress).toEqual({ done: 3, total: 10, message: 'third' })
+    await pass(6_000)
+    expect((await other.tasks.get(owner, id))?.progress).toEqual({ done: 3, total: 10, message: 'third' })
+    begun[0]?.end('done')
+    await pass(500)
+    expect(await other.tasks.get(owner, id)).toMatchObject({ status: 'completed' })
+  })
+
   it('are not what their process made of them once it was taken for dead', async () => {
     const { process, begin, begun, pass } = rig()
     const [one, other] = [process(), process()]
@@ -206,6 +243,7 @@ it('keeps the latest thousand tasks of a caller at most, and none of another goe
   const store = createMemoryStore(clock)
   const shared = { store: () => store, tell: () => undefined, hear: () => undefined, onBack: () => undefined }
   const tasks = createTasks({
+    rolesNow: ({ roles }) => roles,
     shared,
     instance: createInstance(shared, clock, silentLog),
     alarms: createLocalAlarms(clock, silentLog),

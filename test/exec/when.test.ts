@@ -21,7 +21,7 @@ describe('when', () => {
       ['2020-01-01T00:00:00Z', "'2020-01-01T00:00:00Z' is in the past."],
     ] as const)
       expect(() => momentOf(when, at('2026-03-01T12:00:00Z'))).toThrow(
-        expect.objectContaining({ code: 'E_VALIDATION', message: why, hint: expect.stringContaining('in 30s') }),
+        expect.objectContaining({ code: 'E_SCHEDULE_INVALID', message: why, hint: expect.stringContaining('in 30s') }),
       )
   })
 })
@@ -70,8 +70,20 @@ describe('cron', () => {
 
   it('counts the times between two moments', () => {
     expect(skippedBy('* * * * *', 'UTC', at('2026-01-01T00:00:00Z'), at('2026-01-01T03:00:00Z'))).toBe(180)
+    expect(skippedBy('0 9 * * *', 'America/New_York', at('2026-01-05T13:59:00Z'), at('2026-01-08T14:00:00Z'))).toBe(4)
+    expect(skippedBy('0 9 * * *', 'Asia/Kolkata', at('2026-01-05T03:31:00Z'), at('2026-01-08T03:29:00Z'))).toBe(2)
     expect(skippedBy('0 9 * * 1', 'UTC', at('2026-01-05T09:00:00Z'), at('2026-01-12T08:59:00Z'))).toBe(0)
     expect(skippedBy('* * * * *', 'UTC', at('2020-01-01T00:00:00Z'), at('2026-01-01T00:00:00Z'))).toBe(10_080)
+  })
+
+  it('that never comes says so, and nonsense says which part of it', () => {
+    for (const [cron, why] of [
+      ['0 0 31 2,4,6,9,11 *', "'0 0 31 2,4,6,9,11 *' never comes."],
+      ['0 0 30 2 *', "'0 0 30 2 *' never comes."],
+      ['60 * * * *', "'60 * * * *' in UTC means no time: Invalid value for minute: 60"],
+      ['* * * * * *', "A cron expression has five fields; '* * * * * *' has 6."],
+    ] as const)
+      expect(() => nextOf(cron, 'UTC', at('2026-01-01T00:00:00Z'))).toThrow(expect.objectContaining({ message: why }))
   })
 
   it('is refused with six fields, nonsense, and days that never come [JOB-01]', () => {
@@ -83,10 +95,10 @@ describe('cron', () => {
       }
       return 'taken'
     }
-    expect(why('0 * * * * *')).toBe('E_VALIDATION')
-    for (const cron of ['60 * * * *', 'a b c', '', '* * * * * *']) expect(why(cron)).toBe('E_VALIDATION')
-    expect(why('61 * * * *')).toBe('E_VALIDATION')
-    expect(why('0 0 31 2 *')).toBe('E_VALIDATION')
-    expect(why('0 0 * * *', 'Atlantis/Capital')).toBe('E_VALIDATION')
+    expect(why('0 * * * * *')).toBe('E_SCHEDULE_INVALID')
+    for (const cron of ['60 * * * *', 'a b c', '', '* * * * * *']) expect(why(cron)).toBe('E_SCHEDULE_INVALID')
+    expect(why('61 * * * *')).toBe('E_SCHEDULE_INVALID')
+    expect(why('0 0 31 2 *')).toBe('E_SCHEDULE_INVALID')
+    expect(why('0 0 * * *', 'Atlantis/Capital')).toBe('E_SCHEDULE_INVALID')
   })
 })

@@ -112,7 +112,7 @@ export const run = async (_input, ctx) => {
   })
 
   it('has the adapter of the platform it comes from, where a module brought one [CTX-08, CTX-19]', async () => {
-    const telegram = `export default { name: 'telegram', description: 'A platform of a test.',
+    const telegram = `export default { name: 'platform', description: 'A platform of a test.',
       start({ services }) { this.remove = services.adapters.add({ name: 'telegram', client: { native: true }, send: async (channel, text) => channel + ': ' + text,
         sendFile: async () => null, listServers: async () => [] }) },
       stop() { this.remove() },
@@ -127,7 +127,7 @@ export const run = async (_input, ctx) => ({
   said: (await ctx.adapter?.send(ctx.channel_id, 'hi')) ?? null,
 })\n`
     const onTelegram: Caller = { ...chat, origin: { ...noOrigin, platform: 'telegram', channelId: '42' } }
-    const { app } = await withModules({ 'flat.mjs': flat, 'telegram.mjs': telegram })
+    const { app } = await withModules({ 'flat.mjs': flat, 'platform.mjs': telegram })
     expect(await ask(app, 'flat.look', {}, onTelegram)).toEqual({
       own: 'telegram',
       all: ['mcp', 'telegram'],
@@ -135,8 +135,8 @@ export const run = async (_input, ctx) => ({
       unknown: true,
       said: '42: hi',
     })
-    expect(await ask(app, 'telegram.look', {}, onTelegram)).toBe('telegram')
-    expect(await ask(app, 'telegram.look')).toBeNull()
+    expect(await ask(app, 'platform.look', {}, onTelegram)).toBe('telegram')
+    expect(await ask(app, 'platform.look')).toBeNull()
     const without = await withModules({ 'flat.mjs': flat })
     expect(await ask(without.app, 'flat.look', {}, onTelegram)).toMatchObject({ own: null, all: ['mcp'], native: null })
   })

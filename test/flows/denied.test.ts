@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { valueResult } from '../../src/core/result.ts'
@@ -78,7 +78,10 @@ describe.each(['direct', 'discovery'] as const)('a tool that policy denies, in %
 
   it('looks as if it never existed to every tool about tools, and counts nowhere [META-05]', async () => {
     const { app: real } = await app(true, mode)
-    const [denied, unknown] = [await connectTo(real), await connectTo(await without(mode))]
+    const other = await without(mode)
+    // Before that a search goes by words alone, in whichever of the two is later.
+    for (const one of [real, other]) await one.indexed()
+    const [denied, unknown] = [await connectTo(real), await connectTo(other)]
     const ask = async (name: string, args: Record<string, unknown>) =>
       await Promise.all(
         [denied, unknown].map((client) => client.callTool({ name, arguments: args }) as Promise<Answer>),
@@ -88,8 +91,8 @@ describe.each(['direct', 'discovery'] as const)('a tool that policy denies, in %
       ['browse_category', { category: 'database' }],
       ['list_categories', {}],
     ] as const) {
-      const [answer, other] = await ask(name, args)
-      expect(answer, name).toEqual(other)
+      const [answer, expected] = await ask(name, args)
+      expect(answer, name).toEqual(expected)
     }
     // How well the others fit is weighed against all texts there are: their order may differ, what they are may not.
     for (const query of ['drop a whole table', 'database.drop_table', 'drop_table']) {
@@ -100,6 +103,112 @@ describe.each(['direct', 'discovery'] as const)('a tool that policy denies, in %
     }
     expect(await denied.listTools()).toEqual(await unknown.listTools())
     expect(denied.getInstructions()).toBe(unknown.getInstructions())
+  })
+})
+
+/** Every way there is to have a tool of a server run, by itself or by the tool that calls those of servers. */
+const waysToServers = (server: string, tool: string): ReturnType<typeof waysTo> => {
+  const params = { server, tool, arguments: { text: 'canary' } }
+  const name = 'mcp.call_tool'
+  return [
+    { name: 'mcp__call_tool', arguments: params },
+    { name: 'execute_tool', arguments: { name, params } },
+    { name: 'run_parallel', arguments: { actions: [{ name, params }] } },
+    ...waysTo(`mcp_fake.${tool}`),
+  ]
+}
+
+describe('a tool of a server that policy denies', () => {
+  const scripted = { command: 'node', args: [join(import.meta.dirname, '../fixtures/upstreams/scripted.mjs')] }
+  const open = async (settings: object, server: object = {}, dir = temporaryFolder()) => {
+    const fake = { ...scripted, start: 'eager', ...server }
+    const { app } = await startApp({ execution: LATER, mcpServers: { fake }, ...settings }, dir)
+    await app.settled(20_000)
+    return app
+  }
+
+  it('is refused as an unknown name on every way, that of the module mcp among them [META-01]', async () => {
+    const never = await open({}, { deny: ['echo'] })
+    for (const policy of [{ deny: ['mcp_fake.echo'] }, { hidden: ['mcp_fake.echo'] }]) {
+      const real = await open({ policy })
+      for (const era of ['legacy', 'modern'] as const) {
+        const [denied, unknown] = [await connectTo(real, era), await connectTo(never, era)]
+        for (const tool of ['echo', 'fake__echo', 'ECHO'])
+          for (const server of ['fake', 'mcp_fake'])
+            for (const call of waysToServers(server, tool)) {
+              const [answer, other] = [await denied.callTool(call), await unknown.callTool(call)].map(plain)
+              const what = `${JSON.stringify(policy)} ${call.name} ${server} ${tool}`
+              expect(answer, what).toContain('E_NOT_FOUND')
+              expect(answer, what).toBe(other)
+            }
+      }
+    }
+  })
+
+  it('is in no list of the module mcp, and the others are', async () => {
+    const [denied, unknown] = [
+      await connectTo(await open({ policy: { deny: ['mcp_fake.echo'] } })),
+      await connectTo(await open({}, { deny: ['echo'] })),
+    ]
+    const names = async (client: typeof denied) => {
+      const answer = (await client.callTool({ name: 'mcp__list_tools', arguments: { limit: 500 } })) as Answer
+      return answer.structuredContent.tools.map(({ name }: Answer) => name).sort()
+    }
+    expect(await names(denied)).toEqual(await names(unknown))
+    expect(await names(denied)).toContain('fake__burst')
+  })
+
+  it('is asked about, counted and written down as one that is called by itself', async () => {
+    const app = await open({ policy: { ask: ['mcp_fake.echo'] } })
+    const client = await connectTo(app)
+    const through = {
+      name: 'mcp__call_tool',
+      arguments: { server: 'fake', tool: 'echo', arguments: { text: 'canary' } },
+    }
+    const direct = { name: 'fake__echo', arguments: { text: 'canary' } }
+    const [one, other] = [await client.callTool(through), await client.callTool(direct)] as [Answer, Answer]
+    expect(one.isError).toBe(true)
+    expect(JSON.stringify(one)).not.toContain('canary')
+    expect(one.structuredContent.error.code).toBe(other.structuredContent.error.code)
+
+    const dir = temporaryFolder()
+    const counted = await open(
+      {
+        tools: { 'mcp_fake.echo': { rate_limit: { per_minute: 1 } } },
+        audit: { enabled: true },
+      },
+      {},
+      dir,
+    )
+    const busy = await connectTo(counted)
+    expect((await busy.callTool(through)) as Answer).toMatchObject({ content: [{ text: 'canary' }] })
+    for (const call of [through, direct])
+      expect(((await busy.callTool(call)) as Answer).structuredContent.error.code, call.name).toBe('E_RATE_LIMITED')
+    expect(counted.server.counts('local')).toContainEqual(
+      expect.objectContaining({ tool: 'mcp_fake.echo', calls: 3, failures: 2 }),
+    )
+    await busy.close()
+    await counted.stop()
+    const written = readFileSync(join(dir, 'state/audit.jsonl'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(written.map(({ tool, outcome, depth = 0 }) => `${tool} ${outcome} ${depth}`)).toEqual([
+      'mcp_fake.echo ok 1',
+      'mcp.call_tool ok 0',
+      'mcp_fake.echo E_RATE_LIMITED 1',
+      'mcp.call_tool E_RATE_LIMITED 0',
+      'mcp_fake.echo E_RATE_LIMITED 0',
+    ])
+  })
+
+  it('is read-only where everything is: no server is called through it', async () => {
+    const client = await connectTo(await open({ policy: { maxEffect: 'read' } }))
+    const answer = (await client.callTool({
+      name: 'mcp__call_tool',
+      arguments: { server: 'fake', tool: 'echo', arguments: { text: 'canary' } },
+    })) as Answer
+    expect(answer.structuredContent.error.code).toBe('E_NOT_FOUND')
   })
 })
 

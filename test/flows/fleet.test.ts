@@ -137,6 +137,42 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
     expect(states).toEqual(['working', ...Array.from({ length: 5 }, () => 'completed')])
   }, 30_000)
 
+  it('mean the same time by it, whatever the clocks of their machines say', async () => {
+    const fleet = await startFleet(3, settings, { 'work.mjs': WORK }, undefined, [0, 3_600_000, -600_000])
+    const clients = await Promise.all(fleet.members.map(({ url }) => clientOf(url, 'modern')))
+    const at = Date.now() + 4_000
+    for (const [n, client] of clients.entries()) {
+      const when = new Date(at).toISOString()
+      expect(await call(client, 'schedule_once', { when, name: 'work.tick', params: { n } })).toMatchObject({
+        next_run_at: when,
+      })
+      await call(client, 'schedule_once', { when: 'in 4s', name: 'work.tick', params: { n: n + 10 } })
+      await call(client, 'background_run', { name: 'work.unsafe', params: { n: n + 20, ms: 60_000 } })
+    }
+    const ticks = () => runsOf(fleet).filter((line) => line.startsWith('tick'))
+    while (Date.now() < at - 300) {
+      expect(ticks()).toEqual([])
+      await sleep(100)
+    }
+    await until(() => ticks().length >= 6, 8_000)
+    await sleep(1_000)
+    expect(
+      ticks()
+        .map((line) => Number(line.split(' ')[1]))
+        .sort((a, b) => a - b),
+    ).toEqual([0, 1, 2, 10, 11, 12])
+    // Nobody is taken for dead, and what runs has run for as long as it has.
+    for (const client of clients) {
+      const { tasks } = (await call(client, 'background_list')) as {
+        tasks: { status: string; elapsed_seconds: number }[]
+      }
+      expect(tasks.map(({ status }) => status)).toEqual(['running', 'running', 'running'])
+      for (const { elapsed_seconds } of tasks)
+        expect([elapsed_seconds >= 4, elapsed_seconds < 60]).toEqual([true, true])
+    }
+    expect(fleet.members.map(({ stderr }) => stderr().includes('is not that of Redis'))).toEqual([false, true, true])
+  }, 40_000)
+
   it('end a task that runs elsewhere at once, and tell its notice once', async () => {
     const fleet = await startFleet(2, settings, { 'work.mjs': WORK })
     const [one, other] = await Promise.all(fleet.members.map(({ url }) => clientOf(url, 'modern')))

@@ -291,14 +291,9 @@ const BLOCK = `export default {
     block_user: { description: 'Blocks a person.', effect: 'write', needs: { flags: ['user_blocking_enabled'] }, run: () => 'blocked' },
   },
 }`
-const WEB = `export default {
-  name: 'web',
-  description: 'Reads the web.',
-  tools: {
-    fetch_url: { description: 'Reads a page.', effect: 'read', provides: 'url_fetcher', run: () => 'read' },
-    search: { description: 'Asks {url_fetch_tool} nothing.', effect: 'read', provides: 'web_search', aliases: ['web_search'], run: () => 'found' },
-  },
-}`
+const WEB = { modules: { web: { config: { access: 'read' } } } }
+const READS = ['web__web_search', 'web__fetch_url', 'web__extract']
+const WITHOUT_READER = ['web__web_search', 'web__extract']
 
 describe('a change of the configuration', () => {
   it('turns a flag on while clients are there, who are told [TOM-05]', async () => {
@@ -367,46 +362,45 @@ describe('a server that a profile has of its own', () => {
 
   it('stands in for the bundled tool, in its profile alone and while it has tools, of two guilds on one connection too [TOM-34] [CTX-07]', async () => {
     const file = join(temporaryFolder(), 'tools.json')
-    const { app } = await gateway(
-      {
-        server: { instructions: 'Read with {url_fetch_tool}.', trustMeta: 'all' },
-        profiles: {
-          a: { use: ['web'], mcpServers: { far: { ...listed(file, 'scrape'), type: 'url_fetcher' } } },
-          b: { use: ['web'] },
-        },
+    const { app } = await gateway({
+      ...WEB,
+      server: { instructions: 'Read with {url_fetch_tool}.', trustMeta: 'all' },
+      profiles: {
+        a: { use: ['web'], mcpServers: { far: { ...listed(file, 'scrape'), type: 'url_fetcher' } } },
+        b: { use: ['web'] },
       },
-      { 'web.mjs': WEB },
-    )
+    })
+    const searches = async (client: Client) =>
+      /use (\S+)\. What/.exec(
+        (await client.listTools()).tools.find(({ name }) => name === 'web__web_search')?.description ?? '',
+      )?.[1]
     await app.settled(20_000)
     const [a, b] = [await connectTo(app, 'legacy', {}, 'a'), await connectTo(app, 'modern', {}, 'b')]
-    expect(await names(a)).toEqual(['far__scrape', 'web__search'])
+    expect(await names(a)).toEqual(['far__scrape', ...WITHOUT_READER])
     expect(a.getInstructions()).toContain('Read with far__scrape.')
     expect(b.getInstructions()).toContain('Read with web__fetch_url.')
-    expect(await names(b)).toEqual(['web__fetch_url', 'web__search'])
-    expect((await a.listTools()).tools[1]?.description).toBe('Asks far__scrape nothing.')
-    expect((await b.listTools()).tools[1]?.description).toBe('Asks web__fetch_url nothing.')
+    expect(await names(b)).toEqual(READS)
+    expect([await searches(a), await searches(b)]).toEqual(['far__scrape', 'web__fetch_url'])
     for (const era of ['legacy', 'modern'] as const) {
       const bot = await connectTo(app, era)
-      expect(await names(bot, { guild_id: 'a' })).toEqual(['far__scrape', 'web__search'])
-      expect(await names(bot, { guild_id: 'b' })).toEqual(['web__fetch_url', 'web__search'])
+      expect(await names(bot, { guild_id: 'a' })).toEqual(['far__scrape', ...WITHOUT_READER])
+      expect(await names(bot, { guild_id: 'b' })).toEqual(READS)
     }
     listed(file)
-    await vi.waitFor(async () => expect(await names(a)).toEqual(['web__fetch_url', 'web__search']), { timeout: 10_000 })
-    expect((await a.listTools()).tools[1]?.description).toBe('Asks web__fetch_url nothing.')
+    await vi.waitFor(async () => expect(await names(a)).toEqual(READS), { timeout: 10_000 })
+    expect(await searches(a)).toBe('web__fetch_url')
   })
 
   it('has a tool that is called like another left out, with a warning [TOM-33]', async () => {
     const file = join(temporaryFolder(), 'tools.json')
-    const { app, logged } = await gateway(
-      {
-        profiles: { a: { use: ['web'], mcpServers: { far: listed(file, 'web_search', 'fine') } }, b: { use: ['web'] } },
-      },
-      { 'web.mjs': WEB },
-    )
+    const { app, logged } = await gateway({
+      ...WEB,
+      profiles: { a: { use: ['web'], mcpServers: { far: listed(file, 'web_search', 'fine') } }, b: { use: ['web'] } },
+    })
     await app.settled(20_000)
-    expect(await names(await connectTo(app, 'legacy', {}, 'a'))).toEqual(['far__fine', 'web__fetch_url', 'web__search'])
+    expect(await names(await connectTo(app, 'legacy', {}, 'a'))).toEqual(['far__fine', ...READS])
     expect(await names(await connectTo(app, 'modern', {}, 'a'))).toContain('far__fine')
-    expect(await names(await connectTo(app, 'legacy', {}, 'b'))).toEqual(['web__fetch_url', 'web__search'])
+    expect(await names(await connectTo(app, 'legacy', {}, 'b'))).toEqual(READS)
     expect(logged.map((line) => JSON.parse(line))).toMatchObject([
       { level: 'warn', tool: 'mcp_far.web_search', profile: 'a' },
     ])

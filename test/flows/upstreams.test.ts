@@ -183,6 +183,27 @@ describe('pictures, resources and prompts of a real server', () => {
   })
 })
 
+describe('a server that a call brings', () => {
+  it('has its resources, templates and prompts at once, as one that came by itself', async () => {
+    const { app } = await startApp({ mcpServers: { everything: servers.everything } }, temporaryFolder(), {
+      connectDelayMs: { cold: 60_000, known: 60_000 },
+    })
+    const client = await connectTo(app)
+    await client.callTool({
+      name: 'execute_tool',
+      arguments: { name: 'mcp_everything.echo', params: { message: 'x' } },
+    })
+    const { resources } = await client.listResources()
+    const uri = 'demo://resource/static/document/features.md'
+    expect(resources.map((one) => one.uri)).toContain(uri)
+    expect((await client.listResourceTemplates()).resourceTemplates.map((one) => one.uriTemplate)).toContain(
+      'demo://resource/dynamic/text/{resourceId}',
+    )
+    expect((await client.listPrompts()).prompts.map(({ name }) => name)).toContain('everything__args-prompt')
+    expect((await client.readResource({ uri })).contents).toHaveLength(1)
+  })
+})
+
 describe('ten cold servers at a small window', () => {
   it('start in discovery, and the client can ask why', async () => {
     const dir = temporaryFolder()

@@ -48,6 +48,28 @@ describe('a tool definition becomes a tool', () => {
     expect(tool({ effect: 'write' }).idempotent).toBe(false)
   })
 
+  it('hands on what another tool answered, when that is returned, and nothing that only looks like it', async () => {
+    const relayed = { kind: 'mcp', result: { content: [{ type: 'text', text: 'theirs' }], isError: true } } as const
+    const given = {
+      kind: 'value',
+      value: { n: 1 },
+      files: [{ data: 'x', filename: 'a.txt', mimetype: 'text/plain' }],
+      warnings: ['careful'],
+    } as const
+    const context = (answer: unknown): CallContext => ({ ...testContext(), call: async () => answer as never })
+    const through = tool({ run: async (_input: unknown, ctx: CallContext) => await ctx.call('x.y', {}) })
+    expect(await through.run({}, context(relayed), noRelay)).toBe(relayed)
+    // What the other sent is in the output of both already.
+    expect(await through.run({}, context(given), noRelay)).toEqual({ ...given, files: [] })
+    const forged = tool({ run: async (_input: unknown, _ctx: CallContext) => ({ ...relayed }) })
+    expect(await forged.run({}, context(relayed), noRelay)).toEqual({
+      kind: 'value',
+      value: relayed,
+      files: [],
+      warnings: [],
+    })
+  })
+
   it('publishes closed schemas and names the nearest parameter when one is unknown', () => {
     const made = tool({ input: z.object({ path: z.string(), limit: z.int().default(5) }) })
     expect(made.input.json).toMatchObject({ additionalProperties: false, required: ['path'] })

@@ -91,6 +91,8 @@ describe('what is loaded', () => {
 
   it('has the bundled modules there before a drop-in that never ends its import', async () => {
     const hello = fileURLToPath(new URL('../../modules', import.meta.url))
+    // The test runner compiles what is imported first, which is not what is timed here.
+    await (await bench({}, { bundledDirs: [hello], importTimeoutMs: 30_000 })).loader.loadAll()
     const found = await bench(
       { 'hang.mjs': 'await new Promise(() => setInterval(() => {}, 1e6).unref())', 'zz.mjs': moduleSource('zz', 'z') },
       { bundledDirs: [hello], importTimeoutMs: 1_500 },

@@ -76,6 +76,7 @@ export function testContext(ctx: Partial<CallContext> = {}): CallContext {
     caller: localCaller,
     profile: defaultProfile,
     callId: 'test',
+    setup: false,
     origin: noOrigin,
     services: noServices,
     loop: null,

@@ -15,6 +15,48 @@ const many = `export const tools = [
 const script = (name: string, answer: string, register = 'registerTool') =>
   `${register}({ name: '${name}', execute: function (args, env) { return ${answer} }, def: { type: 'function', function: { name: '${name}', description: 'A tool of a script.', parameters: { type: 'object', properties: { n: { type: 'integer' } } } } } })\n`
 
+/** A module with one reading tool, one that writes, and these resources. */
+const withResources = (resources: string): string => `export default {
+  name: 'shelf', description: 'A module of a test.', resources: ${resources},
+  tools: {
+    all: { description: 'Says one fixed word.', effect: 'read', run: () => 'all' },
+    put: { description: 'Puts something there.', effect: 'write', run: () => 'put' },
+  } }\n`
+
+describe('resources of a module', () => {
+  const book = "{ name: 'all', description: 'All there is.', tool: 'all', input: { n: 1 } }"
+  it('are answers of its tools', async () => {
+    const found = await bench({ 'shelf.mjs': withResources(`{ 'shelf://all': ${book} }`) })
+    expect((await found.loader.loadAll()).failed).toEqual([])
+    expect(found.catalog.snapshot().owners.get('shelf')?.readings).toEqual([
+      {
+        uri: 'shelf://all',
+        entry: { uri: 'shelf://all', name: 'all', description: 'All there is.', mimeType: 'application/json' },
+        tool: 'shelf.all',
+        input: { n: 1 },
+        mimeType: 'application/json',
+      },
+    ])
+  })
+
+  it.each([
+    ['[]', 'the resources of shelf are not an object'],
+    [`{ 'all': ${book} }`, 'needs a URI with a scheme of its own, such as shelf://all'],
+    [`{ 'file:///etc/passwd': ${book} }`, 'needs a URI with a scheme of its own'],
+    [`{ 'server://status': ${book} }`, 'needs a URI with a scheme of its own'],
+    [`{ 'shelf://{id}': ${book} }`, 'needs a URI with a scheme of its own'],
+    [`{ 'shelf://all': 1 }`, 'is not an object'],
+    [`{ 'shelf://all': { name: 'all', tool: 'all' } }`, 'has no description'],
+    [`{ 'shelf://all': { ...${book}, inputs: {} } }`, 'did you mean "input"?'],
+    [`{ 'shelf://all': { ...${book}, tool: 'put' } }`, 'with effect: "read"'],
+    [`{ 'shelf://all': { ...${book}, tool: 'none' } }`, 'with effect: "read"'],
+    [`{ 'shelf://all': { ...${book}, tool: 'toString' } }`, 'with effect: "read"'],
+  ])('are refused when they are %s', async (resources, error) => {
+    const { failed } = await (await bench({ 'shelf.mjs': withResources(resources) })).loader.loadAll()
+    expect(failed).toMatchObject([{ file: 'shelf.mjs', code: 'E_MODULE_SHAPE', error: expect.stringContaining(error) }])
+  })
+})
+
 describe('shapes of drop-in files', () => {
   it('loads a module, a single tool, a list of tools and scripts that register [CTX-33] [SBS-01]', async () => {
     const found = await bench({

@@ -1,9 +1,13 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import mcp from '../../modules/mcp/index.ts'
-import { localCaller } from '../../src/core/context.ts'
-import { type Answer, startApp } from '../app.ts'
+import { type Caller, localCaller } from '../../src/core/context.ts'
+import type { PegboardError } from '../../src/core/errors.ts'
+import { type Answer, servers as real, startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
+import { alive } from '../process.ts'
 
 keepsTheContract(mcp)
 
@@ -29,6 +33,7 @@ describe('mcp.list_servers', () => {
       servers: [
         {
           id: 'Good one',
+          category: 'mcp_good_one',
           state: 'started',
           tools: expect.any(Number),
           transport: 'stdio',
@@ -37,14 +42,15 @@ describe('mcp.list_servers', () => {
         },
         {
           id: 'dead',
+          category: 'mcp_dead',
           state: 'failing',
           tools: 0,
           transport: 'stdio',
           reason: 'command not found: no-such-program-anywhere',
           next_attempt_ms: expect.any(Number),
         },
-        { id: 'off', state: 'stopped', tools: 0, transport: 'stdio', reason: 'disabled' },
-        { id: 'remote', state: 'stopped', tools: 0, transport: 'http', reason: 'disabled' },
+        { id: 'off', category: 'mcp_off', state: 'stopped', tools: 0, transport: 'stdio', reason: 'disabled' },
+        { id: 'remote', category: 'mcp_remote', state: 'stopped', tools: 0, transport: 'http', reason: 'disabled' },
       ],
       total: 4,
     })
@@ -60,5 +66,294 @@ describe('mcp.list_servers', () => {
   it('knows no server where its host offers none', async () => {
     const run = mcp.tools['list_servers']?.run as (input: unknown, ctx: unknown) => unknown
     expect(run({}, { services: { servers: null } })).toEqual({ servers: [], total: 0 })
+  })
+})
+
+/** The module before these servers; `call` gives a tool's value, or what a server answered; `fails` its error. */
+async function open(mcpServers: Record<string, unknown>, settings: Record<string, unknown> = {}) {
+  const { app, dir, logged } = await startApp({ mcpServers, ...settings })
+  const call = async (action: string, input: unknown = {}, caller: Caller = localCaller): Promise<Answer> => {
+    const result = (await app.call({ name: `mcp.${action}`, input, caller })) as Answer
+    return result.kind === 'value' ? result.value : result
+  }
+  const fails = async (action: string, input: unknown = {}, caller: Caller = localCaller): Promise<PegboardError> =>
+    await call(action, input, caller).then(
+      (value) => {
+        throw new Error(`it did not fail: ${JSON.stringify(value)}`)
+      },
+      (error: PegboardError) => error,
+    )
+  return { app, dir, logged, call, fails }
+}
+
+const cold = { connectDelayMs: { cold: 60_000, known: 60_000 } }
+const lazy = (...args: string[]) => ({ ...scripted, args: [...scripted.args, ...args], start: 'lazy' })
+const pidIn = (file: string): number => Number(readFileSync(file, 'utf8'))
+
+describe('connections of servers', () => {
+  it('are made when asked for, and the tools are there under the name of the server [DIG-95]', async () => {
+    const { app } = await startApp({ mcpServers: { Fake: lazy() } }, temporaryFolder(), cold)
+    const ids = () => app.view(localCaller).tools.map(({ tool }) => tool.id)
+    expect(ids()).not.toContain('mcp_fake.echo')
+    const connected = (await app.call({
+      name: 'mcp.connect',
+      input: { server_id: 'Fake' },
+      caller: localCaller,
+    })) as Answer
+    expect(connected.value).toMatchObject({ id: 'Fake', category: 'mcp_fake', state: 'started', transport: 'stdio' })
+    expect(ids()).toContain('mcp_fake.echo')
+    const echo = (await app.call({ name: 'mcp_fake.echo', input: { text: 'hi' }, caller: localCaller })) as Answer
+    expect(echo.result.content).toEqual([{ type: 'text', text: 'hi' }])
+  })
+
+  it('are those of the configuration alone: nothing that a call names is started [META-14]', async () => {
+    const { fails, call, dir } = await open({ good: lazy() })
+    const wanted = join(dir, 'pwn')
+    for (const input of [
+      { server_id: 'new', transport: 'stdio', command: 'sh', args: ['-c', `touch ${wanted}`] },
+      { server_id: 'good', command: 'touch', args: [wanted] },
+      { server_id: 'good', env: { NODE_OPTIONS: '--inspect' } },
+      { server_id: 'new', url: 'https://host.example/mcp' },
+    ])
+      expect(await fails('connect', input)).toMatchObject({
+        code: 'E_DENIED_BY_POLICY',
+        message: expect.stringContaining('stdio upstreams are added in the config file only'),
+      })
+    expect(existsSync(wanted)).toBe(false)
+    expect(await fails('connect', { server_id: 'new' })).toMatchObject({
+      code: 'E_NOT_FOUND',
+      message: 'There is no server "new".',
+      hint: 'Configured are: good.',
+    })
+    expect((await call('list_servers')).total).toBe(1)
+  })
+
+  it('cannot be had to servers that the operator switched off', async () => {
+    const { fails } = await open({ off: { ...lazy(), disabled: true } })
+    expect(await fails('connect', { server_id: 'off' })).toMatchObject({
+      code: 'E_DENIED_BY_POLICY',
+      message: 'off is switched off in the configuration.',
+      hint: 'The operator sets mcpServers.off.enabled.',
+    })
+  })
+
+  it('say why they fail', async () => {
+    const { fails, call } = await open({ dead: { command: 'no-such-program-anywhere' } })
+    expect(await fails('connect', { server_id: 'dead' })).toMatchObject({
+      code: 'E_UPSTREAM_UNAVAILABLE',
+      message: expect.stringContaining('command not found: no-such-program-anywhere'),
+    })
+    expect(await call('health')).toMatchObject({ healthy: false, servers: [{ id: 'dead', healthy: false }] })
+  })
+
+  it('end with their program, and no call brings one back until it is connected', async () => {
+    const file = join(temporaryFolder(), 'pid')
+    const { call, app } = await open({ fake: lazy('--pid-file', file) })
+    await call('connect', { server_id: 'fake' })
+    const first = pidIn(file)
+    expect(await call('disconnect', { server_id: 'fake' })).toMatchObject({
+      state: 'stopped',
+      reason: 'it was disconnected',
+    })
+    expect(alive(first)).toBe(false)
+    const echo = () => app.call({ name: 'mcp_fake.echo', input: { text: 'x' }, caller: localCaller })
+    await expect(echo()).rejects.toMatchObject({
+      code: 'E_TOOL_HIDDEN',
+      message: 'mcp_fake.echo is not available: fake is stopped (it was disconnected).',
+    })
+    expect(await call('disconnect', { server_id: 'mcp_fake' })).toMatchObject({ state: 'stopped' })
+    expect(pidIn(file)).toBe(first)
+    expect(await call('health')).toMatchObject({ servers: [{ healthy: null, state: 'stopped' }] })
+    expect(await call('connect', { server_id: 'fake' })).toMatchObject({ state: 'started' })
+    const second = pidIn(file)
+    expect(await echo()).toMatchObject({ kind: 'mcp' })
+    expect(await call('reconnect', { server_id: 'fake' })).toMatchObject({ state: 'started' })
+    expect(pidIn(file)).not.toBe(second)
+    expect(alive(second)).toBe(false)
+    expect(await echo()).toMatchObject({ kind: 'mcp' })
+  })
+
+  it('are ended by admins alone where others have them, too', async () => {
+    const { call, fails } = await open({ fake: lazy() })
+    const ann = { ...localCaller, principal: 'ann' }
+    expect(await call('connect', { server_id: 'fake' }, ann)).toMatchObject({ state: 'started' })
+    for (const action of ['disconnect', 'reconnect'])
+      expect(await fails(action, { server_id: 'fake' }, ann)).toMatchObject({
+        code: 'E_DENIED_BY_POLICY',
+        message: 'fake is there for others, too: only admins disconnect it.',
+      })
+    expect(await call('disconnect', { server_id: 'fake' }, { ...ann, roles: ['admin'] })).toMatchObject({
+      state: 'stopped',
+    })
+  })
+
+  it('answer how well they are, in both eras, and rest where they rest', async () => {
+    const modern = { command: 'node', args: [join(import.meta.dirname, '../fixtures/upstreams/modern.mjs')] }
+    const { call, fails } = await open({ older: lazy(), newer: modern, resting: lazy() })
+    await call('connect', { server_id: 'older' })
+    await call('connect', { server_id: 'newer' })
+    const { servers, healthy } = await call('health')
+    expect(healthy).toBe(true)
+    expect(servers.slice(0, 2)).toMatchObject([
+      { id: 'older', era: 'legacy', healthy: true, latency_ms: expect.any(Number) },
+      { id: 'newer', era: 'modern', healthy: true, latency_ms: expect.any(Number) },
+    ])
+    expect((await call('health', { server_id: 'mcp_newer' })).servers).toHaveLength(1)
+    expect(await fails('health', { server_id: 'no' })).toMatchObject({ code: 'E_NOT_FOUND' })
+  })
+})
+
+describe('what servers offer', () => {
+  it('is listed by server, a page at a time', async () => {
+    const { call, fails } = await open({ everything: real.everything, fake: lazy() })
+    for (const server_id of ['everything', 'fake']) await call('connect', { server_id })
+    const { tools, total, truncated } = await call('list_tools', { server_id: 'everything', filter: 'echo' })
+    expect({ tools, total, truncated }).toEqual({
+      tools: [
+        {
+          server: 'everything',
+          name: 'everything__echo',
+          description: 'Echoes back the input string',
+          effect: expect.any(String),
+        },
+      ],
+      total: 1,
+      truncated: false,
+    })
+    const all = await call('list_tools')
+    expect(new Set(all.tools.map((one: Answer) => one.server))).toEqual(new Set(['everything', 'fake']))
+    const second = await call('list_tools', { limit: 1, offset: 1 })
+    expect(second).toEqual({ tools: [all.tools[1]], total: all.total, truncated: true })
+    expect(await fails('list_tools', { server_id: 'none' })).toMatchObject({ code: 'E_NOT_FOUND' })
+  })
+
+  it('is called by the names of both, and answers what the tool itself answers', async () => {
+    const { app, call, fails } = await open({ everything: real.everything })
+    const direct = async (name: string, input: unknown) => await app.call({ name, input, caller: localCaller })
+    for (const [tool, input] of [
+      ['echo', { message: 'hi' }],
+      ['get-structured-content', { location: 'New York' }],
+      ['get-tiny-image', {}],
+      ['get-annotated-message', { messageType: 'success', includeImage: true }],
+    ] as const) {
+      const answer = await call('call_tool', { server: 'everything', tool, arguments: input })
+      expect(answer, tool).toMatchObject({ kind: 'mcp' })
+      expect(answer, tool).toEqual(await direct(`mcp_everything.${tool}`, input))
+    }
+    for (const tool of ['everything__echo', 'mcp_everything.echo'])
+      expect(await call('call_tool', { server: 'mcp_everything', tool, arguments: { message: 'x' } })).toMatchObject({
+        result: { content: [{ text: 'Echo: x' }] },
+      })
+    const refusal = async (work: Promise<unknown>) =>
+      await work.then(
+        () => undefined,
+        ({ code, message, hint }: PegboardError) => ({ code, message, hint }),
+      )
+    for (const [tool, input] of [
+      ['echo', {}],
+      ['nothing-like-it', {}],
+    ] as const)
+      expect(await refusal(call('call_tool', { server: 'everything', tool, arguments: input })), tool).toEqual(
+        await refusal(direct(`mcp_everything.${tool}`, input)),
+      )
+    expect(await fails('call_tool', { server: 'else', tool: 'echo' })).toMatchObject({
+      code: 'E_NOT_FOUND',
+      hint: 'Configured are: everything.',
+    })
+  })
+
+  it('starts a server nobody has seen, for a call of its tool', async () => {
+    const { app } = await startApp({ mcpServers: { fake: lazy() } }, temporaryFolder(), cold)
+    const input = { server: 'fake', tool: 'echo', arguments: { text: 'cold' } }
+    expect(await app.call({ name: 'mcp.call_tool', input, caller: localCaller })).toMatchObject({
+      result: { content: [{ text: 'cold' }] },
+    })
+  })
+
+  it('reaches a client as the tool itself would, credentials in it and all', async () => {
+    const { app } = await startApp({ mcpServers: { fake: { ...lazy(), start: 'eager' } } })
+    await app.settled(20_000)
+    const client = await connectTo(app)
+    const text = '{"api_key":"k-1","nested":{"password":"p"}}'
+    const one = await client.callTool({ name: 'mcp_fake__echo', arguments: { text } })
+    const other = await client.callTool({
+      name: 'mcp__call_tool',
+      arguments: { server: 'fake', tool: 'echo', arguments: { text } },
+    })
+    expect(other).toEqual(one)
+    expect(JSON.stringify(other)).toContain('k-1')
+  })
+
+  it('has resources and prompts that are listed and read', async () => {
+    const { call, fails, app } = await open({ everything: real.everything })
+    await call('connect', { server_id: 'everything' })
+    const { resources, total } = await call('list_resources', { server_id: 'everything' })
+    expect(total).toBe(resources.length)
+    const listed = resources.find(({ uri }: Answer) => uri !== undefined)
+    expect(listed).toMatchObject({ server: 'everything', uri: expect.stringContaining('://') })
+    expect(resources.find((one: Answer) => one.uri_template)).toMatchObject({
+      uri_template: expect.stringContaining('{'),
+    })
+    const read = await call('read_resource', { server: 'everything', uri: listed.uri })
+    expect(read.contents[0]).toMatchObject({ uri: listed.uri, text: expect.stringMatching(/\S/) })
+    const blob = (await app.call({
+      name: 'mcp.read_resource',
+      input: { server: 'everything', uri: 'demo://resource/dynamic/blob/1' },
+      caller: localCaller,
+    })) as Answer
+    expect(blob.value.contents).toEqual([
+      { uri: 'demo://resource/dynamic/blob/1', mime_type: expect.any(String), bytes: expect.any(Number), file: '1' },
+    ])
+    expect(blob.files).toMatchObject([{ filename: '1', data: expect.any(Uint8Array) }])
+    expect(await fails('read_resource', { server: 'everything', uri: 'file:///etc/passwd' })).toMatchObject({
+      code: 'E_NOT_FOUND',
+      message: 'everything has no resource file:///etc/passwd.',
+    })
+
+    const { prompts } = await call('list_prompts')
+    const filled = prompts.find((one: Answer) => /args/.test(one.name))
+    expect(filled).toMatchObject({ server: 'everything', arguments: [{ name: 'city' }, { name: 'state' }] })
+    const prompt = await call('get_prompt', { server: 'everything', name: filled.name, arguments: { city: 'Ulm' } })
+    expect(prompt.messages).toEqual([{ role: 'user', content: { type: 'text', text: expect.stringContaining('Ulm') } }])
+    expect(await fails('get_prompt', { server: 'everything', name: 'none' })).toMatchObject({
+      code: 'E_NOT_FOUND',
+      message: 'everything has no prompt none.',
+    })
+  })
+
+  it('is nobody else’s business: a profile knows only its servers', async () => {
+    const { call, fails } = await open(
+      { everything: real.everything, fake: lazy() },
+      { profiles: { team: { use: ['mcp', 'fake'] }, none: { use: ['mcp'] } } },
+    )
+    const team = { ...localCaller, profile: 'team' }
+    await call('connect', { server_id: 'everything' })
+    expect(await call('list_servers', {}, team)).toMatchObject({ servers: [{ id: 'fake' }], total: 1 })
+    const known = { code: 'E_NOT_FOUND', message: 'There is no server "everything".', hint: 'Configured are: fake.' }
+    for (const action of [
+      'connect',
+      'disconnect',
+      'reconnect',
+      'health',
+      'list_tools',
+      'list_resources',
+      'list_prompts',
+    ])
+      expect(await fails(action, { server_id: 'everything' }, team), action).toMatchObject(known)
+    const server = 'everything'
+    expect(await fails('call_tool', { server, tool: 'echo', arguments: { message: 'x' } }, team)).toMatchObject(known)
+    expect(await fails('call_tool', { server: 'fake', tool: 'everything__echo' }, team)).toMatchObject({
+      code: 'E_NOT_FOUND',
+    })
+    expect(
+      await fails('read_resource', { server, uri: 'demo://resource/static/document/features.md' }, team),
+    ).toMatchObject(known)
+    expect(await fails('get_prompt', { server, name: 'simple-prompt' }, team)).toMatchObject(known)
+    for (const action of ['list_tools', 'list_resources', 'list_prompts'])
+      expect(JSON.stringify(await call(action, {}, team)), action).not.toContain('everything')
+    expect(await fails('list_servers', {}, { ...localCaller, profile: 'none' })).toMatchObject({
+      code: 'E_TOOL_HIDDEN',
+      message: expect.stringContaining('no servers are configured'),
+    })
   })
 })

@@ -119,6 +119,21 @@ describe('what is kept of the output of a command', () => {
     expect(capture.text()).toBe('ä\n… 10 bytes left out …\nö')
   })
 
+  it('is told from a place on, as far as it is there', () => {
+    const capture = createCapture(8)
+    capture.add(Buffer.from('abcd'))
+    expect([capture.since(0), capture.since(2), capture.since(4)]).toEqual(['abcd', 'cd', ''])
+    capture.add(Buffer.from('efgh'))
+    expect([capture.since(2), capture.since(6), capture.since(8)]).toEqual(['cdefgh', 'gh', ''])
+    capture.add(Buffer.from('ij'))
+    expect([capture.since(2), capture.since(4), capture.since(7), capture.since(10)]).toEqual([
+      'cd\n… 2 bytes left out …\nghij',
+      '… 2 bytes left out …\nghij',
+      'hij',
+      '',
+    ])
+  })
+
   it('ends in its last lines', () => {
     const capture = createCapture(100)
     capture.add(Buffer.from('1\n2\n3\n'))

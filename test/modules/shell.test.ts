@@ -8,7 +8,7 @@ import { localCaller } from '../../src/core/context.ts'
 import type { PegboardError } from '../../src/core/errors.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { keepsTheContract } from '../contract/module.ts'
-import { cli, place } from '../process.ts'
+import { alive, cli, gone, place } from '../process.ts'
 
 keepsTheContract(shell)
 
@@ -16,12 +16,18 @@ const POSIX = process.platform !== 'win32'
 const trial = spawnSync('bwrap', ['--unshare-all', '--ro-bind', '/', '/', '--proc', '/proc', 'true'], {
   encoding: 'utf8',
 })
-const installed = trial.error === undefined
 const sandboxed = trial.status === 0
-if (!sandboxed) console.info(`tests in a sandbox are skipped: ${installed ? trial.stderr : 'bwrap is not installed'}`)
-it.runIf(process.env['CI'] && installed)('has a sandbox that works where bubblewrap is installed', () => {
-  expect(trial.stderr).toBe('')
-})
+const why = trial.error === undefined ? trial.stderr.trim() : 'bwrap is not installed (apt-get install bubblewrap)'
+// Where the system lets nobody make namespaces, no sandbox can be asked for.
+const may = spawnSync('unshare', ['--user', '--map-root-user', '--net', '--mount', 'true']).status === 0
+if (!sandboxed)
+  process.stdout.write(`skipped: tests in a sandbox; ${why}${may ? '' : '; this system allows no namespaces'}\n`)
+it.runIf(process.env['CI'] && process.platform === 'linux' && may)(
+  'has a sandbox that works wherever the system allows namespaces',
+  () => {
+    expect(sandboxed ? '' : why).toBe('')
+  },
+)
 
 type Settings = Record<string, unknown>
 
@@ -45,19 +51,6 @@ async function open(config: Settings = {}, env: Record<string, string> = {}) {
   return { app, dir, logged, call, fails }
 }
 
-const alive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'))
-  } catch {
-    return false
-  }
-}
-const gone = async (pid: number): Promise<boolean> => {
-  for (const end = Date.now() + 3_000; alive(pid) && Date.now() < end; )
-    await new Promise((done) => setTimeout(done, 20))
-  return !alive(pid)
-}
 const readPid = async (file: string): Promise<number> => {
   for (const end = Date.now() + 5_000; ; await new Promise((done) => setTimeout(done, 20)))
     try {
@@ -69,18 +62,49 @@ const readPid = async (file: string): Promise<number> => {
 }
 
 describe.runIf(POSIX)('the module shell', () => {
-  it('is not there until it is enabled, and says by which setting [SH-01]', async () => {
+  it('is unknown until it is enabled; the operator hears by which setting [SH-01]', async () => {
     const { app } = await startApp({})
     const view = app.view(localCaller)
     expect(view.tools.filter(({ tool }) => tool.module === 'shell')).toEqual([])
-    expect(view.hidden.get('shell.bash')?.reason).toBe('set modules.shell.config.enabled to true')
-    await expect(app.call({ name: 'shell.bash', input: { cmd: 'true' }, caller: localCaller })).rejects.toMatchObject({
-      code: 'E_TOOL_HIDDEN',
+    expect(view.owners.map(({ id }) => id)).not.toContain('shell')
+    expect(view.hidden.get('shell.bash')).toMatchObject({
+      kind: 'denied',
+      stage: 'switch',
+      reason: 'set modules.shell.config.enabled to true',
     })
+    const refusal = (name: string) =>
+      app.call({ name, input: { cmd: 'true' }, caller: localCaller }).then(
+        () => undefined,
+        ({ code, message }: PegboardError) => ({ code, message: message.replaceAll(name, '<name>') }),
+      )
+    // Word for word as a tool that never was.
+    expect(await refusal('shell.bash')).toEqual(await refusal('shell.bosh'))
+    expect(await refusal('shell.bash')).toMatchObject({ code: 'E_NOT_FOUND' })
     const enabled = await open()
     expect(enabled.app.view(localCaller).hidden.get('shell.run')?.reason).toBe(
       'name programs in modules.shell.config.allowed_commands',
     )
+  })
+
+  it('is there for the profiles that switch it on', async () => {
+    const { app } = await startApp({ profiles: { ops: { modules: { shell: { config: { enabled: true } } } } } })
+    const seenBy = (profile: string) => app.view({ ...localCaller, profile }).byId.has('shell.bash')
+    expect([seenBy('default'), seenBy('ops')]).toEqual([false, true])
+  })
+
+  it('has tools that are said to be disabled where the operator disables them by name [MOR-13]', async () => {
+    const dir = temporaryFolder()
+    const { app } = await startApp(
+      { modules: { shell: { config: { enabled: true } } }, tools: { bash: { enabled: false } } },
+      dir,
+    )
+    expect(app.view(localCaller).byId.has('shell.bash')).toBe(false)
+    expect(app.view(localCaller).byId.has('shell.script')).toBe(true)
+    await expect(app.call({ name: 'bash', input: { cmd: 'true' }, caller: localCaller })).rejects.toMatchObject({
+      code: 'E_TOOL_DISABLED',
+      message: 'shell.bash tool is disabled',
+      hint: 'Set tools.bash.enabled to true to allow it.',
+    })
   })
 
   it('refuses a misspelt limit', async () => {
@@ -226,6 +250,20 @@ describe.runIf(POSIX)('shell.run', () => {
     expect(app.failed()).toEqual([])
   })
 
+  it('lets a call set harmless variables alone', async () => {
+    const { call, fails } = await open({ allowed_commands: ['env'], env_allowed: ['TZ', 'APP_*'] })
+    const env = { TZ: 'Europe/Paris', APP_MODE: 'x y' }
+    const { stdout } = await call('run', { command: 'env', env })
+    expect(stdout).toContain('TZ=Europe/Paris\n')
+    expect(stdout).toContain('APP_MODE=x y\n')
+    for (const name of ['LD_PRELOAD', 'PATH', 'NODE_OPTIONS', 'GIT_SSH_COMMAND', 'TZX'])
+      expect(await fails('run', { command: 'env', env: { [name]: 'x' } }), name).toMatchObject({
+        code: 'E_DENIED_BY_POLICY',
+        message: `The variable ${name} may not be set by a call.`,
+        hint: 'Those may: TZ, APP_* (modules.shell.config.env_allowed).',
+      })
+  })
+
   it('closes the input of a command, or gives it what it shall read [SH-16]', async () => {
     const { call, fails } = await open({ allowed_commands: ['cat', 'sh'] })
     expect(await call('run', { command: 'cat' })).toMatchObject({ stdout: '', exit_code: 0 })
@@ -334,6 +372,109 @@ describe.runIf(POSIX)('shell.bash and shell.script', () => {
     })
   })
 
+  it('say which parameter is missing [MOR-10]', async () => {
+    const { fails } = await open({ sandbox: 'off' })
+    for (const input of [{}, { cmd: '' }])
+      expect(await fails('bash', input)).toMatchObject({
+        code: 'E_VALIDATION',
+        message: expect.stringContaining('missing required param: cmd'),
+      })
+  })
+
+  it('keep 256 KiB of each stream, and say which was cut [MOR-10]', async () => {
+    const { call } = await open({ sandbox: 'off' })
+    const { stdout, stderr, ...rest } = await call('bash', {
+      cmd: 'head -c 300000 /dev/zero | tr "\\0" a; echo short >&2',
+    })
+    expect(stdout).toMatch(/^a{131072}\n… 37856 bytes left out …\na{131072}$/)
+    expect(stderr).toBe('short\n')
+    expect(rest).toMatchObject({ exit_code: 0, truncated: true, stdout_truncated: true })
+    expect(rest).not.toHaveProperty('stderr_truncated')
+  })
+
+  it('know two folders by name, in the command line and as the folder to run in [MOR-11]', async () => {
+    const { call, fails, dir } = await open({ sandbox: 'off' })
+    mkdirSync(join(dir, 'state/files'), { recursive: true })
+    writeFileSync(join(dir, 'state/files/a.txt'), 'kept\n')
+    expect(await call('bash', { cmd: 'cat file_state_dir/a.txt' })).toMatchObject({ stdout: 'kept\n' })
+    const own = 'myfile_state_dir/a ./file_state_dir/a file_state_dirs/a file_state_dir a-file_state_dir/a'
+    expect(await call('bash', { cmd: `echo ${own}` })).toMatchObject({ stdout: `${own}\n` })
+    expect((await call('bash', { cmd: `x=file_state_dir/a; echo "$x" 'file_state_dir/b'` })).stdout).toBe(
+      `${dir}/state/files/a ${dir}/state/files/b\n`,
+    )
+    expect(await call('bash', { cmd: 'echo new > b.txt; pwd', cwd: 'file_state_dir' })).toMatchObject({
+      stdout: expect.stringMatching(/state\/files\n$/),
+    })
+    expect(readFileSync(join(dir, 'state/files/b.txt'), 'utf8')).toBe('new\n')
+    expect(await fails('bash', { cmd: 'true', cwd: 'file_state_dir/../..' })).toMatchObject({
+      code: 'E_PATH_OUTSIDE_ROOT',
+    })
+    const none = await open({ sandbox: 'off', file_cache_dir: '', file_state_dir: '{{state_dir}}' })
+    expect(await none.fails('bash', { cmd: 'ls file_cache_dir/x' })).toMatchObject({
+      message: 'base dir file_cache_dir is not configured',
+    })
+    expect(await none.fails('bash', { cmd: 'ls file_state_dir/x' })).toMatchObject({
+      message: 'base dir file_state_dir is not configured',
+      hint: expect.stringContaining('a folder that does not hold the state of Pegboard'),
+    })
+  })
+
+  it('write the names of folders with spaces and quotes as one word', async () => {
+    const odd = join(temporaryFolder(), `a b's $(id) "c"`)
+    const { call } = await open({ sandbox: 'off', file_cache_dir: odd })
+    const cmd = `echo 1 > file_cache_dir/x; cat file_cache_dir/x "file_cache_dir/x" 'file_cache_dir/x'`
+    expect(await call('bash', { cmd })).toMatchObject({ stdout: '1\n1\n1\n', stderr: '' })
+  })
+
+  it('deny curl where there are secrets to send [MOR-12]', async () => {
+    const { call, fails } = await open({ sandbox: 'off', secrets_enabled: true, allowed_commands: ['echo'] })
+    for (const cmd of ['curl x', '/usr/bin/curl x', '"curl" x'])
+      expect(await fails('bash', { cmd }), cmd).toMatchObject({
+        code: 'E_DENIED_BY_POLICY',
+        message: expect.stringMatching(/^bash command references denied token "curl"/),
+      })
+    expect(await fails('run', { command: 'echo', args: ['curl'] })).toMatchObject({
+      message: expect.stringMatching(/^run command references denied token "curl"/),
+    })
+    expect(await call('bash', { cmd: 'echo curly' })).toMatchObject({ stdout: 'curly\n' })
+    const off = await open({ sandbox: 'off' })
+    expect(await off.call('bash', { cmd: 'echo curl' })).toMatchObject({ stdout: 'curl\n' })
+  })
+
+  it('give no credentials that a command prints, unless the operator wants them [MOR-21]', async () => {
+    const lines = [
+      '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\n-----END PRIVATE KEY-----',
+      'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N',
+      'Bearer abcdefgh12345678',
+      'DB_PASSWORD=hunter2',
+      'https://host.example/a?page=2&access_token=abc123',
+    ]
+    const shown =
+      '[redacted]\n[redacted]\nBearer [redacted]\nDB_PASSWORD=[redacted]\nhttps://host.example/a?page=2&access_token=[redacted]\n'
+    const dir = temporaryFolder()
+    writeFileSync(join(dir, 'all.txt'), `${lines.join('\n')}\n`)
+    const { call, fails } = await open({ sandbox: 'off', roots: [dir] })
+    expect((await call('bash', { cmd: 'cat all.txt' })).stdout).toBe(shown)
+    expect((await fails('bash', { cmd: 'cat all.txt >&2; exit 3' })).data).toMatchObject({ stderr: shown })
+    const { task_id } = await call('background_run', { command: 'cat all.txt', shell: true })
+    expect((await call('task_wait', { task_id })).status).toBe('ended')
+    expect((await call('task_output', { task_id })).stdout).toBe(shown)
+    const open_ = await open({ sandbox: 'off', roots: [dir], redact: false })
+    expect((await open_.call('bash', { cmd: 'cat all.txt' })).stdout).toBe(`${lines.join('\n')}\n`)
+  })
+
+  it('tell while they run how long, and the last line', async () => {
+    const { app } = await open({ sandbox: 'off' })
+    const told: Array<readonly [number, string | undefined]> = []
+    await app.call({
+      name: 'shell.bash',
+      input: { cmd: 'echo one; echo two; sleep 2.5' },
+      caller: localCaller,
+      onProgress: (done, _total, message) => told.push([done, message]),
+    })
+    expect(told).toEqual([[2, 'two']])
+  })
+
   it('refuse words and paths that the operator denies, at their ends', async () => {
     const { call, fails } = await open({ sandbox: 'off', deny_tokens: ['curl'], denied_paths: ['secret.txt'] })
     for (const cmd of ['curl x', '/usr/bin/curl x', '"curl" x', 'true;curl'])
@@ -367,6 +508,20 @@ describe.runIf(sandboxed)('in bubblewrap', () => {
     expect(readFileSync(canary, 'utf8')).toBe('canary-content')
     await call('bash', { cmd: 'echo made > b.txt; echo t > /tmp/t; cat /tmp/t' })
     expect(readFileSync(join(dir, 'b.txt'), 'utf8')).toBe('made\n')
+  })
+
+  it('a command line writes to the folders that have names, though the rest of the state is hidden', async () => {
+    const { call, dir } = await open()
+    mkdirSync(join(dir, 'state/files'), { recursive: true })
+    writeFileSync(join(dir, 'state/token'), 'canary')
+    writeFileSync(join(dir, 'state/files/a.txt'), 'kept\n')
+    const cmd = 'cat file_state_dir/a.txt; echo new > file_state_dir/b.txt; ls state; echo c > file_cache_dir/c.txt'
+    const { stdout, stderr } = await call('bash', { cmd })
+    expect([stdout.startsWith('kept\n'), stdout.includes('token'), stderr]).toEqual([true, false, ''])
+    expect(readFileSync(join(dir, 'state/files/b.txt'), 'utf8')).toBe('new\n')
+    expect(await call('bash', { cmd: 'pwd; cat a.txt', cwd: 'file_state_dir' })).toMatchObject({
+      stdout: expect.stringMatching(/files\nkept\n$/),
+    })
   })
 
   it('a script has no network, not even to this machine', async () => {
@@ -461,6 +616,59 @@ describe.runIf(POSIX)('commands in the background', () => {
     await expect(app.call({ name: 'shell.task_output', input: { task_id }, caller: others })).rejects.toMatchObject({
       code: 'E_NOT_FOUND',
     })
+  })
+
+  it('can be talked to: what they answer comes with what they are told', async () => {
+    const { call } = await open({ allowed_commands: ['cat'], sandbox: 'off' })
+    const program = 'while read -r line; do echo "got $line"; [ "$line" = slow ] && sleep 0.6 && echo "late"; done'
+    const begun = await call('background_run', { command: `echo ready; ${program}`, shell: true, wait_seconds: 10 })
+    expect(begun).toMatchObject({ status: 'running', stdout: 'ready\n', stderr: '', next: '6.0' })
+    const { task_id } = begun
+    expect(await call('task_stdin', { task_id, text: 'a\n', wait_seconds: 10 })).toMatchObject({
+      written: 2,
+      stdout: 'got a\n',
+      next: '12.0',
+    })
+    expect(await call('task_stdin', { task_id, text: 'slow\n', wait_seconds: 10, until: 'late' })).toMatchObject({
+      stdout: 'got slow\nlate\n',
+    })
+    expect(await call('task_output', { task_id, since: '6.0' })).toMatchObject({ stdout: 'got a\ngot slow\nlate\n' })
+    expect(await call('task_output', { task_id, since: '12.0', stream: 'stderr' })).toMatchObject({ stderr: '' })
+    expect(await call('task_stdin', { task_id, text: '', close: true, wait_seconds: 10 })).toMatchObject({
+      status: 'ended',
+      exit_code: 0,
+    })
+  })
+
+  it('have processes that are shown and can be interrupted, and no others', async () => {
+    const { call, fails, app } = await open({ allowed_commands: ['sh'] })
+    const { task_id, pid } = await call('background_run', {
+      command: 'sh',
+      args: ['-c', 'trap "echo caught" INT; sleep 1000 & while :; do wait; done'],
+      wait_seconds: 0,
+    })
+    await expect.poll(async () => (await call('ps')).total).toBe(2)
+    const { processes } = await call('ps', { filter: 'SLEEP' })
+    const child = processes.find(({ parent }: Answer) => parent === pid)
+    expect(child).toEqual({
+      pid: expect.any(Number),
+      parent: pid,
+      bytes: expect.any(Number),
+      command: 'sleep 1000',
+      task_id,
+    })
+    expect((await call('ps', { filter: 'no such' })).total).toBe(0)
+    expect(await call('kill', { pid, signal: 'SIGINT' })).toEqual({ pid, signal: 'SIGINT', sent: true })
+    await expect.poll(async () => (await call('task_output', { task_id })).stdout).toBe('caught\n')
+    expect(await call('kill', { pid: child.pid, signal: 'SIGKILL' })).toMatchObject({ sent: true })
+    expect(await gone(child.pid)).toBe(true)
+    for (const other of [process.pid, 1])
+      expect(await fails('kill', { pid: other }), String(other)).toMatchObject({ code: 'E_NOT_FOUND' })
+    const others = { ...localCaller, principal: 'somebody' }
+    await expect(app.call({ name: 'shell.kill', input: { pid }, caller: others })).rejects.toMatchObject({
+      code: 'E_NOT_FOUND',
+    })
+    expect(((await app.call({ name: 'shell.ps', input: {}, caller: others })) as Answer).value.total).toBe(0)
   })
 
   it('end with the server, and after their time', async () => {

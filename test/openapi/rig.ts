@@ -85,6 +85,7 @@ const contextWith = (signal: AbortSignal): CallContext => ({
   caller: localCaller,
   profile: defaultProfile,
   callId: 'test',
+  setup: false,
   origin: noOrigin,
   signal,
   log: silentLog,

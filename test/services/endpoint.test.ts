@@ -11,7 +11,7 @@ interface Asked {
 }
 
 /** A model server that answers with what it is told to. */
-async function modelServer(answer: (asked: Asked) => { status?: number; text: string }) {
+async function modelServer(answer: (asked: Asked) => { status?: number; text: string }, { model = 'small' } = {}) {
   const asked: Asked[] = []
   const server = createServer(async (req, res) => {
     let text = ''
@@ -26,7 +26,7 @@ async function modelServer(answer: (asked: Asked) => { status?: number; text: st
   const { port } = server.address() as AddressInfo
   const endpoint = createEndpoint({
     baseUrl: `http://127.0.0.1:${port}/v1/`,
-    model: 'small',
+    ...(model === '' ? {} : { model }),
     apiKey: 'sk-very-secret',
     timeoutMs: 5_000,
   })
@@ -65,6 +65,19 @@ describe('a language model behind an address', () => {
     expect((await llm.complete({ user: 'good', json: true, model: 'other' })).json).toEqual({ n: 1 })
     expect(asked[0]?.body).toMatchObject({ model: 'other', response_format: { type: 'json_object' } })
     await expect(llm.complete({ user: 'bad', json: true })).rejects.toMatchObject({ code: 'E_TOOL_FAILED' })
+  })
+
+  it('is asked by the name that a tool gives where the setting has none, and not at all without one', async () => {
+    const { asked, llm } = await modelServer(() => says('ok'), { model: '' })
+    expect(llm).not.toHaveProperty('model')
+    expect((await llm.complete({ user: 'x', model: 'named' })).text).toBe('ok')
+    expect(asked[0]?.body.model).toBe('named')
+    await expect(llm.complete({ user: 'x' })).rejects.toMatchObject({
+      code: 'E_BACKEND_UNAVAILABLE',
+      hint: 'Set services.llm.model.',
+    })
+    expect(asked).toHaveLength(1)
+    expect((await modelServer(() => says('ok'))).llm.model).toBe('small')
   })
 
   it('fails without telling its key', async () => {

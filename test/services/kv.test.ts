@@ -37,6 +37,17 @@ describe('the key-value store', () => {
     })
   })
 
+  it('keeps what is to be kept for ever, over a restart too', async () => {
+    const { kv, clock, dir } = stores()
+    await kv.set('ever', 1, { ttl: Number.POSITIVE_INFINITY })
+    await kv.set('soon', 2, { ttl: 5 })
+    expect(await kv.expire('soon', Number.POSITIVE_INFINITY)).toBe(true)
+    clock.pass(1_000_000)
+    const later = stores({ dir }).kv
+    expect([await kv.get('ever'), await later.get('ever'), await later.get('soon')]).toEqual([1, 1, 2])
+    await expect(kv.set('x', 1, { ttl: Number.NaN })).rejects.toMatchObject({ code: 'E_VALIDATION' })
+  })
+
   it('has lists with two ends', async () => {
     const { kv } = stores()
     expect(await kv.rpush('l', 'c', 'd')).toBe(2)

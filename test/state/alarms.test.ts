@@ -14,6 +14,38 @@ const turns = async (): Promise<void> => {
   for (let at = 0; at < 20; at++) await Promise.resolve()
 }
 
+it('rings within a minute when the clock is put forward, and at its time when it is put back', async () => {
+  const ticks = createManualClock(10_000_000)
+  let ahead = 0
+  const clock = { now: () => ticks.now() + ahead, ticks: ticks.now, after: ticks.after }
+  const alarms = createLocalAlarms(clock, silentLog)
+  const rang: string[] = []
+  let kept = [{ id: 'tea', at: clock.now() + 30 * 60_000 }]
+  await alarms.start(
+    async (id) => {
+      rang.push(id)
+      kept = kept.filter((one) => one.id !== id)
+    },
+    async () => kept,
+  )
+  const pass = async (ms: number): Promise<void> => {
+    for (let left = ms; left > 0; left -= 5_000) {
+      ticks.pass(5_000)
+      await turns()
+    }
+  }
+  ahead += 3_600_000
+  await pass(60_000)
+  expect(rang).toEqual(['tea'])
+  kept = [{ id: 'dinner', at: clock.now() + 5 * 60_000 }]
+  await alarms.set('dinner', kept[0]?.at ?? 0)
+  ahead -= 10 * 60_000
+  await pass(14 * 60_000)
+  expect(rang).toEqual(['tea'])
+  await pass(2 * 60_000)
+  expect(rang).toEqual(['tea', 'dinner'])
+})
+
 it('goes on ringing after what is kept could not be read for once', async () => {
   const clock = createManualClock()
   const alarms = createLocalAlarms(clock, silentLog)

@@ -88,7 +88,7 @@ describe.skipIf(redisUrl === undefined)('by BullMQ', () => {
   it('takes what has expired out of the lists, without being asked for them', async () => {
     const prefix = newPrefix()
     const redis = await connectRedis(String(redisUrl), silentLog)
-    const table = createRedisStore(redis, prefix).table<number>('short')
+    const table = createRedisStore(redis, prefix, systemClock).table<number>('short')
     for (let n = 0; n < 10; n++) await table.put({ id: `n${n}`, owner: 'ann', value: n, expiresAt: Date.now() + 50 })
     await sleep(1_200)
     await table.put({ id: 'last', owner: 'ann', value: 1 })

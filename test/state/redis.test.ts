@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { connectRedis, createRedisStore } from '../../src/state/redis.ts'
 import { storeContract } from '../contract/store.ts'
@@ -11,7 +12,7 @@ describe.skipIf(redisUrl === undefined)('in Redis', () => {
     async () => {
       const prefix = `pegboard-test-${randomBytes(6).toString('hex')}`
       const redis = await connectRedis(String(redisUrl), silentLog)
-      const store = createRedisStore(redis, prefix)
+      const store = createRedisStore(redis, prefix, systemClock)
       return {
         store,
         async close() {

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buildSync } from 'esbuild'
@@ -22,7 +22,11 @@ afterEach(() => {
 /** Each is at another moment. */
 const KILLS = 20
 const errors: string[] = []
-const log = { error: (message: string) => void errors.push(message) }
+const warnings: string[] = []
+const log = {
+  error: (message: string) => void errors.push(message),
+  warn: (message: string) => void warnings.push(message),
+}
 
 storeContract('memory', async (clock) => {
   const store = createMemoryStore(clock)
@@ -72,9 +76,10 @@ describe('a SQLite file', () => {
     const store = openSqliteStore(file, clock, log)
     await store.table('t').put({ id: 'a', owner: 'x', value: 1 })
     await store.close()
-    const aside = readdirSync(at).find((name) => name.includes('.damaged-2023-11-14T22-13-20-000Z'))
+    const aside = readdirSync(at).find((name) => name.includes('.corrupt-2023-11-14T22-13-20-000Z'))
     expect(readFileSync(join(at, String(aside)), 'utf8')).toContain('somebody')
-    expect(errors).toEqual(['the state file is damaged; it was put aside and a new one begun'])
+    expect(errors).toEqual(['the state file is damaged; it was put aside and a new one begun: what was planned is not'])
+    expect(openSqliteStore(file, clock, log).lostAt).toBe(1_700_000_000_000)
   })
 
   it('of a newer version is refused and left as it is', async () => {
@@ -112,12 +117,78 @@ describe('a SQLite file', () => {
     ]) {
       const error = (await work().catch((one: unknown) => one)) as { code: string; message: string }
       expect(error).toMatchObject({
-        code: 'E_STATE',
+        code: 'E_STATE_UNAVAILABLE',
         message: expect.stringMatching(/^What must survive a restart could not be (written|read): /),
       })
       expect(error.message).not.toContain(file)
     }
     await store.close()
+  })
+
+  it('that another process holds says so, and is there again when that lets go', async () => {
+    const file = join(folder(), 'state.db')
+    const store = openSqliteStore(file, clock, log)
+    const raw = new Database(file)
+    raw.exec('BEGIN IMMEDIATE')
+    await expect(store.table('t').put({ id: 'a', owner: 'x', value: 1 })).rejects.toMatchObject({
+      code: 'E_STATE_UNAVAILABLE',
+      message: 'What must survive a restart could not be written: another process holds the state file.',
+      hint: 'End whatever reads or copies it for long, then try again.',
+    })
+    raw.exec('COMMIT')
+    expect(await store.table('t').put({ id: 'a', owner: 'x', value: 1 })).toBeGreaterThan(0)
+    await store.close()
+    const other = join(folder(), 'state.db')
+    const holder = new Database(other)
+    holder.exec('CREATE TABLE t (x); BEGIN EXCLUSIVE')
+    expect(() => openSqliteStore(other, clock, log)).toThrow(
+      expect.objectContaining({
+        code: 'E_STATE_UNAVAILABLE',
+        message: `The state file ${other} cannot be used: another process holds the state file.`,
+      }),
+    )
+    holder.close()
+    raw.close()
+  }, 30_000)
+
+  it('that another process holds for a moment keeps nobody waiting for anything else', async () => {
+    const file = join(folder(), 'state.db')
+    const store = openSqliteStore(file, clock, log)
+    const raw = new Database(file)
+    raw.exec('BEGIN IMMEDIATE')
+    let ticks = 0
+    const ticking = setInterval(() => ticks++, 10)
+    const writes = Promise.all([1, 2].map((n) => store.table('t').put({ id: `a${n}`, owner: 'x', value: n })))
+    await new Promise((done) => setTimeout(done, 600))
+    raw.exec('COMMIT')
+    expect(await writes).toEqual([1, 2])
+    clearInterval(ticking)
+    expect(ticks).toBeGreaterThan(5)
+    raw.close()
+    await store.close()
+  })
+
+  it('is refused on a network file system, and one that others may write is warned of [STA-08]', async () => {
+    const at = folder()
+    const file = join(at, 'deep', 'state.db')
+    const nfs = () => ({ mode: 0o700, fileSystem: 0x6969 })
+    expect(() => openSqliteStore(file, clock, log, nfs)).toThrow(
+      expect.objectContaining({
+        code: 'E_STATE',
+        message: `The state folder ${join(at, 'deep')} is on a network file system (NFS).`,
+        hint: expect.stringContaining('state.url'),
+      }),
+    )
+    warnings.length = 0
+    await openSqliteStore(file, clock, log).close()
+    expect([statSync(join(at, 'deep')).mode & 0o777, warnings]).toEqual([0o700, []])
+    chmodSync(join(at, 'deep'), 0o777)
+    await openSqliteStore(file, clock, log).close()
+    expect(warnings).toEqual(['others may write to the state folder, and decide so what is done later'])
+    writeFileSync(join(at, 'a-file'), '')
+    expect(() => openSqliteStore(join(at, 'a-file', 'state.db'), clock, log)).toThrow(
+      expect.objectContaining({ code: 'E_STATE', hint: expect.stringContaining('dirs.state') }),
+    )
   })
 
   it('keeps what was acknowledged, whenever its process is killed [STA-01]', async () => {

@@ -131,6 +131,7 @@ const contextWith = (
   caller: localCaller,
   profile: defaultProfile,
   callId: 'test',
+  setup: false,
   origin: noOrigin,
   services: noServices,
   loop: null,

@@ -16,6 +16,7 @@ async function who({ tool }: Served, principal: string): Promise<string> {
     caller: callerOf(principal),
     profile: defaultProfile,
     callId: 'call',
+    setup: false,
     origin: noOrigin,
     signal: new AbortController().signal,
     log: silentLog,

@@ -34,14 +34,14 @@ const ENTITIES: Readonly<Record<string, string>> = {
   shy: '',
 }
 
-const decoded = (text: string): string =>
+export const decoded = (text: string): string =>
   text.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]{2,8}));/gi, (whole, decimal, hex, name) => {
     if (name !== undefined) return ENTITIES[String(name).toLowerCase()] ?? whole
     const code = decimal === undefined ? Number.parseInt(String(hex), 16) : Number(decimal)
     return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : ''
   })
 
-const oneLine = (text: string): string => decoded(text).replace(/\s+/g, ' ').trim()
+export const oneLine = (text: string): string => decoded(text).replace(/\s+/g, ' ').trim()
 
 /** Reads a page from its beginning to its end once: a page made to be slow to read is as fast as any other. */
 export function readPage(html: string, base: string): Page {

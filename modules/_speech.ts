@@ -1,0 +1,183 @@
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isPegboardError, type Processes, ToolError } from 'pegboard'
+
+/** Speech made by programs of this machine; two modules send it. */
+export interface Spoken {
+  /** Ogg with Opus. */
+  readonly bytes: Uint8Array
+  readonly mimetype: 'audio/ogg'
+  /** The language it was read in. */
+  readonly lang: string
+  readonly engine: string
+}
+
+export interface SpeechOptions {
+  readonly processes: Processes
+  /** A folder of it is used and removed again. */
+  readonly cacheDir: string
+  /** BCP-47; default is told from the script of the text. */
+  readonly lang?: string | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+const MAX_CHARS = 1_200
+const LIMIT_MS = 30_000
+const MAX_ADVICE = 300
+
+/** `undefined` where the engine does not speak the language. */
+type Engine = readonly [
+  command: string,
+  args: (wav: string, textFile: string, lang: string, text: string) => string[] | undefined,
+]
+
+const PICO: Readonly<Record<string, string>> = { en: 'en-US', de: 'de-DE', es: 'es-ES', fr: 'fr-FR', it: 'it-IT' }
+const eSpeakVoice = (lang: string, chinese: string): string => (lang === 'zh' ? chinese : lang)
+
+/** In the order they are tried. Text comes from a file where the program reads one, else after `--` or its own flag. */
+const ENGINES: readonly Engine[] = [
+  [
+    'pico2wave',
+    (wav, _file, lang, text) =>
+      PICO[lang] === undefined ? undefined : [`--lang=${PICO[lang]}`, `--wave=${wav}`, '--', text],
+  ],
+  ['espeak-ng', (wav, file, lang) => ['-v', eSpeakVoice(lang, 'cmn'), '-w', wav, '-f', file]],
+  ['espeak', (wav, file, lang) => ['-v', eSpeakVoice(lang, 'zh'), '-w', wav, '-f', file]],
+  ['flite', (wav, file) => ['-f', file, '-o', wav]],
+]
+const CONVERTERS: ReadonlyArray<readonly [string, (wav: string, ogg: string) => string[]]> = [
+  [
+    'ffmpeg',
+    (wav, ogg) => [
+      '-nostdin',
+      '-loglevel',
+      'error',
+      '-y',
+      '-i',
+      wav,
+      '-ac',
+      '1',
+      '-c:a',
+      'libopus',
+      '-b:a',
+      '32k',
+      ogg,
+    ],
+  ],
+  ['opusenc', (wav, ogg) => ['--quiet', '--bitrate', '32', wav, ogg]],
+]
+
+/**
+ * Reads a text aloud by the first engine there is; text beyond 1,200 characters is cut, and all of it may take 30 s.
+ * @throws ToolError E_BACKEND_UNAVAILABLE where no engine or converter is installed, E_TIMEOUT, E_TOOL_FAILED
+ */
+export async function speak(given: string, { processes, cacheDir, lang, signal }: SpeechOptions): Promise<Spoken> {
+  const text = [...given.trim()].slice(0, MAX_CHARS).join('')
+  const spoken = languageOf(lang, text)
+  const limit = AbortSignal.timeout(LIMIT_MS)
+  const stop = signal ? AbortSignal.any([signal, limit]) : limit
+  await mkdir(cacheDir, { recursive: true, mode: 0o700 })
+  const folder = await mkdtemp(join(cacheDir, 'speech-'))
+  const [wav, ogg, file] = [join(folder, 'speech.wav'), join(folder, 'speech.ogg'), join(folder, 'text.txt')]
+  const run = (command: string, args: readonly string[]) =>
+    runProgram(processes, { command, args, folder, stop, signal })
+  try {
+    await writeFile(file, `${text}\n`, { mode: 0o600 })
+    const engine = await firstOf(ENGINES, async ([command, argsFor]) => {
+      const args = argsFor(wav, file, spoken, text)
+      return args !== undefined && (await run(command, args))
+    })
+    if (!engine)
+      throw missing(`no local TTS engine found (install one of: ${ENGINES.map(([name]) => name).join(', ')})`)
+    await mustHave(wav, engine[0])
+    const converter = await firstOf(CONVERTERS, ([command, argsFor]) => run(command, argsFor(wav, ogg)))
+    if (!converter) throw missing('no audio converter found (install ffmpeg or opusenc)')
+    await mustHave(ogg, converter[0])
+    return { bytes: await readFile(ogg), mimetype: 'audio/ogg', lang: spoken, engine: engine[0] }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+const missing = (message: string): ToolError =>
+  new ToolError(message, { code: 'E_BACKEND_UNAVAILABLE', hint: 'That is for the operator.', retryable: false })
+
+async function firstOf<T>(all: readonly T[], does: (one: T) => Promise<boolean>): Promise<T | undefined> {
+  for (const one of all) if (await does(one)) return one
+  return undefined
+}
+
+/** An engine that does not know a language ends well and writes nothing. */
+async function mustHave(path: string, program: string): Promise<void> {
+  const size = await stat(path).then(
+    (found) => found.size,
+    () => 0,
+  )
+  if (size === 0)
+    throw new ToolError(`${program} made no sound of this text.`, { hint: 'Name another lang, or change the text.' })
+}
+
+/** Whether there is such a program; it has ended well then. */
+async function runProgram(
+  processes: Processes,
+  {
+    command,
+    args,
+    folder,
+    stop,
+    signal,
+  }: {
+    readonly command: string
+    readonly args: readonly string[]
+    readonly folder: string
+    readonly stop: AbortSignal
+    readonly signal: AbortSignal | undefined
+  },
+): Promise<boolean> {
+  stop.throwIfAborted()
+  let program: Awaited<ReturnType<Processes['start']>>
+  try {
+    program = await processes.start({ command, args, cwd: folder })
+  } catch (error) {
+    if (isPegboardError(error) && error.code === 'E_NOT_FOUND') return false
+    throw error
+  }
+  const end = (): void => void program.stop()
+  stop.addEventListener('abort', end, { once: true })
+  program.stdin.end()
+  program.stdout.resume()
+  let advice = ''
+  program.stderr.on('data', (chunk: Buffer) => {
+    advice = `${advice}${chunk.toString('utf8')}`.slice(0, MAX_ADVICE)
+  })
+  const { code } = await program.ended
+  stop.removeEventListener('abort', end)
+  signal?.throwIfAborted()
+  if (stop.aborted)
+    throw new ToolError(`${command} took longer than ${LIMIT_MS / 1000} s.`, {
+      code: 'E_TIMEOUT',
+      hint: 'Give a shorter text.',
+    })
+  if (code !== 0) throw new ToolError(`${command} failed with code ${code}: ${advice.replaceAll(folder, '…').trim()}`)
+  return true
+}
+
+const SCRIPTS: ReadonlyArray<readonly [string, RegExp]> = [
+  ['ja', /[\p{Script=Hiragana}\p{Script=Katakana}]/u],
+  ['zh', /\p{Script=Han}/u],
+  ['ko', /\p{Script=Hangul}/u],
+  ['ru', /\p{Script=Cyrillic}/u],
+  ['ar', /\p{Script=Arabic}/u],
+  ['hi', /\p{Script=Devanagari}/u],
+]
+
+/** The language a text is read in: the one asked for, else by its script. Kana anywhere make Japanese of Han characters. */
+export function languageOf(lang: string | undefined, text: string): string {
+  const asked = /^([a-z]{2,3})(?:[-_]|$)/i.exec(lang?.trim() ?? '')?.[1]?.toLowerCase()
+  if (asked !== undefined) return asked
+  const found = SCRIPTS.flatMap(([name, script]) => {
+    const at = text.search(script)
+    return at < 0 ? [] : [{ name, at: name === 'ja' ? -1 : at }]
+  })
+  return found.sort((a, b) => a.at - b.at)[0]?.name ?? 'en'
+}

@@ -1,0 +1,28 @@
+import { isUtf8 } from 'node:buffer'
+
+export async function bytesOf(answer: Response): Promise<Buffer> {
+  return Buffer.from(await answer.arrayBuffer())
+}
+
+/** Text in the encoding that the answer says, or a page itself; undefined for what is no text. */
+export function textOf(bytes: Buffer, type: string): string | undefined {
+  const charset =
+    /charset="?([\w.:-]+)/i.exec(type)?.[1] ??
+    (/html/i.test(type)
+      ? /<meta[^>]{1,200}charset=["']?([\w.:-]+)/i.exec(bytes.toString('latin1', 0, 1024))?.[1]
+      : undefined)
+  if (charset === undefined && bytes.subarray(0, 8192).includes(0)) return undefined
+  try {
+    return new TextDecoder(charset ?? (isUtf8(bytes) ? 'utf-8' : 'latin1')).decode(bytes)
+  } catch {
+    return bytes.toString('latin1')
+  }
+}
+
+export function parsed(text: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) as unknown }
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,136 @@
+import { isPegboardError, ToolError } from 'pegboard'
+import {
+  type Contact,
+  type ContactFile,
+  contactFiles,
+  FILES,
+  parseContacts,
+  type Section,
+  type Status,
+} from '../_shared/contacts.ts'
+import { SETTING, type Settings } from './config.ts'
+
+export type Fields = Readonly<Record<string, string | readonly string[]>>
+
+export interface Changed {
+  readonly created: boolean
+  /** Those that made room. */
+  readonly moved: readonly string[]
+}
+
+const EMPTY: Readonly<Record<Status, string>> = { active: '# Contacts', inactive: '# Inactive contacts' }
+
+/** `contacts/ACTIVE.md` and `contacts/INACTIVE.md`, which people and agents write in too. */
+export function createDirectory({ file_state_dir, max_active }: Settings) {
+  const files = contactFiles(file_state_dir, SETTING)
+  const read = async (status: Status): Promise<ContactFile> => parseContacts(await files.read(FILES[status]), status)
+  const write = (status: Status, lines: readonly string[]): Promise<void> =>
+    files.write(FILES[status], `${lines.join('\n').trimEnd()}\n`)
+
+  return {
+    /** All of them, those that are active first, and what could not be read. */
+    async all(): Promise<{ readonly contacts: readonly Contact[]; readonly problems: readonly string[] }> {
+      const [active, inactive] = [await read('active'), await read('inactive')]
+      return {
+        contacts: [...active.sections, ...inactive.sections].map(({ contact }) => contact),
+        problems: [...active.problems, ...inactive.problems],
+      }
+    },
+
+    /** Sets fields of a contact, and takes away those that become empty; nothing where it is gone by now. */
+    note: ({ contact_id, status }: Contact, fields: Fields): Promise<void> =>
+      files.alone(async () => {
+        const file = await read(status)
+        const section = file.sections.find(({ contact }) => contact.contact_id === contact_id)
+        if (section) await write(status, await withFields(file.lines, section, fields))
+      }),
+
+    /** Adds a contact, or changes one; what is not named stays. Where there are too many, the one nobody spoke with for longest goes. */
+    put: (contact_id: string, name: string | undefined, status: Status | undefined, fields: Fields): Promise<Changed> =>
+      files.alone(async () => {
+        const lists: Record<Status, ContactFile> = { active: await read('active'), inactive: await read('inactive') }
+        const dirty = new Set<Status>()
+        const replace = async (at: Status, lines: readonly string[]): Promise<void> => {
+          lists[at] = await parseContacts(lines.join('\n'), at)
+          dirty.add(at)
+        }
+        const find = (at: Status): Section | undefined =>
+          lists[at].sections.find(({ contact }) => contact.contact_id === contact_id)
+        const move = async (section: Section, from: Status, to: Status): Promise<void> => {
+          const lines = trimmed(lists[from].lines.slice(...section.whole))
+          await replace(from, lists[from].lines.toSpliced(section.whole[0], section.whole[1] - section.whole[0]))
+          await replace(to, appended(lists[to].lines, EMPTY[to], lines))
+        }
+
+        const before = find('active') ? 'active' : find('inactive') ? 'inactive' : undefined
+        const at = status ?? before ?? 'active'
+        if (before === undefined) {
+          const heading = `## ${name ?? contact_id}`
+          const block = await withFields(['', ''], { lines: [1, 1] }, { contact_id, ...fields })
+          await replace(at, appended(lists[at].lines, EMPTY[at], [heading, '```yaml', ...trimmed(block), '```']))
+        } else {
+          if (before !== at) await move(find(before) as Section, before, at)
+          const section = find(at) as Section
+          const lines = await withFields(lists[at].lines, section, fields)
+          await replace(at, name === undefined ? lines : lines.toSpliced(section.whole[0], 1, `## ${name}`))
+        }
+        const moved: string[] = []
+        while (lists.active.sections.length > max_active) {
+          const [oldest] = lists.active.sections
+            .filter(({ contact }) => contact.contact_id !== contact_id)
+            .toSorted((a, b) => lastOf(a) - lastOf(b))
+          if (!oldest) break
+          moved.push(oldest.contact.contact_id)
+          await move(oldest, 'active', 'inactive')
+        }
+        // Where one moves, it is in both files for a moment, and never in none.
+        for (const list of at === 'active' ? (['inactive', 'active'] as const) : (['active', 'inactive'] as const))
+          if (dirty.has(list)) await write(list, lists[list].lines)
+        return { created: before === undefined, moved }
+      }),
+  }
+}
+
+export type Directory = ReturnType<typeof createDirectory>
+
+const lastOf = ({ contact }: Section): number => Date.parse(contact.last_interaction_at) || 0
+
+/** Changes the block of one section and nothing else of the file; its comments stay. */
+async function withFields(
+  lines: readonly string[],
+  { lines: [from, to] }: Pick<Section, 'lines'>,
+  fields: Fields,
+): Promise<readonly string[]> {
+  const { parseDocument, YAMLMap } = await import('yaml')
+  const document = parseDocument(lines.slice(from, to).join('\n'), { schema: 'failsafe', logLevel: 'silent' })
+  if (!(document.contents instanceof YAMLMap)) document.contents = new YAMLMap() as never
+  for (const [key, value] of Object.entries(fields)) {
+    if (value.length === 0) document.delete(key)
+    else document.set(key, document.createNode(value))
+  }
+  return lines.toSpliced(from, to - from, ...document.toString({ lineWidth: 0 }).trimEnd().split('\n'))
+}
+
+function appended(lines: readonly string[], heading: string, section: readonly string[]): readonly string[] {
+  const before = trimmed(lines)
+  return [...(before.length === 0 ? [heading] : before), '', ...section]
+}
+
+/** Without empty lines around it. */
+function trimmed(lines: readonly string[]): readonly string[] {
+  const isFull = (line: string): boolean => line.trim() !== ''
+  const first = lines.findIndex(isFull)
+  return first < 0 ? [] : lines.slice(first, lines.findLastIndex(isFull) + 1)
+}
+
+/** @throws ToolError E_NOT_FOUND */
+export const notThere = (contact_id: string): ToolError =>
+  new ToolError(`contact not found: ${contact_id.slice(0, 80)}`, {
+    code: 'E_NOT_FOUND',
+    hint: 'Use the contact_id of a section in contacts/ACTIVE.md.',
+  })
+
+/** Whether sending failed because it is not allowed, rather than on the way. */
+export const isRefusal = (error: unknown): boolean =>
+  isPegboardError(error) &&
+  ['E_SSRF_BLOCKED', 'E_REDIRECT_BLOCKED', 'E_DENIED_BY_POLICY', 'E_VALIDATION', 'E_TOO_LARGE'].includes(error.code)

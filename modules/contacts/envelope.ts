@@ -1,0 +1,121 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { ToolError } from 'pegboard'
+
+/** What is sent to agents, and what people are sent the text of. */
+export interface Envelope {
+  readonly message_id: string
+  readonly text: string
+  /** RFC 3339 */
+  readonly sent_at: string
+  readonly session_id: string
+  readonly reply_to?: string
+}
+
+export interface Wanted {
+  readonly content_type: string
+  readonly message_text?: string | undefined
+  readonly message_base64?: string | undefined
+  readonly session_id?: string | undefined
+  readonly reply_to?: string | undefined
+}
+
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
+const RFC3339 = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})$/
+const BASE64URL = /^[A-Za-z0-9_-]*={0,2}$/
+const MAX_TEXT = 32_000
+
+/** What is said of a wrong message is agreed, to the word. */
+const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+
+/** The message as an envelope: made around a text, or checked where one comes whole. @throws ToolError */
+export function envelopeOf(wanted: Wanted, now: Date): Envelope {
+  const [type = ''] = wanted.content_type.split(';')
+  if (type.trim().toLowerCase() !== 'application/json')
+    throw refused('content_type must be application/json envelope', 'Leave content_type out.')
+  const session = given(wanted.session_id)
+  if (session !== undefined && !UUID_V7.test(session))
+    throw refused('session_id must be uuid_v7', 'Leave it out, or use the one of the conversation.')
+  const text = wanted.message_text ?? ''
+  if (text.trim() !== '') {
+    checkLength(text)
+    const reply_to = given(wanted.reply_to)
+    return {
+      message_id: `msg_${randomUUID()}`,
+      text,
+      sent_at: now.toISOString(),
+      session_id: session ?? uuidV7(now),
+      ...(reply_to === undefined ? {} : { reply_to }),
+    }
+  }
+  const whole = given(wanted.message_base64)
+  if (whole === undefined)
+    throw refused('message_text or message_base64 is required', 'Say in message_text what to write.')
+  return unpacked(whole, session, given(wanted.reply_to))
+}
+
+const given = (value: string | undefined): string | undefined => (value?.trim() ? value.trim() : undefined)
+
+function unpacked(base64: string, session: string | undefined, reply: string | undefined): Envelope {
+  const hint = 'Give the message as plain words in message_text.'
+  const fields = jsonOf(decoded(base64, hint), hint)
+  const text = (name: string): string => {
+    const value = fields[name]
+    if (typeof value === 'string' && value.trim() !== '') return value
+    throw refused(`message envelope missing ${name}`, hint)
+  }
+  const message_id = text('message_id')
+  const said = text('text')
+  checkLength(said)
+  const sent_at = text('sent_at')
+  if (!RFC3339.test(sent_at) || Number.isNaN(Date.parse(sent_at)))
+    throw refused('message envelope sent_at must be RFC3339', hint)
+  const session_id = typeof fields['session_id'] === 'string' ? given(fields['session_id']) : undefined
+  if (session_id === undefined && session === undefined) throw refused('message envelope missing session_id', hint)
+  if (session_id !== undefined && !UUID_V7.test(session_id))
+    throw refused('message envelope session_id must be uuid_v7', hint)
+  const reply_to = typeof fields['reply_to'] === 'string' ? given(fields['reply_to']) : reply
+  return {
+    message_id,
+    text: said,
+    sent_at,
+    session_id: session_id ?? (session as string),
+    ...(reply_to === undefined ? {} : { reply_to }),
+  }
+}
+
+function decoded(base64: string, hint: string): string {
+  // Both alphabets are taken; Node itself leaves out what is in none.
+  const url = base64.replaceAll('+', '-').replaceAll('/', '_')
+  if (!BASE64URL.test(url)) throw refused('message_base64 decode failed: it has other characters', hint)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(url, 'base64url'))
+  } catch {
+    throw refused('message_base64 decode failed: it is no text in UTF-8', hint)
+  }
+}
+
+function jsonOf(text: string, hint: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  } catch {}
+  throw refused('message_base64 must be envelope json', hint)
+}
+
+function checkLength(text: string): void {
+  if (text.length <= MAX_TEXT) return
+  throw new ToolError(`The message has ${text.length} characters; up to ${MAX_TEXT} are sent.`, {
+    code: 'E_TOO_LARGE',
+    hint: 'Send it in parts.',
+  })
+}
+
+/** Version 7: the time in milliseconds, then chance (RFC 9562). */
+export function uuidV7(now: Date): string {
+  const bytes = randomBytes(16)
+  bytes.writeUIntBE(now.getTime(), 0, 6)
+  bytes[6] = ((bytes[6] as number) & 0x0f) | 0x70
+  bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80
+  const hex = bytes.toString('hex')
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
+}

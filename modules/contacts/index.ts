@@ -1,0 +1,17 @@
+import { defineModule, type ToolModule } from 'pegboard'
+import { Config } from './config.ts'
+import { manage } from './manage.ts'
+import { createSend } from './send.ts'
+
+/** @param now what the time is; tests have their own */
+export function contacts(now: () => Date = () => new Date()): ToolModule<unknown> {
+  return defineModule({
+    name: 'contacts',
+    description: 'Writes to people and agents of a contact list, by whichever way reaches them.',
+    config: Config,
+    synonyms: [['contact', 'person', 'kontakt', 'contacto', '联系人']],
+    tools: { contacts_send: createSend(now), ...manage },
+  }) as ToolModule<unknown>
+}
+
+export default contacts()

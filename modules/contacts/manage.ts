@@ -1,0 +1,121 @@
+import { type ToolDef, ToolError, z } from 'pegboard'
+import type { Contact } from '../_shared/contacts.ts'
+import { telegramNumber } from '../_shared/ids.ts'
+import { SETTING, type Settings } from './config.ts'
+import { createDirectory, type Fields, notThere } from './directory.ts'
+import { findContact } from './route.ts'
+
+const available = ({ config }: { readonly config: Settings }): true | string =>
+  config.manage || `set ${SETTING}.manage to true`
+
+const contact_id = z.string().trim().min(1).max(200).describe('The contact_id of a section in contacts/ACTIVE.md.')
+const Status = z.enum(['active', 'inactive'])
+
+const List = z.object({
+  status: z.enum(['active', 'inactive', 'all']).default('active').describe('Which of them.'),
+})
+const Get = z.object({ contact_id })
+
+const line = (max: number, what: string) =>
+  z
+    .string()
+    .max(max)
+    .transform((text) => text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim())
+    .optional()
+    .describe(what)
+const chat = z
+  .string()
+  .refine((id) => id === '' || telegramNumber(id) !== undefined, 'must be a number of 64 bits, not 0')
+
+const Upsert = z.object({
+  contact_id,
+  name: line(100, 'The name they go by.'),
+  status: Status.optional().describe('active: in use; inactive: kept.'),
+  nickname: line(100, 'A shorter name.'),
+  kind: z.enum(['human', 'agent']).optional().describe('A person, or a program.'),
+  channel: line(50, 'Where they are at home, such as telegram.'),
+  tg_username: line(64, 'Their name at Telegram.'),
+  tg_private_chat_id: chat.optional().describe('Their private Telegram chat: a number, as text; empty for none.'),
+  tg_group_chat_ids: z.array(chat).max(100).optional().describe('Telegram groups they are in: numbers, as text.'),
+  maep_node_id: line(200, 'The peer id of an agent.'),
+  maep_dial_address: line(500, 'The address of an agent, best an https one.'),
+  persona_brief: line(1_000, 'Who they are, in a sentence or two.'),
+  topic_preferences: z.array(z.string().max(100)).max(50).optional().describe('What they like to talk about.'),
+})
+
+/** Without what nobody said. */
+const shown = ({ name, status, ...fields }: Contact) => ({
+  name,
+  status,
+  ...Object.fromEntries(Object.entries(fields).filter(([, value]) => value.length > 0)),
+})
+
+const common = { tags: ['contacts'], available } as const
+
+const contacts_list: ToolDef<Settings, typeof List> = {
+  ...common,
+  title: 'List contacts',
+  description:
+    'Lists who can be written to: name, contact_id, kind, and when there was contact last. For all that is known of one use contacts_get.',
+  aliases: ['address book', 'list contacts', 'carnet d’adresses', 'lista de contactos'],
+  input: List,
+  effect: 'read',
+  sideEffects: ['none'],
+  examples: [{ input: {} }, { input: { status: 'all' } }],
+  async run({ status }, { config }) {
+    const { contacts, problems } = await createDirectory(config).all()
+    const wanted = contacts.filter((one) => status === 'all' || one.status === status)
+    const short = wanted.map(({ name, contact_id, nickname, kind, status, cooldown_until, last_interaction_at }) => ({
+      name,
+      contact_id,
+      ...(nickname === '' ? {} : { nickname }),
+      kind,
+      status,
+      ...(cooldown_until === '' ? {} : { cooldown_until }),
+      ...(last_interaction_at === '' ? {} : { last_interaction_at }),
+    }))
+    return { count: short.length, contacts: short, ...(problems.length === 0 ? {} : { problems }) }
+  },
+}
+
+const contacts_get: ToolDef<Settings, typeof Get> = {
+  ...common,
+  title: 'Show a contact',
+  description: 'Gives all that the contact list says of one person or agent, found by contact_id or by tg:@user.',
+  aliases: ['contact details', 'show contact', 'fiche contact'],
+  input: Get,
+  effect: 'read',
+  sideEffects: ['none'],
+  examples: [{ input: { contact_id: 'tg:1001' } }],
+  async run({ contact_id }, { config }) {
+    const found = findContact(contact_id, (await createDirectory(config).all()).contacts)
+    if (!found) throw notThere(contact_id)
+    return shown(found)
+  },
+}
+
+const contacts_upsert: ToolDef<Settings, typeof Upsert> = {
+  ...common,
+  title: 'Add or change a contact',
+  description:
+    'Adds a contact, or changes the fields that are given of one; an empty value takes a field away. When there are too many, the one without contact for longest becomes inactive.',
+  aliases: ['add contact', 'update contact', 'ajouter un contact', 'añadir contacto'],
+  input: Upsert,
+  effect: 'write',
+  idempotent: true,
+  sideEffects: ['writes contacts/ACTIVE.md and contacts/INACTIVE.md'],
+  examples: [{ input: { contact_id: 'tg:1001', name: 'Ann Lee', tg_private_chat_id: '1001' } }],
+  async run({ contact_id, name, status, ...rest }, { config }) {
+    if (/[\s\p{Cc}]/u.test(contact_id))
+      throw new ToolError('A contact_id has no spaces.', { code: 'E_VALIDATION', hint: 'Use one such as tg:1001.' })
+    const fields = Object.fromEntries(
+      Object.entries(rest).filter((one): one is [string, string | string[]] => one[1] !== undefined),
+    ) satisfies Fields
+    const directory = createDirectory(config)
+    const { created, moved } = await directory.put(contact_id, name || undefined, status, fields)
+    const found = findContact(contact_id, (await directory.all()).contacts)
+    return { created, ...(moved.length === 0 ? {} : { moved_to_inactive: moved }), contact: found && shown(found) }
+  },
+}
+
+export const manage = { contacts_list, contacts_get, contacts_upsert }

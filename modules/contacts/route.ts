@@ -1,0 +1,80 @@
+import { ToolError } from 'pegboard'
+import type { Contact } from '../_shared/contacts.ts'
+import { telegramChat, telegramNumber } from '../_shared/ids.ts'
+
+/** Where a message goes: by the adapter of a chat platform, or to a peer. */
+export type Route =
+  | { readonly by: 'adapter'; readonly adapter: string; readonly channel: string; readonly peer_id: string }
+  | { readonly by: 'peer'; readonly node: string; readonly address: string; readonly peer_id: string }
+
+const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+
+/**
+ * Who is meant: by contact_id, or, for `tg:@user`, the only one of that name that has a private chat. Someone who is
+ * active comes first.
+ * @throws ToolError where several could be meant; undefined where nobody is
+ */
+export function findContact(wanted: string, contacts: readonly Contact[]): Contact | undefined {
+  const user = /^tg:@(.+)$/.exec(wanted)?.[1]?.toLowerCase()
+  const exact = contacts.find(({ contact_id }) => contact_id === wanted)
+  if (user === undefined || (exact && exact.tg_private_chat_id !== '')) return exact
+  const named = contacts.filter(({ tg_username, contact_id }) =>
+    [tg_username.toLowerCase(), contact_id.toLowerCase().replace(/^tg:@/, '')].includes(user),
+  )
+  const private_ = named.filter(({ tg_private_chat_id }) => tg_private_chat_id !== '')
+  if (private_.length > 1)
+    throw refused(
+      `${wanted} could be ${private_.map(({ contact_id }) => contact_id).join(' or ')}`,
+      'Use one of these as contact_id.',
+    )
+  return private_[0] ?? exact ?? named[0]
+}
+
+/** @param adapters names of those that run @throws ToolError */
+export function routeTo(
+  contact: Contact,
+  chat_id: string | undefined,
+  adapters: ReadonlySet<string>,
+  peers: boolean,
+): Route {
+  const { contact_id, tg_private_chat_id, tg_group_chat_ids, maep_node_id, maep_dial_address } = contact
+  const telegram = (channel: string): Route => {
+    if (!adapters.has('telegram'))
+      throw new ToolError(`${contact_id} is written to by Telegram, which is not there.`, {
+        code: 'E_BACKEND_UNAVAILABLE',
+        retryable: false,
+        hint: 'The operator configures modules.telegram, or another module with an adapter of that name.',
+      })
+    return { by: 'adapter', adapter: 'telegram', channel, peer_id: `tg:${channel}` }
+  }
+
+  if (chat_id !== undefined) {
+    const chat = telegramChat(chat_id) ?? telegramNumber(chat_id)
+    if (chat === undefined)
+      throw refused(`invalid chat_id: ${chat_id.slice(0, 80)}`, 'Leave it out, or use tg:<number>.')
+    if (chat === tg_private_chat_id || tg_group_chat_ids.includes(chat)) return telegram(chat)
+    if (tg_private_chat_id !== '') return telegram(tg_private_chat_id)
+    throw refused(`chat_id ${chat_id} is no chat of ${contact_id}`, 'Leave it out: the chat is found by itself.')
+  }
+
+  const direct = tg_private_chat_id || lowest(tg_group_chat_ids) || telegramChat(contact_id)
+  if (direct) return telegram(direct)
+  const [platform = '', channel = ''] = /^(slack|discord):(.+)$/.exec(contact_id)?.slice(1) ?? []
+  if (adapters.has(platform)) return { by: 'adapter', adapter: platform, channel, peer_id: contact_id }
+  const node = maep_node_id || (/^maep:(.+)$/.exec(contact_id)?.[1] ?? '')
+  if (node !== '' || maep_dial_address !== '') {
+    if (peers)
+      return { by: 'peer', node, address: maep_dial_address, peer_id: node === '' ? contact_id : `maep:${node}` }
+    throw new ToolError(`${contact_id} is an agent, and those are not written to.`, {
+      code: 'E_TOOL_HIDDEN',
+      hint: 'The operator sets modules.contacts.config.peers to true.',
+    })
+  }
+  throw refused(
+    `unable to resolve delivery channel for contact_id=${contact_id}`,
+    'Its section in contacts/ACTIVE.md needs tg_private_chat_id, tg_group_chat_ids, or maep_node_id.',
+  )
+}
+
+const lowest = (ids: readonly string[]): string | undefined =>
+  ids.toSorted((a, b) => (BigInt(a) < BigInt(b) ? -1 : 1))[0]

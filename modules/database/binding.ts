@@ -1,0 +1,69 @@
+import { ToolError } from 'pegboard'
+import type { Token } from './sql.ts'
+
+/** What a placeholder can stand for. */
+export type Param = string | number | boolean | null | readonly unknown[] | Readonly<Record<string, unknown>>
+export type Params = readonly Param[] | Readonly<Record<string, Param>>
+
+export interface Bound {
+  readonly sql: string
+  readonly params: readonly Param[]
+}
+
+/** `:p0` of a list, `:name` of an object, `?` and `$1` of a list: all become what the database knows, and values stay values. */
+export function bind(sql: string, tokens: readonly Token[], given: Params, placeholder: (at: number) => string): Bound {
+  const list = Array.isArray(given) ? (given as readonly Param[]) : undefined
+  const named = new Map(
+    list ? list.map((value, at): [string, Param] => [`p${at}`, value]) : Object.entries(given as Record<string, Param>),
+  )
+  const questions = tokens.filter(isQuestion).length
+  // In PostgreSQL `?` is also an operator: it stands for a value only where there is one for each.
+  const takesQuestions = questions > 0 && list !== undefined && list.length === questions
+  const params: Param[] = []
+  const used = new Set<string>()
+  let text = ''
+  let from = 0
+  let next = 0
+  const put = (start: number, end: number, value: Param): void => {
+    params.push(value)
+    text += sql.slice(from, start) + placeholder(params.length)
+    from = end
+  }
+  for (const [at, token] of tokens.entries()) {
+    const after = tokens[at + 1]
+    if (takesQuestions && isQuestion(token)) {
+      put(token.start, token.end, list[next] as Param)
+      used.add(`p${next++}`)
+    } else if (isMark(token, ':') && after?.kind === 'word' && after.start === token.end && !isCast(tokens, at)) {
+      const value = named.get(after.text)
+      if (value === undefined) continue
+      put(token.start, after.end, value)
+      used.add(after.text)
+    } else if (isMark(token, '$') && after?.kind === 'number' && after.start === token.end) {
+      const name = `p${Number(after.text) - 1}`
+      const value = list && named.get(name)
+      if (value === undefined) throw missing(`$${after.text}`)
+      put(token.start, after.end, value)
+      used.add(name)
+    }
+  }
+  const spare = [...named.keys()].filter((name) => !used.has(name))
+  if (spare.length > 0)
+    throw new ToolError(
+      list
+        ? `${list.length} values were given and ${used.size} placeholders are there.`
+        : `There is no placeholder :${spare[0]}.`,
+      { code: 'E_VALIDATION', hint: 'Use :p0, :p1 … or ? for a list of values and :name for an object.' },
+    )
+  return { sql: text + sql.slice(from), params }
+}
+
+const isMark = ({ kind, text }: Token, mark: string): boolean => kind === 'mark' && text === mark
+const isQuestion = (token: Token): boolean => isMark(token, '?')
+/** `x::text` */
+const isCast = (tokens: readonly Token[], at: number): boolean => {
+  const before = tokens[at - 1]
+  return before !== undefined && isMark(before, ':') && before.end === tokens[at]?.start
+}
+const missing = (placeholder: string): ToolError =>
+  new ToolError(`There is no value for ${placeholder}.`, { code: 'E_VALIDATION', hint: 'Add it to params.' })

@@ -1,0 +1,414 @@
+import { realpath } from 'node:fs/promises'
+import { basename, isAbsolute, resolve } from 'node:path'
+import { type CallContext, isPegboardError, type Log, type Processes, type Services, ToolError } from 'pegboard'
+import { type Connection, type Place, pathsFor, SETTING, type Settings, unfolded } from './config.ts'
+import type { Dialect, Driver, Powers, Target } from './driver.ts'
+import { narrowed, type Policy, type PolicyInput, policyOf, shownPolicy } from './policy.ts'
+
+/** A connection by its name, as far as it was said; nothing is open for it until it is used. */
+export interface Named {
+  readonly id: string
+  readonly target: Target
+  readonly policy: Policy
+  /** The login was looked at by the operator. */
+  readonly acceptRole: boolean
+  /** Who sees it; nobody in particular where the operator made it. */
+  readonly owner: string | undefined
+  readonly role?: string | undefined
+  readonly group?: string | undefined
+  /** The part of the configuration that decides about it. */
+  readonly setting: string
+}
+
+/** A connection that can be worked with. */
+export interface Link extends Named {
+  readonly driver: Driver
+}
+
+type Ctx = Pick<CallContext<Settings>, 'caller' | 'config' | 'services' | 'signal' | 'setup'>
+type View = Pick<Ctx, 'caller' | 'config' | 'services'>
+
+interface State {
+  /** Made by `connect`: by owner and name. */
+  readonly made: Map<string, Named>
+  /** Tighter policies that callers wanted for themselves: by owner and name. */
+  readonly tightened: Map<string, Policy>
+  readonly drivers: Map<string, Promise<Driver>>
+  readonly looked: WeakMap<Driver, Promise<Powers | undefined>>
+  readonly log: Log | undefined
+  changed(): void
+}
+
+const MAX_OWN = 16
+const key = (owner: string | undefined, id: string): string => `${owner ?? ''}\0${id}`
+
+// One process may run several gateways, and this module is imported once.
+const states = new WeakMap<object, State>()
+const NOWHERE = {}
+const keyOf = ({ processes }: Services): object => processes ?? NOWHERE
+
+export function begin(services: Services, log: Log, changed: () => void): State {
+  const state: State = {
+    made: new Map(),
+    tightened: new Map(),
+    drivers: new Map(),
+    looked: new WeakMap(),
+    log,
+    changed,
+  }
+  states.set(keyOf(services), state)
+  return state
+}
+
+export async function end(state: State): Promise<void> {
+  const open = [...state.drivers.values()]
+  state.drivers.clear()
+  await Promise.all(open.map(async (driver) => (await driver.catch(() => undefined))?.close()))
+}
+
+function stateOf(services: Services): State {
+  const state = states.get(keyOf(services))
+  if (!state) throw new ToolError('The database module is not running.', { code: 'E_DB_UNAVAILABLE' })
+  return state
+}
+
+/** Those the caller may use, by name. */
+export function namedFor({ config, caller, services }: View): ReadonlyMap<string, Named> {
+  const state = states.get(keyOf(services))
+  const found = new Map<string, Named>()
+  for (const [id, connection] of Object.entries(config.connections)) found.set(id, configured(id, connection, config))
+  for (const owner of [undefined, caller.principal])
+    for (const named of state?.made.values() ?? [])
+      if (named.owner === owner && !found.has(named.id)) found.set(named.id, named)
+  for (const [id, named] of found) {
+    const policy = state?.tightened.get(key(caller.principal, id))
+    if (policy) found.set(id, { ...named, policy })
+  }
+  return found
+}
+
+export const isOpen = ({ services }: Pick<Ctx, 'services'>, { target }: Named): boolean =>
+  states.get(keyOf(services))?.drivers.has(JSON.stringify(target)) === true
+
+export const someConnection = (view: View): true | string =>
+  namedFor(view).size > 0 || `name a database in ${SETTING}.connections, or open one in a set-up step`
+
+const atLeast =
+  (presets: readonly Policy['preset'][]) =>
+  (view: View): true | string => {
+    const known = [...namedFor(view).values()]
+    if (known.length === 0) return someConnection(view)
+    return (
+      known.some(({ policy }) => presets.includes(policy.preset)) ||
+      `set ${known[0]?.setting}.policy to ${presets.map((one) => `"${one}"`).join(' or ')}`
+    )
+  }
+export const someWriting = atLeast(['safe_write', 'unrestricted'])
+export const someUnrestricted = atLeast(['unrestricted'])
+
+export const mayConnect = (view: View): true | string =>
+  view.config.roots.length > 0 ||
+  view.config.allowed_hosts.length > 0 ||
+  namedFor(view).size > 0 ||
+  `set ${SETTING}.connections, .roots or .allowed_hosts`
+
+function configured(id: string, given: Connection, config: Settings): Named {
+  return {
+    id,
+    target: targetOf(id, given, config),
+    policy: policyOf(given.policy ?? config.default_policy),
+    acceptRole: given.accept_role,
+    owner: undefined,
+    role: given.role,
+    group: given.group,
+    setting: `${SETTING}.connections.${id}`,
+  }
+}
+
+type Wish = Place & {
+  readonly [K in 'options' | 'allowed_functions']?: Connection[K] | undefined
+}
+
+function targetOf(id: string, wish: Wish, config: Settings): Target {
+  const { driver, database, host, port, username, password, password_env } = unfolded(wish)
+  const { options = {}, allowed_functions = [] } = wish
+  if (driver === undefined || database === undefined)
+    throw new ToolError(
+      `The connection "${id}" does not say ${driver === undefined ? 'its driver' : 'its database'}.`,
+      {
+        code: 'E_VALIDATION',
+        hint: 'Give driver and database, or url.',
+      },
+    )
+  const file = driver === 'sqlite' && database !== ':memory:'
+  return {
+    driver,
+    database: file && !isAbsolute(database) ? resolve(config.workspace, database) : database,
+    ...(host !== undefined && { host }),
+    ...(port !== undefined && { port }),
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+    ...(password_env !== undefined && { passwordEnv: password_env }),
+    ...(options.ssl !== undefined && { ssl: options.ssl }),
+    ...(options.ca !== undefined && { ca: options.ca }),
+    ...(options.create !== undefined && file && { create: options.create }),
+    allowedFunctions: allowed_functions,
+    busyMs: Math.round(Math.min(config.busy_seconds, config.timeout_seconds * 0.8) * 1_000),
+    connectMs: 10_000,
+    maxSessions: config.max_sessions,
+  }
+}
+
+function environmentOf(processes: Processes | null, name: string): string {
+  const value = processes?.environment([name])[name]
+  if (value === undefined)
+    throw new ToolError(`The variable ${name}, which has the password, is not set.`, {
+      code: 'E_DB_UNAVAILABLE',
+      retryable: false,
+      hint: 'The operator sets it.',
+    })
+  return value
+}
+
+/** The connection of that name, open, and with a login that may be read with. @throws ToolError E_NOT_FOUND, E_DENIED_BY_POLICY, E_DB_UNAVAILABLE */
+export async function link(ctx: Ctx, id: string): Promise<Link> {
+  const known = namedFor(ctx)
+  const [first] = known.values()
+  const named = known.get(id) ?? (id === 'default' && known.size === 1 ? first : undefined)
+  if (!named)
+    throw new ToolError(`There is no connection "${id}".`, {
+      code: 'E_NOT_FOUND',
+      hint: known.size > 0 ? `There are: ${[...known.keys()].join(', ')}.` : 'list_connections shows them.',
+    })
+  return await opened(ctx, named)
+}
+
+async function opened(ctx: Ctx, named: Named): Promise<Link> {
+  const state = stateOf(ctx.services)
+  const driver = await driverFor(state, named.target, ctx.services)
+  if (named.policy.preset === 'readonly') await checkLogin(state, driver, named, ctx.signal)
+  return { ...named, driver }
+}
+
+function driverFor(state: State, target: Target, services: Services): Promise<Driver> {
+  const at = JSON.stringify(target)
+  let found = state.drivers.get(at)
+  if (!found) {
+    found = createDriver(target, services, state.log as Log)
+    state.drivers.set(at, found)
+    // What could not be made is tried again the next time.
+    found.catch(() => state.drivers.delete(at))
+  }
+  return found
+}
+
+async function createDriver(place: Target, { processes }: Services, log: Log): Promise<Driver> {
+  const { passwordEnv } = place
+  const target =
+    passwordEnv === undefined || place.password !== undefined
+      ? place
+      : { ...place, password: environmentOf(processes, passwordEnv) }
+  if (target.driver === 'postgresql') return (await import('./postgres.ts')).createPostgres(target, log)
+  if (target.driver === 'mysql') return (await import('./mysql.ts')).createMysql(target, log)
+  if (!processes)
+    throw new ToolError('SQLite needs a process of its own, and none can be started here.', {
+      code: 'E_DB_UNAVAILABLE',
+      retryable: false,
+    })
+  return (await import('./sqlite.ts')).createSqlite(target, processes)
+}
+
+async function checkLogin(state: State, driver: Driver, named: Named, signal: AbortSignal): Promise<void> {
+  let looked = state.looked.get(driver)
+  if (!looked) {
+    looked = driver.powers(signal)
+    state.looked.set(driver, looked)
+    looked.then(
+      (powers) =>
+        powers &&
+        state.log?.warn('a connection that is to read only has a login that could do more', {
+          connection: named.id,
+          reason: powers.reason,
+          setting: `${named.setting}.accept_role`,
+        }),
+      () => state.looked.delete(driver),
+    )
+  }
+  const powers = await looked
+  if (powers && !named.acceptRole)
+    throw new ToolError(`The connection "${named.id}" is to read only, and ${powers.reason}.`, {
+      code: 'E_DENIED_BY_POLICY',
+      hint: `The operator gives it a login that may only read, or sets ${named.setting}.accept_role to true.`,
+    })
+}
+
+export interface Wanted extends Wish {
+  readonly connection_id: string
+  readonly policy?: PolicyInput | undefined
+  readonly accept_role?: boolean | undefined
+}
+
+/** Adds a connection and opens it. A client gets no further than the operator said; a set-up step is the operator. */
+export async function connect(ctx: Ctx, wanted: Wanted): Promise<Link> {
+  const { connection_id: id } = wanted
+  const state = stateOf(ctx.services)
+  const before = namedFor(ctx).get(id)
+  const { connection_id: _, policy: wantedPolicy, ...rest } = wanted
+  const said = Object.entries(rest).filter(([, value]) => value !== undefined)
+  if (said.length === 0 && before) {
+    if (wantedPolicy !== undefined) tighten(ctx, id, wantedPolicy)
+    return await proved(ctx, await link(ctx, id))
+  }
+  if (before && (before.owner === undefined ? !ctx.setup || ctx.config.connections[id] !== undefined : false))
+    throw new ToolError(`"${id}" is a connection of the operator.`, {
+      code: 'E_VALIDATION',
+      hint: 'Leave out the other parameters to use it, or take another name.',
+    })
+  const named = ctx.setup ? byOperator(ctx, wanted) : await byClient(ctx, state, wanted)
+  const made = await proved(ctx, await opened(ctx, named))
+  if (before) await close(ctx, before)
+  state.made.set(key(named.owner, id), named)
+  state.changed()
+  return made
+}
+
+function byOperator(ctx: Ctx, wanted: Wanted): Named {
+  const { connection_id: id, policy, accept_role = false } = wanted
+  return {
+    id,
+    // What the operator names for the first time is made.
+    target: targetOf(id, { ...wanted, options: { create: true, ...wanted.options } }, ctx.config),
+    policy: policyOf(policy ?? ctx.config.default_policy),
+    acceptRole: accept_role,
+    owner: undefined,
+    role: wanted.role,
+    group: wanted.group,
+    setting: `the set-up step of "${id}"`,
+  }
+}
+
+const denied = (message: string, hint: string): ToolError =>
+  new ToolError(message, { code: 'E_DENIED_BY_POLICY', hint })
+
+async function byClient(ctx: Ctx, state: State, wanted: Wanted): Promise<Named> {
+  const { config, caller } = ctx
+  const { connection_id: id, policy = 'readonly' } = wanted
+  for (const name of ['options', 'password_env', 'accept_role', 'allowed_functions'] as const)
+    if (wanted[name] !== undefined)
+      throw denied(`${name} is for the operator to say.`, `Leave it out, or have it set in ${SETTING}.connections.`)
+  if ([...state.made.values()].filter(({ owner }) => owner === caller.principal).length >= MAX_OWN)
+    throw new ToolError(`${MAX_OWN} connections are open already.`, {
+      code: 'E_OVERLOADED',
+      hint: 'Close one with disconnect.',
+    })
+  const place = unfolded(wanted)
+  const ceiling = policyOf(config.default_policy)
+  const allowed = narrowed(ceiling, policyOf(policy), `${SETTING}.default_policy`)
+  const target = place.driver === 'sqlite' ? await fileFor(config, place, allowed, id) : serverFor(config, place, id)
+  return {
+    id,
+    target,
+    policy: allowed,
+    acceptRole: false,
+    owner: caller.principal,
+    role: wanted.role,
+    group: wanted.group,
+    setting: `${SETTING}.default_policy`,
+  }
+}
+
+const USUAL_PORT: Readonly<Record<Dialect['name'], number>> = { sqlite: 0, postgresql: 5_432, mysql: 3_306 }
+
+function serverFor(config: Settings, place: Place, id: string): Target {
+  const target = targetOf(id, place, config)
+  const host = (target.host ?? '127.0.0.1').toLowerCase()
+  const port = target.port ?? USUAL_PORT[target.driver]
+  if (!config.allowed_hosts.some((one) => one.toLowerCase() === host || one.toLowerCase() === `${host}:${port}`))
+    throw denied(
+      'That server may not be reached.',
+      `${SETTING}.allowed_hosts decides; or use a connection of ${SETTING}.connections.`,
+    )
+  return target
+}
+
+async function fileFor(config: Settings, place: Place, policy: Policy, id: string): Promise<Target> {
+  const target = targetOf(id, place, config)
+  if (target.database === ':memory:') return target
+  const paths = pathsFor(config)
+  const wanted = place.database as string
+  const facts = await paths.stat(wanted).catch(async (error: unknown) => {
+    if (!isPegboardError(error) || error.code !== 'E_NOT_FOUND' || policy.preset === 'readonly') throw error
+    await paths.writeFile(wanted, '')
+    return await paths.stat(wanted)
+  })
+  if (facts.kind !== 'file')
+    throw new ToolError(`'${wanted}' is no file.`, { code: 'E_NOT_REGULAR_FILE', hint: 'Name the file of a database.' })
+  return { ...target, database: await realpath(resolve(paths.roots[0] as string, facts.path)) }
+}
+
+/** It answers. */
+async function proved(ctx: Ctx, made: Link): Promise<Link> {
+  const [outcome] = await made.driver.run({
+    statements: [{ sql: 'SELECT 1', params: [] }],
+    access: 'read',
+    maxRows: 1,
+    maxBytes: 1_000,
+    timeoutMs: 10_000,
+    signal: ctx.signal,
+  })
+  if (outcome && 'error' in outcome) throw outcome.error
+  return made
+}
+
+/** For the caller alone. @throws ToolError E_DENIED_BY_POLICY where it would allow more */
+export function tighten(ctx: Ctx, id: string, wanted: PolicyInput): Policy {
+  const named = namedFor(ctx).get(id)
+  if (!named) throw new ToolError(`There is no connection "${id}".`, { code: 'E_NOT_FOUND' })
+  const state = stateOf(ctx.services)
+  const policy = ctx.setup ? policyOf(wanted) : narrowed(named.policy, policyOf(wanted), `${named.setting}.policy`)
+  if (!ctx.setup) state.tightened.set(key(ctx.caller.principal, id), policy)
+  else if (state.made.has(key(undefined, id))) state.made.set(key(undefined, id), { ...named, policy })
+  else
+    throw new ToolError(`The policy of "${id}" is in the configuration.`, {
+      code: 'E_VALIDATION',
+      hint: `Set ${named.setting}.policy.`,
+    })
+  state.changed()
+  return policy
+}
+
+/** Ends what is open for it. One that a client made is forgotten; those of the operator open again when they are used. */
+export async function close(ctx: Ctx, named: Named): Promise<void> {
+  const state = stateOf(ctx.services)
+  const at = JSON.stringify(named.target)
+  const others = [...state.made.values(), ...namedFor(ctx).values()].some(
+    (one) => (one.id !== named.id || one.owner !== named.owner) && JSON.stringify(one.target) === at,
+  )
+  if (named.owner !== undefined) {
+    state.made.delete(key(named.owner, named.id))
+    state.tightened.delete(key(named.owner, named.id))
+    state.changed()
+  }
+  const driver = others ? undefined : state.drivers.get(at)
+  if (!driver) return
+  state.drivers.delete(at)
+  await (await driver.catch(() => undefined))?.close()
+}
+
+/** What everybody may know of it: neither the server nor the login. */
+export function shownConnection(
+  ctx: Pick<Ctx, 'services' | 'config'>,
+  named: Named,
+): Readonly<Record<string, unknown>> {
+  const { driver, database } = named.target
+  return {
+    id: named.id,
+    driver,
+    database: driver === 'sqlite' && database !== ':memory:' ? basename(database) : database,
+    policy: shownPolicy(named.policy),
+    open: isOpen(ctx, named),
+    ...(named.role !== undefined && { role: named.role }),
+    ...(named.group !== undefined && { group: named.group }),
+    made_by: named.owner === undefined ? 'operator' : 'you',
+  }
+}

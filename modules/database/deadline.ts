@@ -1,0 +1,59 @@
+import { ToolError } from 'pegboard'
+
+export const tooLate = (ms: number, cause?: unknown): ToolError =>
+  new ToolError(`The statement took longer than ${ms / 1_000} seconds and was ended.`, {
+    code: 'E_TIMEOUT',
+    retryable: false,
+    hint: 'Ask for less; modules.database.config.timeout_seconds decides.',
+    ...(cause !== undefined && { cause }),
+  })
+
+/** The work, or its end by `stop` after so long or when nobody wants it any more. @throws ToolError E_TIMEOUT, or the signal's reason */
+export async function within<T>(
+  work: Promise<T>,
+  ms: number,
+  signal: AbortSignal,
+  stop: () => Promise<unknown>,
+): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  let abort: (() => void) | undefined
+  const end = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(tooLate(ms)), ms)
+    abort = () => reject(signal.reason)
+    signal.addEventListener('abort', abort, { once: true })
+    if (signal.aborted) abort()
+  })
+  let over = false
+  const done = work.finally(() => {
+    over = true
+  })
+  try {
+    return await Promise.race([done, end])
+  } catch (error) {
+    if (!over) {
+      // It fails, too, when it is stopped; that is said already.
+      done.catch(() => undefined)
+      await stop()
+    }
+    throw error
+  } finally {
+    clearTimeout(timer)
+    if (abort) signal.removeEventListener('abort', abort)
+  }
+}
+
+/** A value as JSON can say it: bytes as base64, exact integers, times as the database writes them. */
+export function shown(value: unknown): unknown {
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value)
+  if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.toISOString()
+  if (ArrayBuffer.isView(value))
+    return { base64: Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64') }
+  return Array.isArray(value) ? value.map(shown) : (value ?? null)
+}
+
+/** Integers that a number cannot say stay text. */
+export const exactInteger = (text: string): number | string =>
+  Number.isSafeInteger(Number(text)) ? Number(text) : text
+/** JSON whose integers a number could not say stays text. */
+export const exactJson = (text: string): unknown => (/\d{16}/.test(text) ? text : JSON.parse(text))

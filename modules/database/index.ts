@@ -1,0 +1,59 @@
+import { defineModule } from 'pegboard'
+import { Config } from './config.ts'
+import { connect, disconnect, list_connections, set_policy } from './connect.ts'
+import { begin, end, namedFor } from './connections.ts'
+import { browse, describe, introspect, list_tables, relations, sample, schema, search_data } from './look.ts'
+import { bulk_insert, drop_table, upsert } from './rows.ts'
+import { batch_execute, execute, execute_query, fetch_results, query, transaction } from './statements.ts'
+
+export default defineModule({
+  name: 'database',
+  description: 'Reads, searches and changes SQLite, PostgreSQL, MySQL and MariaDB databases that the operator names.',
+  config: Config,
+  synonyms: [
+    ['database', 'db', 'sql', 'base de données', 'base de datos', 'Datenbank'],
+    ['row', 'record', 'entry', 'ligne', 'fila'],
+  ],
+  promptSection({ config, caller, services, nameOf }) {
+    const names = [...namedFor({ config, caller, services }).values()].map(
+      ({ id, target, policy }) => `'${id}' (${target.driver}, ${policy.preset})`,
+    )
+    if (names.length === 0) return undefined
+    const first = nameOf('database.list_tables')
+    return {
+      priority: 40,
+      text: `Databases: ${names.slice(0, 12).join(', ')}.${first ? ` Begin with ${first}.` : ''}`,
+    }
+  },
+  start({ log, signal, services, changed }) {
+    const state = begin(services, log, changed)
+    signal.addEventListener(
+      'abort',
+      () => end(state).catch((error: unknown) => log.error('a database connection was not closed', { error })),
+      { once: true },
+    )
+  },
+  tools: {
+    connect,
+    disconnect,
+    list_connections,
+    set_policy,
+    query,
+    fetch_results,
+    execute,
+    execute_query,
+    batch_execute,
+    transaction,
+    upsert,
+    bulk_insert,
+    drop_table,
+    list_tables,
+    schema,
+    describe,
+    introspect,
+    relations,
+    browse,
+    sample,
+    search_data,
+  },
+})

@@ -1,0 +1,308 @@
+import { type ToolDef, ToolError, z } from 'pegboard'
+import { type Column, fullName, type Table, type TableShape } from './catalog.ts'
+import type { Settings } from './config.ts'
+import { someConnection } from './connections.ts'
+import {
+  askOf,
+  connection_id,
+  type Desk,
+  desk,
+  only,
+  quotedTable,
+  ready,
+  run,
+  shapeOf,
+  shownRows,
+  table,
+  tableOf,
+  tablesOf,
+  tellOfMore,
+} from './work.ts'
+
+const common = {
+  tags: ['database', 'schema'],
+  effect: 'read',
+  available: someConnection,
+  sideEffects: ['reads from the database'],
+  opaque: ['rows', 'sample', 'matches.*.row'],
+} as const
+
+const Connection = z.object({ connection_id })
+const Schema = z.object({
+  what: z
+    .enum(['tables', 'describe', 'all'])
+    .default('tables')
+    .describe('tables: their names; describe: one table; all: every table with its columns.'),
+  table: table.optional(),
+  connection_id,
+})
+const Describe = z.object({
+  table,
+  sample_limit: z.int().min(0).max(50).default(5).describe('Rows to show of it.'),
+  connection_id,
+})
+const Browse = z.object({
+  table,
+  page: z.int().min(1).max(1_000_000).default(1).describe('Which page.'),
+  per_page: z.int().min(1).max(100).default(20).describe('Rows on a page.'),
+  connection_id,
+})
+const Sample = z.object({ table, n: z.int().min(1).max(100).default(5).describe('How many rows.'), connection_id })
+const names = (what: string) => z.array(z.string().min(1).max(255)).min(1).max(50).optional().describe(what)
+const Search = z.object({
+  term: z.string().min(1).max(1_000).describe('What to look for in the values.'),
+  tables: names('Only in these tables; default all.'),
+  columns: names('Only in columns of these names; default all.'),
+  mode: z.enum(['like', 'exact']).default('like').describe('like: a part of the value, in any case; exact: all of it.'),
+  limit: z.int().min(1).max(500).default(50).describe('Rows at most.'),
+  connection_id,
+})
+
+/** More of a database at once would be more than anybody reads. */
+const MAX_TABLES = 200
+
+/** A statement of ours with names that were looked up; what is in it is looked at all the same. */
+const rowsOf = async (at: Desk, sql: string, params: readonly string[] = [], maxRows = 100) =>
+  only(await run(at, [await ready(at, { sql, params: [...params] }, 'read')], { maxRows }))
+
+async function listed(at: Desk) {
+  const tables = await tablesOf(at)
+  return { tables, count: tables.length }
+}
+
+export const list_tables: ToolDef<Settings, typeof Connection> = {
+  ...common,
+  title: 'List tables',
+  description:
+    'Lists the tables and views of a database, with about how many rows each has where the database knows. For the columns of one use describe.',
+  aliases: ['show tables', 'tables', 'lister les tables', 'mostrar tablas'],
+  input: Connection,
+  examples: [{ input: {} }],
+  run: async ({ connection_id }, ctx) => await listed(await desk(ctx, connection_id)),
+}
+
+async function described(at: Desk, name: string, sampleLimit: number) {
+  const found = await tableOf(at, name)
+  const shape = await shapeOf(at, found)
+  const sample =
+    sampleLimit === 0
+      ? []
+      : shownRows(await rowsOf(at, `SELECT * FROM ${quotedTable(at, found)} LIMIT ${sampleLimit}`, [], sampleLimit))
+          .rows
+  return {
+    ...shape,
+    type: found.type,
+    ...(found.rows !== undefined && { row_estimate: found.rows }),
+    primary_key: shape.columns.filter(({ primary_key }) => primary_key).map(({ name }) => name),
+    ...(sampleLimit > 0 && { sample }),
+  }
+}
+
+export const describe: ToolDef<Settings, typeof Describe> = {
+  ...common,
+  title: 'Describe a table',
+  description:
+    'Tells the columns of a table or view with types, defaults and keys, its indexes, its foreign keys, and a few of its rows. Use it before writing a query.',
+  aliases: ['table schema', 'columns', 'décrire une table', 'describir tabla'],
+  input: Describe,
+  examples: [{ input: { table: 'orders', sample_limit: 0 } }],
+  run: async ({ table, sample_limit, connection_id }, ctx) =>
+    await described(await desk(ctx, connection_id), table, sample_limit),
+}
+
+/** Every table with its columns, as short as it can be said. */
+async function everything(at: Desk) {
+  const tables = await tablesOf(at)
+  const some = tables.slice(0, MAX_TABLES)
+  const shapes = some.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), some)
+  return {
+    tables: shapes.map((shape, index) => ({
+      name: fullName(shape),
+      type: (some[index] as Table).type,
+      ...(some[index]?.rows !== undefined && { rows: some[index].rows }),
+      columns: shape.columns,
+      ...(shape.indexes.length > 0 && { indexes: shape.indexes }),
+      ...(shape.foreign_keys.length > 0 && { foreign_keys: shape.foreign_keys }),
+    })),
+    count: tables.length,
+    truncated: tables.length > some.length,
+  }
+}
+
+export const schema: ToolDef<Settings, typeof Schema> = {
+  ...common,
+  title: 'Show the schema',
+  description:
+    'Tells what a database holds: the names of its tables, all about one of them, or every table with its columns. For one table describe is the same; for foreign keys alone relations.',
+  aliases: ['database schema', 'schéma', 'esquema'],
+  input: Schema,
+  examples: [{ input: { what: 'all' } }, { input: { what: 'describe', table: 'orders' } }],
+  async run({ what, table, connection_id }, ctx) {
+    const at = await desk(ctx, connection_id)
+    if (what === 'tables') return await listed(at)
+    if (what === 'all') return await everything(at)
+    if (table === undefined)
+      throw new ToolError('Which table is not said.', { code: 'E_VALIDATION', hint: 'Give table, or take "all".' })
+    return await described(at, table, 0)
+  },
+}
+
+export const introspect: ToolDef<Settings, typeof Connection> = {
+  ...common,
+  title: 'Look over a database',
+  description:
+    'Tells all about the structure of a database at once: kind and version, tables with columns, keys and indexes, and how they belong together. For a large database begin with list_tables.',
+  aliases: ['explore database', 'database structure', 'explorer la base'],
+  input: Connection,
+  examples: [{ input: { connection_id: 'default' } }],
+  async run({ connection_id }, ctx) {
+    const at = await desk(ctx, connection_id)
+    const { dialect } = at.link.driver
+    const version = dialect.name === 'sqlite' ? 'sqlite_version()' : 'version()'
+    const [[said] = []] = await askOf(at)(`SELECT ${version}`)
+    return { driver: dialect.name, version: String(said), ...(await everything(at)), relations: await related(at) }
+  },
+}
+
+async function related(at: Desk) {
+  const tables = (await tablesOf(at)).filter(({ type }) => type === 'table')
+  const shapes: readonly TableShape[] =
+    tables.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), tables)
+  return shapes.flatMap((shape) => shape.foreign_keys.map((one) => ({ table: fullName(shape), ...one })))
+}
+
+export const relations: ToolDef<Settings, typeof Connection> = {
+  ...common,
+  title: 'Show relations',
+  description:
+    'Tells how the tables of a database belong together: each foreign key with its columns and the table it leads to. Use it to find out how to join.',
+  aliases: ['foreign keys', 'how to join', 'clés étrangères', 'relaciones'],
+  input: Connection,
+  examples: [{ input: {} }],
+  async run({ connection_id }, ctx) {
+    const found = await related(await desk(ctx, connection_id))
+    return { relations: found, count: found.length }
+  },
+}
+
+/** Counting more rows than this takes longer than it is worth. */
+const COUNTED = 1_000_000
+
+export const browse: ToolDef<Settings, typeof Browse> = {
+  ...common,
+  title: 'Browse a table',
+  description:
+    'Shows the rows of a table or view page by page, in the order of its primary key. To choose rows or columns use query.',
+  aliases: ['show rows', 'view table', 'parcourir une table', 'ver tabla'],
+  input: Browse,
+  examples: [{ input: { table: 'orders', page: 2 } }],
+  async run({ table, page, per_page, connection_id }, ctx) {
+    const at = await desk(ctx, connection_id)
+    const found = await tableOf(at, table)
+    const { columns } = await shapeOf(at, found)
+    const from = quotedTable(at, found)
+    const key = columns.filter(({ primary_key }) => primary_key).map(({ name }) => at.link.driver.dialect.quote(name))
+    const order = key.length > 0 ? ` ORDER BY ${key.join(', ')}` : ''
+    const answer = await rowsOf(
+      at,
+      `SELECT * FROM ${from}${order} LIMIT ${per_page + 1} OFFSET ${(page - 1) * per_page}`,
+      [],
+      per_page,
+    )
+    const counted = (found.rows ?? 0) <= COUNTED ? await rowsOf(at, `SELECT count(*) FROM ${from}`) : undefined
+    const { truncated: more, ...shown } = shownRows(answer)
+    return {
+      table: fullName(found),
+      page,
+      per_page,
+      ...(counted && { total: Number(counted.rows[0]?.[0]) }),
+      ...shown,
+      more,
+    }
+  },
+}
+
+export const sample: ToolDef<Settings, typeof Sample> = {
+  ...common,
+  title: 'Sample a table',
+  description: 'Shows a few rows of a table or view, whichever come first. To see them all page by page use browse.',
+  aliases: ['example rows', 'head of table', 'exemples de lignes'],
+  input: Sample,
+  examples: [{ input: { table: 'orders' } }],
+  async run({ table, n, connection_id }, ctx) {
+    const at = await desk(ctx, connection_id)
+    const found = await tableOf(at, table)
+    const { truncated: _, ...shown } = shownRows(
+      await rowsOf(at, `SELECT * FROM ${quotedTable(at, found)} LIMIT ${n}`, [], n),
+    )
+    return { table: fullName(found), ...shown }
+  },
+}
+
+/** What is no text of any kind. */
+const BINARY = /blob|bytea|binary|bit|geometry|vector/i
+
+export const search_data: ToolDef<Settings, typeof Search> = {
+  ...common,
+  title: 'Search in a database',
+  description:
+    'Looks for a term in the values of all tables, or of some, and gives the rows that have it with the columns it is in. Slow on large tables: where you know the column use query.',
+  aliases: ['find value', 'search tables', 'chercher une valeur', 'buscar valor'],
+  input: Search,
+  examples: [{ input: { term: 'ada@example.com', mode: 'exact' } }],
+  async run({ term, tables, columns, mode, limit, connection_id }, ctx) {
+    const at = await desk(ctx, connection_id)
+    const all = tables ? await Promise.all(tables.map((name) => tableOf(at, name))) : await tablesOf(at)
+    const some = all.slice(0, MAX_TABLES)
+    const shapes = some.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), some)
+    const wanted = columns?.map((name) => name.toLowerCase())
+    const matches: { table: string; columns: readonly string[]; row: Readonly<Record<string, unknown>> }[] = []
+    for (const [index, shape] of shapes.entries()) {
+      if (matches.length >= limit) break
+      const searched = shape.columns.filter(
+        ({ name, type }) => !BINARY.test(type) && (wanted?.includes(name.toLowerCase()) ?? true),
+      )
+      if (searched.length > 0)
+        matches.push(...(await matchesIn(at, shape, searched, term, mode, limit - matches.length)))
+      ctx.progress(index + 1, shapes.length, fullName(shape))
+    }
+    const truncated = matches.length >= limit
+    return {
+      matches,
+      count: matches.length,
+      tables_searched: shapes.length,
+      truncated: truncated || all.length > some.length,
+    }
+  },
+}
+
+async function matchesIn(
+  at: Desk,
+  shape: TableShape,
+  columns: readonly Column[],
+  term: string,
+  mode: 'like' | 'exact',
+  limit: number,
+) {
+  const { dialect } = at.link.driver
+  const compare = mode === 'like' ? dialect.like : dialect.equals
+  const value = mode === 'like' ? `%${term.replaceAll(/[!%_]/g, '!$&')}%` : term
+  const where = columns.map(({ name }, index) => compare(dialect.quote(name), `:p${index}`)).join(' OR ')
+  const answer = await rowsOf(
+    at,
+    `SELECT * FROM ${quotedTable(at, shape)} WHERE ${where} LIMIT ${limit}`,
+    columns.map(() => value),
+    limit,
+  )
+  const { rows, truncated } = shownRows(answer)
+  tellOfMore(at, { truncated, rows: answer.rows }, limit)
+  const has = (one: unknown): boolean => {
+    const text = typeof one === 'object' ? JSON.stringify(one) : String(one)
+    return mode === 'exact' ? text === term : text.toLowerCase().includes(term.toLowerCase())
+  }
+  return rows.map((row) => ({
+    table: fullName(shape),
+    columns: columns.map(({ name }) => name).filter((name) => row[name] !== null && has(row[name])),
+    row,
+  }))
+}

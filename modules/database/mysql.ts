@@ -1,0 +1,342 @@
+import type * as Mysql from 'mysql2'
+import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
+import { shown, tooLate, within } from './deadline.ts'
+import type { Answer, Dialect, Driver, Outcome, Powers, Statement, Target, Work } from './driver.ts'
+import { mysqlCatalog } from './mysql-catalog.ts'
+import { unavailable } from './unavailable.ts'
+
+export const mysqlDialect: Dialect = {
+  name: 'mysql',
+  lexis: {
+    backslashes: true,
+    mysqlComments: true,
+    nestedComments: false,
+    dollarQuotes: false,
+    brackets: false,
+    doubleQuotedStrings: true,
+  },
+  readVerbs: new Set(['SELECT', 'VALUES', 'WITH', 'TABLE', 'EXPLAIN', 'DESCRIBE', 'DESC', 'SHOW']),
+  maxParams: 65_000,
+  placeholder: () => '?',
+  quote: (name) => `\`${name.replaceAll('`', '``')}\``,
+  onConflict(conflict, update) {
+    const { quote } = mysqlDialect
+    // Which key it is that clashes MySQL finds itself; without columns to change nothing is changed.
+    const set =
+      update.length > 0
+        ? update.map((name) => `${quote(name)} = VALUES(${quote(name)})`)
+        : conflict.map((name) => `${quote(name)} = ${quote(name)}`)
+    return ` ON DUPLICATE KEY UPDATE ${set.join(', ')}`
+  },
+  like: (column, placeholder) => `CONVERT(${column} USING utf8mb4) LIKE ${placeholder} ESCAPE '!'`,
+  equals: (column, placeholder) => `CONVERT(${column} USING utf8mb4) COLLATE utf8mb4_bin = ${placeholder}`,
+}
+
+/** Functions that a reading transaction does not keep from files, locks and counters. */
+const OUTSIDE = new Set(
+  (
+    'load_file get_lock release_lock release_all_locks master_pos_wait master_gtid_wait source_pos_wait wait_for_executed_gtid_set ' +
+    'nextval setval lastval sys_exec sys_eval sys_get sys_set lib_mysqludf_sys_info'
+  ).split(' '),
+)
+
+/** What sets of sql_mode the reader of statements knows nothing of are left out: quotes must mean what it takes them for. */
+const MODES = new Set(
+  (
+    'STRICT_TRANS_TABLES STRICT_ALL_TABLES NO_ZERO_IN_DATE NO_ZERO_DATE ERROR_FOR_DIVISION_BY_ZERO NO_ENGINE_SUBSTITUTION ' +
+    'NO_AUTO_CREATE_USER ONLY_FULL_GROUP_BY NO_AUTO_VALUE_ON_ZERO NO_UNSIGNED_SUBTRACTION PIPES_AS_CONCAT REAL_AS_FLOAT ' +
+    'PAD_CHAR_TO_FULL_LENGTH ALLOW_INVALID_DATES'
+  ).split(' '),
+)
+
+type Connection = Mysql.PoolConnection
+
+/** MySQL and MariaDB by `mysql2`, with one pool for each connection. */
+export async function createMysql(target: Target, log: Log): Promise<Driver> {
+  const mysql = await load()
+  const settings: Mysql.PoolOptions = {
+    host: target.host ?? '127.0.0.1',
+    port: target.port ?? 3_306,
+    user: target.username ?? 'root',
+    password: target.password ?? '',
+    database: target.database,
+    ...sslOf(target),
+    charset: 'utf8mb4',
+    connectTimeout: target.connectMs,
+    multipleStatements: false,
+    flags: ['-LOCAL_FILES'],
+    supportBigNumbers: true,
+    bigNumberStrings: false,
+    dateStrings: true,
+    connectionLimit: target.maxSessions,
+    maxIdle: target.maxSessions,
+    idleTimeout: 30_000,
+    enableKeepAlive: true,
+  }
+  const pool = mysql.createPool(settings)
+  const allowed = new Set(target.allowedFunctions.map((name) => name.toLowerCase()))
+  const prepared = new WeakMap<object, { readonly mariadb: boolean; readonly modes: string }>()
+
+  const connect = (): Promise<Connection> =>
+    new Promise((resolve, reject) => {
+      pool.getConnection((error, connection) => (error ? reject(unavailable(error)) : resolve(connection)))
+    })
+
+  /** Something of ours, in text. */
+  const plain = (connection: Mysql.Connection, sql: string): Promise<readonly unknown[][]> =>
+    new Promise((resolve, reject) => {
+      connection.query({ sql, rowsAsArray: true }, (error: unknown, rows: unknown) =>
+        error ? reject(error) : resolve(Array.isArray(rows) ? (rows as unknown[][]) : []),
+      )
+    })
+
+  async function kill(connection: Connection): Promise<void> {
+    const id = connection.threadId
+    const other = mysql.createConnection(settings)
+    other.on('error', () => undefined)
+    try {
+      await plain(other, `KILL QUERY ${Number(id)}`)
+    } catch (error) {
+      log.warn('a statement could not be ended; its session is given up', { error })
+    } finally {
+      other.destroy()
+    }
+  }
+
+  async function session<T>(
+    { timeoutMs, signal }: Pick<Work, 'timeoutMs' | 'signal'>,
+    use: (connection: Connection) => Promise<T>,
+  ): Promise<T> {
+    signal.throwIfAborted()
+    const connection = await connect()
+    let sound = false
+    const lost = (): void => undefined
+    connection.on('error', lost)
+    try {
+      const result = await within(use(connection), timeoutMs, signal, () => kill(connection))
+      sound = true
+      return result
+    } catch (error) {
+      sound = isPegboardError(error) && error.code !== 'E_TIMEOUT' && error.code !== 'E_DB_UNAVAILABLE'
+      throw error
+    } finally {
+      connection.off('error', lost)
+      if (sound && !given.has(connection)) await leave(connection)
+      else connection.destroy()
+    }
+  }
+  /** Sessions that were broken off in the middle of rows. */
+  const given = new WeakSet<object>()
+
+  /** What a statement set for its session is not there for the next. */
+  const leave = (connection: Connection): Promise<void> =>
+    new Promise((resolve) => {
+      connection.reset((error) => {
+        if (error) connection.destroy()
+        else connection.release()
+        resolve()
+      })
+    })
+
+  function ask(connection: Connection, { sql, params }: Statement, limits: Pick<Work, 'maxRows' | 'maxBytes'>) {
+    return new Promise<Answer>((resolve, reject) => {
+      const rows: (readonly unknown[])[] = []
+      let columns: readonly string[] = []
+      let head: Mysql.ResultSetHeader | undefined
+      let bytes = 0
+      let over = false
+      const options = { sql, rowsAsArray: true }
+      const command =
+        params.length === 0
+          ? connection.query(options)
+          : connection.execute({ ...options, values: params.map(bound) as never[] })
+      const end = (truncated: boolean): void => {
+        if (over) return
+        over = true
+        const changed = head && head.affectedRows !== undefined
+        resolve({
+          columns,
+          rows,
+          truncated,
+          ...(changed && { affected: head?.affectedRows ?? 0 }),
+          ...(changed && head?.insertId ? { lastId: head.insertId } : {}),
+        })
+      }
+      command
+        .on('error', (error: unknown) => {
+          if (!over) reject(error)
+        })
+        .on('fields', (fields: readonly { readonly name: string }[] | undefined) => {
+          columns = fields?.map(({ name }) => name) ?? columns
+        })
+        .on('result', (row: unknown) => {
+          if (over) return
+          if (!Array.isArray(row)) {
+            head = row as Mysql.ResultSetHeader
+            return
+          }
+          const cells = row.map(shown)
+          bytes += JSON.stringify(cells).length
+          if (rows.length < limits.maxRows && bytes <= limits.maxBytes) {
+            rows.push(cells)
+            return
+          }
+          // There is no other way to have the server send no more.
+          given.add(connection)
+          connection.destroy()
+          end(true)
+        })
+        .on('end', () => end(false))
+    })
+  }
+
+  async function begin(connection: Connection, work: Work): Promise<void> {
+    let known = prepared.get(connection)
+    if (!known) {
+      const [[version, mode] = []] = await plain(connection, 'SELECT VERSION(), @@SESSION.sql_mode')
+      const modes = String(mode ?? '')
+        .split(',')
+        .filter((one) => MODES.has(one))
+      known = { mariadb: /mariadb/i.test(String(version)), modes: modes.join(',') }
+      prepared.set(connection, known)
+    }
+    const seconds = Math.max(1, Math.ceil(Math.min(target.busyMs, work.timeoutMs) / 1_000))
+    const limit = known.mariadb
+      ? `max_statement_time = ${work.timeoutMs / 1_000}`
+      : `SESSION max_execution_time = ${Math.ceil(work.timeoutMs)}`
+    await plain(
+      connection,
+      `SET SESSION sql_mode = '${known.modes}', SESSION innodb_lock_wait_timeout = ${seconds}, SESSION lock_wait_timeout = ${seconds}, ${limit}`,
+    )
+    if (work.access === 'read') await plain(connection, 'START TRANSACTION READ ONLY')
+    else if (work.atomic) await plain(connection, 'START TRANSACTION')
+  }
+
+  async function perform(connection: Connection, work: Work): Promise<readonly Outcome[]> {
+    const reads = work.access === 'read'
+    const outcomes: Outcome[] = []
+    await begin(connection, work)
+    for (const [at, statement] of work.statements.entries()) {
+      try {
+        if (reads) checkCalls(statement, allowed)
+        if (given.has(connection)) throw cut()
+        outcomes.push(await ask(connection, statement, work))
+      } catch (error) {
+        const failure = failed(error, work, work.atomic ? at : undefined)
+        if (work.atomic || work.statements.length === 1) {
+          if (!given.has(connection)) await plain(connection, 'ROLLBACK').catch(() => connection.destroy())
+          throw failure
+        }
+        outcomes.push({ error: failure })
+        if (!work.goOn) break
+      }
+      work.onDone?.(at + 1)
+    }
+    if (given.has(connection)) return outcomes
+    if (reads) await plain(connection, 'ROLLBACK')
+    else if (work.atomic) await plain(connection, 'COMMIT')
+    return outcomes
+  }
+
+  return {
+    dialect: mysqlDialect,
+    catalog: mysqlCatalog,
+    run: (work) =>
+      session(work, (connection) =>
+        perform(connection, work).catch((error: unknown) => {
+          throw failed(error, work)
+        }),
+      ),
+    powers: (signal) =>
+      session({ timeoutMs: target.connectMs, signal }, async (connection) =>
+        powersOf((await plain(connection, 'SHOW GRANTS')).map(([line]) => String(line))),
+      ),
+    close: () => new Promise((resolve) => pool.end(() => resolve())),
+  }
+}
+
+const cut = (): ToolError =>
+  new ToolError('The session ended with an answer that was too long.', { hint: 'Ask for less in each statement.' })
+
+const bound = (value: unknown): unknown =>
+  typeof value === 'object' && value !== null
+    ? JSON.stringify(value)
+    : typeof value === 'boolean'
+      ? Number(value)
+      : value
+
+const sslOf = ({ ssl = 'off', ca }: Target): Pick<Mysql.PoolOptions, 'ssl'> =>
+  ssl === 'off' ? {} : { ssl: { rejectUnauthorized: ssl === 'verify', ...(ca !== undefined && { ca }) } }
+
+function checkCalls({ calls = [] }: Statement, allowed: ReadonlySet<string>): void {
+  const bad = calls.find((name) => OUTSIDE.has(name) && !allowed.has(name))
+  if (bad !== undefined)
+    throw new ToolError(`The function ${bad} may do more than read.`, {
+      code: 'E_READ_ONLY',
+      hint: 'Leave it out, or the operator names it in allowed_functions of the connection.',
+    })
+}
+
+async function load(): Promise<typeof Mysql> {
+  try {
+    const found = (await import('mysql2')) as unknown as { default?: typeof Mysql } & typeof Mysql
+    return found.default ?? found
+  } catch (cause) {
+    throw new ToolError('MySQL and MariaDB need the package mysql2, which is not installed.', {
+      code: 'E_DB_UNAVAILABLE',
+      retryable: false,
+      hint: 'The operator runs: npm install mysql2',
+      cause,
+    })
+  }
+}
+
+const HARMLESS = new Set(
+  'USAGE,SELECT,SHOW VIEW,SHOW DATABASES,PROCESS,REPLICATION CLIENT,BINLOG MONITOR,SLAVE MONITOR,REPLICA MONITOR,EXECUTE'.split(
+    ',',
+  ),
+)
+
+function powersOf(grants: readonly string[]): Powers | undefined {
+  for (const line of grants) {
+    const [, granted = '', on = ''] = /^GRANT (.+?) ON (\S+)/.exec(line) ?? []
+    if (granted === '') return { reason: 'the login has roles, whose rights are not looked at' }
+    const more = granted
+      .replaceAll(/\([^)]*\)/g, '')
+      .split(',')
+      .map((one) => one.trim())
+      .find((one) => !HARMLESS.has(one))
+    if (more !== undefined && more !== 'PROXY') return { reason: `the login has ${more} on ${on}` }
+  }
+  return undefined
+}
+
+const CODES: readonly (readonly [ReadonlySet<number>, ErrorCode, string, string])[] = [
+  [new Set([1792, 1290]), 'E_READ_ONLY', 'The database refused to write', 'This connection, or this call, only reads.'],
+  [new Set([1205, 1213]), 'E_DB_BUSY', 'Somebody else works on the same rows', 'Try again.'],
+  [
+    new Set([1034, 1194, 1195]),
+    'E_DB_CORRUPT',
+    'The database says that it is damaged',
+    'The operator has to look at it.',
+  ],
+]
+const LATE = new Set([1317, 1969, 3024])
+const NO_LOGIN = new Set([1040, 1044, 1045, 1049, 1130, 1203, 1226, 1698])
+
+function failed(error: unknown, { timeoutMs, signal }: Work, at?: number): ToolError {
+  if (isPegboardError(error)) return error as ToolError
+  if (signal.aborted) return signal.reason as ToolError
+  const { errno = 0, message = '', sqlState } = error as { errno?: number; message?: string; sqlState?: string }
+  const where = at === undefined ? {} : { data: { statement: at } }
+  if (LATE.has(errno)) return tooLate(timeoutMs, error)
+  for (const [numbers, known, what, next] of CODES)
+    if (numbers.has(errno))
+      return new ToolError(`${what}: ${message}.`, { code: known, hint: next, cause: error, ...where })
+  if (NO_LOGIN.has(errno) || sqlState === undefined) return unavailable(error)
+  return new ToolError(message, {
+    hint: 'Correct the statement; describe shows the columns of a table.',
+    cause: error,
+    ...where,
+  })
+}

@@ -1,0 +1,232 @@
+import { ToolError, z } from 'pegboard'
+import type { Dialect } from './driver.ts'
+import { namesIn, type Token, theOne, tokensOf, verbOf } from './sql.ts'
+
+export const PRESETS = ['readonly', 'safe_write', 'unrestricted'] as const
+export type Preset = (typeof PRESETS)[number]
+
+const names = (what: string) => z.array(z.string().min(1)).max(1_000).optional().describe(what)
+
+/** What statements may do; the short form is the preset alone. */
+export const PolicyInput = z.union([
+  z.enum(PRESETS),
+  z.strictObject({
+    preset: z.enum(PRESETS).default('readonly').describe('readonly, safe_write (data, not structure) or unrestricted.'),
+    allowed_tables: names('The only tables and views that statements may name.'),
+    blocked_tables: names('Tables and views that no statement may name.'),
+    blocked_keywords: names('Words that no statement may have.'),
+    max_rows: z.int().min(1).max(50_000).optional().describe('Rows of an answer at most.'),
+  }),
+])
+export type PolicyInput = z.infer<typeof PolicyInput>
+
+export interface Policy {
+  readonly preset: Preset
+  /** In small letters, without schema; as are the next. */
+  readonly allowedTables?: readonly string[]
+  readonly blockedTables: readonly string[]
+  readonly blockedKeywords: readonly string[]
+  readonly maxRows?: number
+}
+
+const small = (list: readonly string[] = []): readonly string[] =>
+  list.map((name) => name.toLowerCase().replace(/^.*\./, ''))
+
+export function policyOf(input: PolicyInput): Policy {
+  if (typeof input === 'string') return { preset: input, blockedTables: [], blockedKeywords: [] }
+  return {
+    preset: input.preset,
+    ...(input.allowed_tables && { allowedTables: small(input.allowed_tables) }),
+    blockedTables: small(input.blocked_tables),
+    blockedKeywords: small(input.blocked_keywords),
+    ...(input.max_rows !== undefined && { maxRows: input.max_rows }),
+  }
+}
+
+export const shownPolicy = (policy: Policy): Readonly<Record<string, unknown>> => ({
+  preset: policy.preset,
+  ...(policy.allowedTables && { allowed_tables: policy.allowedTables }),
+  ...(policy.blockedTables.length > 0 && { blocked_tables: policy.blockedTables }),
+  ...(policy.blockedKeywords.length > 0 && { blocked_keywords: policy.blockedKeywords }),
+  ...(policy.maxRows !== undefined && { max_rows: policy.maxRows }),
+})
+
+/** Both together. @throws ToolError E_DENIED_BY_POLICY where the second would allow more than the first */
+export function narrowed(ceiling: Policy, wanted: Policy, setting: string): Policy {
+  if (PRESETS.indexOf(wanted.preset) > PRESETS.indexOf(ceiling.preset))
+    throw new ToolError(`The policy "${wanted.preset}" allows more than "${ceiling.preset}", which the operator set.`, {
+      code: 'E_DENIED_BY_POLICY',
+      hint: `Only the operator can allow more (${setting}).`,
+    })
+  const allowed =
+    ceiling.allowedTables && wanted.allowedTables
+      ? wanted.allowedTables.filter((name) => ceiling.allowedTables?.includes(name))
+      : (wanted.allowedTables ?? ceiling.allowedTables)
+  const rows = Math.min(ceiling.maxRows ?? Number.POSITIVE_INFINITY, wanted.maxRows ?? Number.POSITIVE_INFINITY)
+  return {
+    preset: wanted.preset,
+    ...(allowed && { allowedTables: allowed }),
+    blockedTables: [...new Set([...ceiling.blockedTables, ...wanted.blockedTables])],
+    blockedKeywords: [...new Set([...ceiling.blockedKeywords, ...wanted.blockedKeywords])],
+    ...(Number.isFinite(rows) && { maxRows: rows }),
+  }
+}
+
+export const hasTableRules = ({ allowedTables, blockedTables }: Policy): boolean =>
+  allowedTables !== undefined || blockedTables.length > 0
+
+/** A statement that was read, and how it is to be run. */
+export interface Judged {
+  readonly tokens: readonly Token[]
+  readonly access: 'read' | 'write'
+}
+
+/**
+ * One statement that the policy allows. What only reads runs where the database refuses to write; `wanted: 'write'` runs it
+ * where it may, if the policy lets it do anything.
+ * @throws ToolError E_SQL_MULTI_STATEMENT, E_READ_ONLY, E_DENIED_BY_POLICY, E_VALIDATION
+ */
+export function judge(
+  sql: string,
+  dialect: Dialect,
+  policy: Policy,
+  wanted: 'read' | 'write',
+  setting: string,
+): Judged {
+  const tokens = theOne(tokensOf(sql, dialect.lexis))
+  const verb = verbOf(tokens)
+  checkAlways(tokens, verb, dialect)
+  const blocked = namesIn(tokens).find((name) => policy.blockedKeywords.includes(name))
+  if (blocked !== undefined)
+    throw new ToolError(`The word "${blocked}" may not be in a statement.`, {
+      code: 'E_DENIED_BY_POLICY',
+      hint: `blocked_keywords of ${setting} decides.`,
+    })
+  const reads = onlyReads(tokens, verb, dialect)
+  if (wanted === 'read') {
+    if (reads === true) return { tokens, access: 'read' }
+    throw new ToolError(`Only what reads is run here, and ${reads}.`, {
+      code: 'E_READ_ONLY',
+      hint: `Use SELECT; or, where the policy allows it (${setting}), execute.`,
+    })
+  }
+  if (policy.preset === 'unrestricted') return { tokens, access: 'write' }
+  if (reads === true) return { tokens, access: 'read' }
+  if (policy.preset === 'readonly')
+    throw new ToolError(`The connection only reads, and ${reads}.`, {
+      code: 'E_READ_ONLY',
+      hint: `${setting} decides.`,
+    })
+  checkSafeWrite(tokens, verb, setting)
+  return { tokens, access: 'write' }
+}
+
+/** SQLite: each opens, makes or replaces a file. */
+const OTHER_FILES = new Set(['ATTACH', 'DETACH'])
+const TRANSACTIONS = new Set(['BEGIN', 'START', 'COMMIT', 'END', 'ROLLBACK', 'SAVEPOINT', 'RELEASE', 'ABORT', 'XA'])
+const PRAGMAS_READ = new Set(
+  (
+    'application_id auto_vacuum busy_timeout cache_size collation_list compile_options data_version database_list encoding ' +
+    'foreign_key_check foreign_key_list foreign_keys freelist_count function_list index_info index_list index_xinfo ' +
+    'integrity_check journal_mode locking_mode max_page_count module_list page_count page_size pragma_list quick_check ' +
+    'recursive_triggers schema_version synchronous table_info table_list table_xinfo user_version'
+  ).split(' '),
+)
+/** Those that take the name of a table or a number of findings, and change nothing with it. */
+const PRAGMAS_ASKED = new Set(
+  (
+    'foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check table_info table_list ' +
+    'table_xinfo'
+  ).split(' '),
+)
+const PRAGMAS_WRITE = new Set(
+  (
+    'analysis_limit application_id auto_vacuum cache_size case_sensitive_like foreign_keys incremental_vacuum journal_mode ' +
+    'journal_size_limit optimize page_size recursive_triggers synchronous user_version wal_autocheckpoint wal_checkpoint'
+  ).split(' '),
+)
+
+const denied = (message: string, hint: string): ToolError =>
+  new ToolError(message, { code: 'E_DENIED_BY_POLICY', hint })
+
+/** What no policy allows. */
+function checkAlways(tokens: readonly Token[], verb: string, dialect: Dialect): void {
+  if (TRANSACTIONS.has(verb))
+    throw new ToolError(`${verb} is not a statement of its own here.`, {
+      code: 'E_VALIDATION',
+      hint: 'Send the statements that belong together to transaction.',
+    })
+  if (dialect.name === 'postgresql' && hasEscapedName(tokens))
+    throw new ToolError('Names in U&"…" are not taken.', { code: 'E_VALIDATION', hint: 'Write the name itself.' })
+  if (dialect.name !== 'sqlite') return
+  if (OTHER_FILES.has(verb) || (verb === 'VACUUM' && tokens.some(({ word }) => word === 'INTO')))
+    throw new ToolError(`${verb}${verb === 'VACUUM' ? ' INTO' : ''} reaches other files, which no statement may.`, {
+      code: 'E_READ_ONLY',
+      hint: 'Have another connection configured: modules.database.config.connections.',
+    })
+  if (verb === 'PRAGMA' && pragmaOf(tokens).writes && !PRAGMAS_WRITE.has(pragmaOf(tokens).name))
+    throw new ToolError(`PRAGMA ${pragmaOf(tokens).name} may not be set.`, {
+      code: 'E_READ_ONLY',
+      hint: 'Only some settings of SQLite can be changed by a statement.',
+    })
+}
+
+const hasEscapedName = (tokens: readonly Token[]): boolean =>
+  tokens.some(({ word, end }, at) => {
+    const [and, name] = tokens.slice(at + 1, at + 3)
+    return word === 'U' && and?.text === '&' && and.start === end && name?.kind === 'quoted' && name.start === and.end
+  })
+
+interface Pragma {
+  readonly name: string
+  readonly writes: boolean
+}
+function pragmaOf(tokens: readonly Token[]): Pragma {
+  const rest = tokens.slice(1)
+  const dot = rest[1]?.text === '.' && rest[1].kind === 'mark' ? 2 : 0
+  const name = (rest[dot]?.text ?? '').toLowerCase()
+  const given = rest.length > dot + 1
+  return { name, writes: !PRAGMAS_READ.has(name) || (given && !PRAGMAS_ASKED.has(name)) }
+}
+
+/** `true`, or what keeps it from being something that only reads. */
+function onlyReads(tokens: readonly Token[], verb: string, dialect: Dialect): true | string {
+  if (verb === 'PRAGMA' && dialect.name === 'sqlite') {
+    const { name, writes } = pragmaOf(tokens)
+    return writes ? `PRAGMA ${name} changes something` : true
+  }
+  if (!dialect.readVerbs.has(verb)) return `${verb || 'this'} does more`
+  // MySQL: a file on the server, which a reading transaction does not prevent.
+  if (verb !== 'EXPLAIN' && tokens.some(({ word }) => word === 'INTO')) return 'INTO writes'
+  return true
+}
+
+const DATA_VERBS = new Set(['INSERT', 'REPLACE', 'UPDATE', 'DELETE', 'MERGE', 'WITH'])
+
+/** Data may be changed, structure not, and not all of a table by a forgotten WHERE. */
+function checkSafeWrite(tokens: readonly Token[], verb: string, setting: string): void {
+  const hint = `safe_write changes rows that a WHERE names, and no structure; ${setting} decides.`
+  if (!DATA_VERBS.has(verb)) throw denied(`${verb || 'This'} is more than data.`, hint)
+  if (tokens.some(({ word }) => word === 'OUTFILE' || word === 'DUMPFILE')) throw denied('A file is written.', hint)
+  for (const [at, { word }] of tokens.entries()) {
+    if ((word !== 'UPDATE' && word !== 'DELETE') || !beginsStatement(tokens, at)) continue
+    if (!hasWhere(tokens, at)) throw denied(`${word} without WHERE changes every row.`, hint)
+  }
+}
+
+const AFTER_THESE = new Set(['AS', 'MATERIALIZED', 'EXPLAIN', 'ANALYZE'])
+/** Not the `UPDATE` of `ON CONFLICT DO UPDATE`, `FOR UPDATE` or `ON DELETE`. */
+function beginsStatement(tokens: readonly Token[], at: number): boolean {
+  const before = tokens[at - 1]
+  return before === undefined || before.text === '(' || before.text === ')' || AFTER_THESE.has(before.word)
+}
+
+function hasWhere(tokens: readonly Token[], from: number): boolean {
+  let depth = 0
+  for (const { kind, text, word } of tokens.slice(from)) {
+    if (kind === 'mark' && text === '(') depth++
+    if (kind === 'mark' && text === ')' && --depth < 0) return false
+    if (depth === 0 && word === 'WHERE') return true
+  }
+  return false
+}

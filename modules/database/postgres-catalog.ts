@@ -1,0 +1,102 @@
+import { byTable, type Catalog, type Table, type TableShape } from './catalog.ts'
+
+const text = (value: unknown): string => String(value ?? '')
+const list = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
+/** Where names without a schema are looked for is not said before them. */
+const USUAL = "nullif(n.nspname, 'public')"
+const FROM = `FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace`
+const OURS = `n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'`
+const AMONG = `($1::text IS NULL OR (n.nspname, c.relname) IN (SELECT w->>0, w->>1 FROM json_array_elements($1::json) w))`
+
+const among = (tables: readonly Table[] | undefined): string | null =>
+  tables === undefined ? null : JSON.stringify(tables.map(({ schema = 'public', name }) => [schema, name]))
+
+export const postgresCatalog: Catalog = {
+  async tables(ask) {
+    const rows = await ask(
+      `SELECT c.relname, ${USUAL}, c.relkind, c.reltuples::bigint ${FROM}
+       WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND ${OURS} AND NOT c.relispartition
+       AND pg_catalog.has_table_privilege(c.oid, 'SELECT') ORDER BY n.nspname <> 'public', n.nspname, c.relname`,
+    )
+    return rows.map(([name, schema, kind, count]) => ({
+      name: text(name),
+      ...(schema !== null && { schema: text(schema) }),
+      type: kind === 'v' || kind === 'm' ? 'view' : 'table',
+      ...(Number(count) >= 0 && kind !== 'v' && { rows: Number(count) }),
+    }))
+  },
+  async shapes(ask, wanted) {
+    const given = [among(wanted)]
+    const columns = byTable(
+      await ask(
+        `SELECT ${USUAL}, c.relname, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull,
+         pg_catalog.pg_get_expr(d.adbin, d.adrelid), coalesce(a.attnum = ANY (p.conkey), false), pg_catalog.col_description(c.oid, a.attnum)
+         ${FROM} JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+         LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+         LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
+         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND ${OURS} AND ${AMONG} ORDER BY n.nspname, c.relname, a.attnum`,
+        given,
+      ),
+    )
+    const indexes = byTable(
+      await ask(
+        `SELECT ${USUAL}, c.relname, i.relname, x.indisunique,
+         ARRAY(SELECT pg_catalog.pg_get_indexdef(x.indexrelid, k, true) FROM generate_series(1, x.indnkeyatts) k)
+         ${FROM} JOIN pg_catalog.pg_index x ON x.indrelid = c.oid JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
+         WHERE ${OURS} AND ${AMONG} ORDER BY n.nspname, c.relname, i.relname`,
+        given,
+      ),
+    )
+    const names = (keys: string, table: string): string =>
+      `ARRAY(SELECT a.attname::text FROM unnest(${keys}) WITH ORDINALITY k(num, at) JOIN pg_catalog.pg_attribute a ON a.attrelid = ${table}
+       AND a.attnum = k.num ORDER BY k.at)`
+    const keys = byTable(
+      await ask(
+        `SELECT ${USUAL}, c.relname, ${names('f.conkey', 'f.conrelid')}, nullif(fn.nspname, 'public'), fc.relname,
+         ${names('f.confkey', 'f.confrelid')}, f.confdeltype, f.confupdtype
+         ${FROM} JOIN pg_catalog.pg_constraint f ON f.conrelid = c.oid AND f.contype = 'f'
+         JOIN pg_catalog.pg_class fc ON fc.oid = f.confrelid JOIN pg_catalog.pg_namespace fn ON fn.oid = fc.relnamespace
+         WHERE ${OURS} AND ${AMONG} ORDER BY n.nspname, c.relname, f.conname`,
+        given,
+      ),
+    )
+    const found = wanted ?? (await this.tables(ask))
+    return found.map(({ name, schema }): TableShape => {
+      const key = `${schema ?? ''}\0${name}`
+      return {
+        name,
+        ...(schema !== undefined && { schema }),
+        columns: (columns.get(key) ?? []).map(([column, type, notNull, initial, primary, comment]) => ({
+          name: text(column),
+          type: text(type),
+          nullable: notNull !== true,
+          ...(initial !== null && { default: text(initial) }),
+          ...(primary === true && { primary_key: true }),
+          ...(comment !== null && { comment: text(comment) }),
+        })),
+        indexes: (indexes.get(key) ?? []).map(([index, unique, on]) => ({
+          name: text(index),
+          columns: list(on),
+          unique: unique === true,
+        })),
+        foreign_keys: (keys.get(key) ?? []).map(([own, otherSchema, other, theirs, onDelete, onUpdate]) => ({
+          columns: list(own),
+          references: otherSchema === null ? text(other) : `${otherSchema}.${other}`,
+          referenced_columns: list(theirs),
+          ...(ACTIONS[text(onDelete)] && { on_delete: ACTIONS[text(onDelete)] as string }),
+          ...(ACTIONS[text(onUpdate)] && { on_update: ACTIONS[text(onUpdate)] as string }),
+        })),
+      }
+    })
+  },
+  async relations(ask, names) {
+    const rows = await ask(
+      `SELECT DISTINCT lower(c.relname) FROM pg_catalog.pg_class c WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')
+       AND lower(c.relname) IN (SELECT json_array_elements_text($1::json))`,
+      [JSON.stringify(names)],
+    )
+    return rows.map(([name]) => text(name))
+  },
+}
+
+const ACTIONS: Readonly<Record<string, string>> = { c: 'CASCADE', n: 'SET NULL', d: 'SET DEFAULT', r: 'RESTRICT' }

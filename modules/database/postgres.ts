@@ -1,0 +1,321 @@
+import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
+import type * as Pg from 'pg'
+import { exactInteger, exactJson, shown, tooLate, within } from './deadline.ts'
+import type { Answer, Dialect, Driver, Outcome, Powers, Statement, Target, Work } from './driver.ts'
+import { postgresCatalog } from './postgres-catalog.ts'
+import { unavailable } from './unavailable.ts'
+
+export const postgresDialect: Dialect = {
+  name: 'postgresql',
+  lexis: {
+    backslashes: false,
+    mysqlComments: false,
+    nestedComments: true,
+    dollarQuotes: true,
+    brackets: false,
+    doubleQuotedStrings: false,
+  },
+  readVerbs: new Set(['SELECT', 'VALUES', 'WITH', 'TABLE', 'EXPLAIN', 'SHOW']),
+  maxParams: 65_000,
+  placeholder: (at) => `$${at}`,
+  quote: (name) => `"${name.replaceAll('"', '""')}"`,
+  onConflict(conflict, update) {
+    const names = (list: readonly string[]): string => list.map(postgresDialect.quote).join(', ')
+    const set = update.map((name) => `${postgresDialect.quote(name)} = excluded.${postgresDialect.quote(name)}`)
+    return ` ON CONFLICT (${names(conflict)}) DO ${set.length > 0 ? `UPDATE SET ${set.join(', ')}` : 'NOTHING'}`
+  },
+  like: (column, placeholder) => `CAST(${column} AS text) ILIKE ${placeholder} ESCAPE '!'`,
+  equals: (column, placeholder) => `CAST(${column} AS text) = ${placeholder}`,
+}
+
+/** Functions that PostgreSQL calls volatile, which change nothing and reach nothing. */
+const HARMLESS = new Set(
+  `random clock_timestamp timeofday setseed gen_random_uuid uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 gen_salt
+gen_random_bytes currval lastval pg_sleep pg_sleep_for pg_sleep_until pg_relation_size pg_table_size pg_indexes_size
+pg_total_relation_size pg_database_size pg_tablespace_size pg_is_in_recovery pg_current_wal_lsn pg_last_wal_receive_lsn
+pg_last_wal_replay_lsn pg_last_xact_replay_timestamp pg_blocking_pids pg_lock_status pg_jit_available pg_partition_tree
+pg_partition_ancestors pg_sequence_last_value pg_collation_actual_version pg_database_collation_actual_version
+pg_notification_queue_usage pg_xact_status txid_status pg_last_committed_xact current_query pg_stat_get_xact_numscans bernoulli
+system ts_rewrite pgp_sym_encrypt pgp_pub_encrypt`.split(/\s+/),
+)
+
+/** Rows that are asked for at a time: so many may be held. */
+const PAGE = 200
+
+const DATES = new Set([1082, 1083, 1114, 1184, 1186, 1266])
+
+/** PostgreSQL by `pg`, with one pool for each connection. */
+export async function createPostgres(target: Target, log: Log): Promise<Driver> {
+  const pg = await load()
+  const types = { getTypeParser: ((oid: number, format: 'text') => parserOf(pg, oid, format)) as never }
+  const settings: Pg.PoolConfig = {
+    host: target.host ?? '127.0.0.1',
+    port: target.port ?? 5_432,
+    user: target.username ?? 'postgres',
+    // Without one, the environment and a file of the user would be asked.
+    password: target.password ?? '',
+    database: target.database,
+    ssl: sslOf(target),
+    application_name: 'pegboard',
+    connectionTimeoutMillis: target.connectMs,
+    max: target.maxSessions,
+    idleTimeoutMillis: 30_000,
+    allowExitOnIdle: true,
+    keepAlive: true,
+  }
+  const pool = new pg.Pool(settings)
+  pool.on('error', (error) => log.warn('an idle database session ended', { error }))
+  const allowed = new Set([...HARMLESS, ...target.allowedFunctions.map((name) => name.toLowerCase())])
+
+  /** Ends what a session does; its connection is given up where that does not help. */
+  async function cancel(client: Pg.PoolClient): Promise<void> {
+    const other = new pg.Client(settings)
+    other.on('error', () => undefined)
+    try {
+      await other.connect()
+      await other.query('SELECT pg_cancel_backend($1)', [(client as unknown as { processID: number }).processID])
+    } catch (error) {
+      log.warn('a statement could not be cancelled; its session is given up', { error })
+    } finally {
+      await other.end().catch(() => undefined)
+    }
+  }
+
+  async function session<T>(
+    { timeoutMs, signal }: Pick<Work, 'timeoutMs' | 'signal'>,
+    use: (client: Pg.PoolClient) => Promise<T>,
+  ): Promise<T> {
+    signal.throwIfAborted()
+    const client = await pool.connect().catch((error: unknown) => {
+      throw unavailable(error)
+    })
+    let broken = true
+    const lost = (): void => undefined
+    client.on('error', lost)
+    try {
+      const result = await within(use(client), timeoutMs, signal, () => cancel(client))
+      await client.query('DISCARD ALL')
+      broken = false
+      return result
+    } catch (error) {
+      if (isPegboardError(error) && error.code !== 'E_TIMEOUT' && error.code !== 'E_DB_UNAVAILABLE')
+        broken = await client
+          .query('ROLLBACK')
+          .then(() => client.query('DISCARD ALL'))
+          .then(
+            () => false,
+            () => true,
+          )
+      throw error
+    } finally {
+      client.off('error', lost)
+      client.release(broken)
+    }
+  }
+
+  /** One statement by the extended protocol, which takes no second one, and no more rows than are wanted. */
+  function ask(client: Pg.PoolClient, { sql, params }: Statement, limits: Pick<Work, 'maxRows' | 'maxBytes'>) {
+    return new Promise<Answer>((resolve, reject) => {
+      const rows: unknown[][] = []
+      let bytes = 0
+      let truncated = false
+      class Paged extends (pg as unknown as { Query: new (...args: unknown[]) => PagedQuery }).Query {
+        override handleDataRow(message: {
+          readonly fields: readonly (string | null)[]
+          readonly length: number
+        }): void {
+          bytes += message.length
+          truncated ||= rows.length >= limits.maxRows || bytes > limits.maxBytes
+          if (!truncated) rows.push(this._result.parseRow(message.fields).map(shown))
+        }
+        override handlePortalSuspended(connection: Wire): void {
+          if (truncated) connection.sync()
+          else super.handlePortalSuspended(connection)
+        }
+        override handleError(error: Error, connection: Wire): void {
+          // Without it the session would wait for ever: pages are asked for without an end.
+          connection.sync()
+          super.handleError(error, connection)
+        }
+      }
+      const query = new Paged(
+        {
+          text: sql,
+          values: params,
+          rows: Math.min(limits.maxRows + 1, PAGE),
+          rowMode: 'array',
+          queryMode: 'extended',
+          types,
+        },
+        undefined,
+        (error: unknown, result: Pg.QueryArrayResult | undefined) => {
+          if (error) return reject(error)
+          resolve({
+            columns: (result?.fields ?? []).map(({ name }) => name),
+            rows,
+            truncated,
+            ...(CHANGES.has(result?.command ?? '') && { affected: result?.rowCount ?? 0 }),
+          })
+        },
+      )
+      client.query(query as unknown as Pg.Submittable)
+    })
+  }
+
+  /** What is called must not reach out of a transaction that only reads. */
+  async function checkCalls(client: Pg.PoolClient, { calls = [] }: Statement): Promise<void> {
+    const suspects = calls.filter((name) => !allowed.has(name))
+    if (suspects.length === 0) return
+    const { rows } = await client.query<{ proname: string }>(
+      "SELECT DISTINCT proname FROM pg_catalog.pg_proc WHERE lower(proname) = ANY ($1) AND (provolatile = 'v' OR proname ~ '^(table|schema|database)_to_xml')",
+      [suspects],
+    )
+    const [bad] = rows
+    if (bad)
+      throw new ToolError(`The function ${bad.proname} may do more than read.`, {
+        code: 'E_READ_ONLY',
+        hint: 'Leave it out, or the operator names it in allowed_functions of the connection.',
+      })
+  }
+
+  async function perform(client: Pg.PoolClient, work: Work): Promise<readonly Outcome[]> {
+    const reads = work.access === 'read'
+    const scope = reads || work.atomic ? 'LOCAL ' : ''
+    const sets =
+      `SET ${scope}standard_conforming_strings = on; SET ${scope}statement_timeout = ${Math.ceil(work.timeoutMs)}; ` +
+      `SET ${scope}lock_timeout = ${Math.ceil(Math.min(target.busyMs, work.timeoutMs) || 1)}`
+    const begin = reads ? 'BEGIN TRANSACTION READ ONLY; ' : work.atomic ? 'BEGIN; ' : ''
+    const outcomes: Outcome[] = []
+    await client.query(begin + sets)
+    for (const [at, statement] of work.statements.entries()) {
+      try {
+        if (reads) {
+          await checkCalls(client, statement)
+          if (work.goOn) await client.query('SAVEPOINT one')
+        }
+        outcomes.push(await ask(client, statement, work))
+      } catch (error) {
+        const failure = failed(error, work, work.atomic ? at : undefined)
+        if (work.atomic || (reads && !work.goOn && work.statements.length === 1)) throw failure
+        outcomes.push({ error: failure })
+        if (!work.goOn) break
+        if (reads) await client.query('ROLLBACK TO SAVEPOINT one')
+      }
+      work.onDone?.(at + 1)
+    }
+    if (reads) await client.query('ROLLBACK')
+    else if (work.atomic) await client.query('COMMIT')
+    return outcomes
+  }
+
+  return {
+    dialect: postgresDialect,
+    catalog: postgresCatalog,
+    run: (work) =>
+      session(work, (client) =>
+        perform(client, work).catch((error: unknown) => {
+          throw failed(error, work)
+        }),
+      ),
+    powers: (signal) =>
+      session({ timeoutMs: target.connectMs, signal }, async (client) =>
+        powersOf((await client.query(POWERS)).rows[0]),
+      ),
+    close: () => pool.end(),
+  }
+}
+
+interface Wire {
+  sync(): void
+}
+/** What of a query of `pg` is changed here; see its source. */
+interface PagedQuery {
+  readonly _result: { parseRow(fields: readonly (string | null)[]): unknown[] }
+  handleDataRow(message: unknown): void
+  handlePortalSuspended(connection: Wire): void
+  handleError(error: Error, connection: Wire): void
+}
+
+const CHANGES = new Set(['INSERT', 'UPDATE', 'DELETE', 'MERGE', 'COPY'])
+
+const sslOf = ({ ssl = 'off', ca }: Target): Pg.PoolConfig['ssl'] =>
+  ssl === 'off' ? false : { rejectUnauthorized: ssl === 'verify', ...(ca !== undefined && { ca }) }
+
+function parserOf(pg: typeof Pg, oid: number, format: 'text'): (text: string) => unknown {
+  if (oid === 20) return exactInteger
+  if (oid === 114 || oid === 3802) return exactJson
+  if (DATES.has(oid)) return (text) => text
+  return pg.types.getTypeParser(oid, format)
+}
+
+async function load(): Promise<typeof Pg> {
+  try {
+    const found = (await import('pg')) as unknown as { default?: typeof Pg } & typeof Pg
+    return found.default ?? found
+  } catch (cause) {
+    throw new ToolError('PostgreSQL needs the package pg, which is not installed.', {
+      code: 'E_DB_UNAVAILABLE',
+      retryable: false,
+      hint: 'The operator runs: npm install pg',
+      cause,
+    })
+  }
+}
+
+const POWERS = `SELECT r.rolsuper AS super, current_user AS role,
+  (SELECT rolname FROM pg_catalog.pg_roles p WHERE p.rolname IN ('pg_execute_server_program', 'pg_write_server_files', 'pg_read_server_files')
+    AND pg_catalog.pg_has_role(current_user, p.oid, 'USAGE') LIMIT 1) AS power,
+  (SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname !~ '^(pg_|information_schema)'
+    AND pg_catalog.has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') ORDER BY 1 LIMIT 1) AS writes
+  FROM pg_catalog.pg_roles r WHERE r.rolname = current_user`
+
+function powersOf(row: {
+  super: boolean
+  role: string
+  power: string | null
+  writes: string | null
+}): Powers | undefined {
+  if (row.super) return { reason: `the role "${row.role}" is a superuser` }
+  if (row.power !== null) return { reason: `the role "${row.role}" is a member of ${row.power}` }
+  if (row.writes !== null) return { reason: `the role "${row.role}" may write to "${row.writes}"` }
+  return undefined
+}
+
+const CODES: readonly (readonly [RegExp, ErrorCode, string, string])[] = [
+  [/^25006$/, 'E_READ_ONLY', 'The database refused to write', 'This connection, or this call, only reads.'],
+  [/^(?:55P03|40P01|40001)$/, 'E_DB_BUSY', 'Somebody else works on the same rows', 'Try again.'],
+  [/^XX00[12]$/, 'E_DB_CORRUPT', 'The database says that it is damaged', 'The operator has to look at it.'],
+]
+
+interface ServerError {
+  readonly code?: string
+  readonly message?: string
+  readonly detail?: string
+  readonly hint?: string
+  readonly position?: string
+}
+
+function failed(error: unknown, { timeoutMs, signal }: Work, at?: number): ToolError {
+  if (isPegboardError(error)) return error as ToolError
+  if (signal.aborted) return signal.reason as ToolError
+  const { code = '', message = '', detail, hint, position } = error as ServerError
+  const where = at === undefined ? {} : { data: { statement: at } }
+  if (code === '57014') return tooLate(timeoutMs, error)
+  if (code === '42601' && message.includes('multiple commands'))
+    return new ToolError('There are several statements where one is taken; none was run.', {
+      code: 'E_SQL_MULTI_STATEMENT',
+      hint: 'Send one at a time, or use batch_execute or transaction.',
+      ...where,
+    })
+  for (const [pattern, known, what, next] of CODES)
+    if (pattern.test(code))
+      return new ToolError(`${what}: ${message}.`, { code: known, hint: next, cause: error, ...where })
+  if (!/^[0-9A-Z]{5}$/.test(code) || /^(?:08|28|3D|53|57P)/.test(code)) return unavailable(error)
+  const told = [message, detail, position === undefined ? undefined : `At character ${position}.`]
+  return new ToolError(told.filter(Boolean).join('. '), {
+    hint: hint ?? 'Correct the statement; describe shows the columns of a table.',
+    cause: error,
+    ...where,
+  })
+}

@@ -1,0 +1,210 @@
+import { type ToolDef, ToolError, z } from 'pegboard'
+import type { Param } from './binding.ts'
+import { type Column, fullName } from './catalog.ts'
+import type { Settings } from './config.ts'
+import { someUnrestricted, someWriting } from './connections.ts'
+import {
+  connection_id,
+  type Desk,
+  desk,
+  only,
+  quotedTable,
+  type Ready,
+  ready,
+  rowValue,
+  run,
+  shapeOf,
+  table,
+  tableOf,
+} from './work.ts'
+
+type Row = Readonly<Record<string, Param>>
+const row = z.record(z.string(), rowValue)
+const column = z.string().min(1).max(255)
+
+const Upsert = z.object({
+  table,
+  rows: z.array(row).min(1).max(10_000).optional().describe('Rows as objects: column to value.'),
+  row: row.optional().describe('The same, only one.'),
+  conflict_columns: z
+    .array(column)
+    .min(1)
+    .max(32)
+    .describe('The columns of a unique key that tells which row is meant.'),
+  update_columns: z
+    .array(column)
+    .max(1_000)
+    .optional()
+    .describe('Columns to change in a row that is there; default all given ones, [] leaves it as it is.'),
+  connection_id,
+})
+const Bulk = z.object({
+  table,
+  rows: z.array(row).min(1).max(50_000).describe('Rows as objects: column to value.'),
+  chunk: z.int().min(1).max(5_000).default(500).describe('Rows in one statement.'),
+  connection_id,
+})
+const Drop = z.object({
+  table,
+  if_exists: z.boolean().default(true).describe('Not to fail where there is none.'),
+  connection_id,
+})
+
+const common = { tags: ['database', 'rows'] }
+const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+
+/** Columns by their names as the database has them. */
+function columnsOf(columns: readonly Column[], wanted: readonly string[], name: string): readonly Column[] {
+  return wanted.map((one) => {
+    const found =
+      columns.find((column) => column.name === one) ??
+      columns.find((column) => column.name.toLowerCase() === one.toLowerCase())
+    if (found) return found
+    throw invalid(`"${name}" has no column "${one}".`, `It has: ${columns.map((column) => column.name).join(', ')}.`)
+  })
+}
+
+/** An object or a list is JSON where the column has JSON. */
+const fitting = (value: Param | undefined, { type }: Column): Param =>
+  typeof value === 'object' && value !== null && /json/i.test(type) ? JSON.stringify(value) : (value ?? null)
+
+/** INSERTs of as many rows as fit; rows that have other columns begin a new one. */
+function inserts(
+  into: string,
+  rows: readonly Row[],
+  chunk: number,
+  at: Desk,
+  find: (names: readonly string[]) => readonly Column[],
+  tail: (columns: readonly Column[]) => string,
+): readonly { readonly sql: string; readonly params: readonly Param[] }[] {
+  const { dialect } = at.link.driver
+  const found: { names: string; columns: readonly Column[]; rows: Row[] }[] = []
+  for (const [index, one] of rows.entries()) {
+    const keys = Object.keys(one)
+    if (keys.length === 0) throw invalid(`Row ${index + 1} has no columns.`, 'Give each row a value at least.')
+    const names = JSON.stringify(keys)
+    const last = found.at(-1)
+    const most = last ? Math.min(chunk, Math.max(1, Math.floor(dialect.maxParams / last.columns.length))) : 0
+    if (last?.names === names && last.rows.length < most) last.rows.push(one)
+    else found.push({ names, columns: last?.names === names ? last.columns : find(keys), rows: [one] })
+  }
+  return found.map(({ columns, names, rows }) => {
+    const keys = JSON.parse(names) as string[]
+    const params: Param[] = []
+    const values = rows.map(
+      (one) =>
+        `(${columns.map((column, at) => dialect.placeholder(params.push(fitting(one[keys[at] as string], column)))).join(', ')})`,
+    )
+    const list = columns.map(({ name }) => dialect.quote(name)).join(', ')
+    return { sql: `INSERT INTO ${into} (${list}) VALUES ${values.join(', ')}${tail(columns)}`, params }
+  })
+}
+
+/** They are looked at like any other statement; their values are in their places already. */
+async function runAll(at: Desk, all: ReturnType<typeof inserts>, total: number): Promise<number> {
+  const statements: Ready[] = []
+  for (const { sql, params } of all)
+    statements.push({
+      ...(await ready(at, { sql: sql.replaceAll(/\$\d+|\?\d*/g, 'NULL'), params: [] }, 'write')),
+      sql,
+      params,
+    })
+  const outcomes = await run(at, statements, {
+    atomic: true,
+    maxRows: 1,
+    onDone: (done) => at.ctx.progress(Math.round((done / all.length) * total), total, `${done} of ${all.length} parts`),
+  })
+  return outcomes.reduce((sum, outcome) => sum + ('error' in outcome ? 0 : (outcome.affected ?? 0)), 0)
+}
+
+export const upsert: ToolDef<Settings, typeof Upsert> = {
+  ...common,
+  title: 'Insert or update rows',
+  description:
+    'Inserts rows into a table, or changes those that are there already: which ones, the unique columns in conflict_columns tell. All rows count or none. For rows that are all new use bulk_insert.',
+  aliases: ['insert or update', 'merge rows', 'insérer ou mettre à jour'],
+  input: Upsert,
+  effect: 'write',
+  idempotent: true,
+  available: someWriting,
+  sideEffects: ['inserts and changes rows'],
+  examples: [
+    {
+      input: {
+        table: 'stock',
+        rows: [
+          { sku: 'A1', count: 5 },
+          { sku: 'B2', count: 0 },
+        ],
+        conflict_columns: ['sku'],
+      },
+    },
+  ],
+  async run({ table, rows, row, conflict_columns, update_columns, connection_id }, ctx) {
+    const all = [...(rows ?? []), ...(row ? [row] : [])] as readonly Row[]
+    if (all.length === 0) throw invalid('There are no rows.', 'Give rows, or row.')
+    const at = await desk(ctx, connection_id)
+    const found = await tableOf(at, table)
+    const { columns } = await shapeOf(at, found)
+    const find = (names: readonly string[]): readonly Column[] => columnsOf(columns, names, fullName(found))
+    const conflict = find(conflict_columns).map(({ name }) => name)
+    const update = update_columns && find(update_columns).map(({ name }) => name)
+    const sent = inserts(quotedTable(at, found), all, 500, at, find, (given) =>
+      at.link.driver.dialect.onConflict(
+        conflict,
+        update ?? given.map(({ name }) => name).filter((name) => !conflict.includes(name)),
+      ),
+    )
+    await runAll(at, sent, all.length)
+    return { table: fullName(found), rows: all.length }
+  },
+}
+
+export const bulk_insert: ToolDef<Settings, typeof Bulk> = {
+  ...common,
+  title: 'Insert many rows',
+  description:
+    'Inserts up to 50,000 rows into a table, in parts, so that all count or none. Columns that a row leaves out get their default. Where rows may be there already use upsert.',
+  aliases: ['insert rows', 'load rows', 'insérer des lignes', 'import rows'],
+  input: Bulk,
+  effect: 'write',
+  available: someWriting,
+  sideEffects: ['inserts rows'],
+  examples: [{ input: { table: 'people', rows: [{ name: 'Ada' }, { name: "O'Brien" }] } }],
+  async run({ table, rows, chunk, connection_id }, ctx) {
+    const at = await desk(ctx, connection_id)
+    const found = await tableOf(at, table)
+    const { columns } = await shapeOf(at, found)
+    const find = (names: readonly string[]): readonly Column[] => columnsOf(columns, names, fullName(found))
+    const sent = inserts(quotedTable(at, found), rows as readonly Row[], chunk, at, find, () => '')
+    return { table: fullName(found), inserted: await runAll(at, sent, rows.length), statements: sent.length }
+  },
+}
+
+export const drop_table: ToolDef<Settings, typeof Drop> = {
+  ...common,
+  title: 'Drop a table',
+  description:
+    'Removes a table with all its rows, which cannot be undone. Only where the policy of the connection is unrestricted. To remove rows use execute.',
+  aliases: ['delete table', 'remove table', 'supprimer une table'],
+  input: Drop,
+  effect: 'destructive',
+  available: someUnrestricted,
+  sideEffects: ['removes a table and its rows for good'],
+  examples: [{ input: { table: 'old_orders' } }],
+  async run({ table, if_exists, connection_id }, ctx) {
+    const at = await desk(ctx, connection_id)
+    if (at.link.policy.preset !== 'unrestricted')
+      throw new ToolError('Tables may not be dropped on this connection.', {
+        code: at.link.policy.preset === 'readonly' ? 'E_READ_ONLY' : 'E_DENIED_BY_POLICY',
+        hint: `${at.link.setting}.policy has to be "unrestricted".`,
+      })
+    const found = await tableOf(at, table).catch((error: unknown) => {
+      if (if_exists && (error as { code?: unknown }).code === 'E_NOT_FOUND') return undefined
+      throw error
+    })
+    if (!found) return { table, dropped: false }
+    only(await run(at, [await ready(at, { sql: `DROP TABLE ${quotedTable(at, found)}`, params: [] }, 'write')]))
+    return { table: fullName(found), dropped: true }
+  },
+}

@@ -1,0 +1,85 @@
+import { type Ask, byTable, type Catalog, type ForeignKey, type Index, type Table, type TableShape } from './catalog.ts'
+
+const OURS = "t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+const text = (value: unknown): string => String(value ?? '')
+
+async function tables(ask: Ask): Promise<readonly Table[]> {
+  const rows = await ask(`SELECT t.name, t.type FROM sqlite_master t WHERE ${OURS} ORDER BY t.name`)
+  return rows.map(([name, type]) => ({ name: text(name), type: type === 'view' ? 'view' : 'table' }))
+}
+
+export const sqliteCatalog: Catalog = {
+  tables,
+  async shapes(ask, wanted) {
+    const found = wanted ?? (await tables(ask))
+    const names = JSON.stringify(found.map(({ name }) => name))
+    const of = `sqlite_master t JOIN json_each(?1) w ON w.value = t.name AND ${OURS}`
+    const columns = byTable(
+      await ask(
+        `SELECT '', t.name, c.name, c.type, c."notnull", c.dflt_value, c.pk FROM ${of} JOIN pragma_table_xinfo(t.name) c
+         WHERE c.hidden <> 1 ORDER BY t.name, c.cid`,
+        [names],
+      ),
+    )
+    const indexes = byTable(
+      await ask(
+        `SELECT '', t.name, i.name, i."unique", c.name FROM ${of} JOIN pragma_index_list(t.name) i JOIN pragma_index_info(i.name) c
+         ORDER BY t.name, i.seq, c.seqno`,
+        [names],
+      ),
+    )
+    const keys = byTable(
+      await ask(
+        `SELECT '', t.name, f.id, f."table", f."from", f."to", f.on_delete, f.on_update FROM ${of}
+         JOIN pragma_foreign_key_list(t.name) f ORDER BY t.name, f.id, f.seq`,
+        [names],
+      ),
+    )
+    const primary = (name: string): readonly string[] =>
+      (columns.get(`\0${name}`) ?? [])
+        .filter(([, , , , pk]) => Number(pk) > 0)
+        .sort((a, b) => Number(a[4]) - Number(b[4]))
+        .map(([column]) => text(column))
+    return found.map(({ name }): TableShape => {
+      const own: Index[] = []
+      for (const [index, unique, column] of indexes.get(`\0${name}`) ?? []) {
+        const last = own.at(-1)
+        const before = last?.name === index ? (own.pop() as Index).columns : []
+        own.push({ name: text(index), columns: [...before, text(column)], unique: Number(unique) === 1 })
+      }
+      const foreign = new Map<unknown, ForeignKey>()
+      for (const [id, table, from, to, onDelete, onUpdate] of keys.get(`\0${name}`) ?? []) {
+        const before = foreign.get(id)
+        // Without a name it is the primary key of the other.
+        const other = to === null ? primary(text(table))[before?.columns.length ?? 0] : text(to)
+        foreign.set(id, {
+          columns: [...(before?.columns ?? []), text(from)],
+          references: text(table),
+          referenced_columns: [...(before?.referenced_columns ?? []), ...(other === undefined ? [] : [other])],
+          ...(onDelete !== 'NO ACTION' && { on_delete: text(onDelete) }),
+          ...(onUpdate !== 'NO ACTION' && { on_update: text(onUpdate) }),
+        })
+      }
+      return {
+        name,
+        columns: (columns.get(`\0${name}`) ?? []).map(([column, type, notNull, initial, pk]) => ({
+          name: text(column),
+          type: text(type),
+          nullable: Number(notNull) === 0 && Number(pk) === 0,
+          ...(initial !== null && { default: text(initial) }),
+          ...(Number(pk) > 0 && { primary_key: true }),
+        })),
+        indexes: own,
+        foreign_keys: [...foreign.values()],
+      }
+    })
+  },
+  async relations(ask, names) {
+    const rows = await ask(
+      `SELECT DISTINCT lower(name) FROM (SELECT name FROM sqlite_master WHERE type IN ('table', 'view') UNION ALL SELECT 'sqlite_master'
+       UNION ALL SELECT 'sqlite_schema' UNION ALL SELECT 'dbstat') WHERE lower(name) IN (SELECT value FROM json_each(?1))`,
+      [JSON.stringify(names)],
+    )
+    return rows.map(([name]) => text(name))
+  },
+}

@@ -1,0 +1,353 @@
+import { open } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname } from 'node:path'
+import { createInterface } from 'node:readline'
+import { pathToFileURL } from 'node:url'
+import { type ErrorCode, type Processes, type Program, ToolError } from 'pegboard'
+import { tooLate } from './deadline.ts'
+import type { Answer, Dialect, Driver, Outcome, Target, Work } from './driver.ts'
+import { sqliteCatalog } from './sqlite-catalog.ts'
+import { CHILD } from './sqlite-child.ts'
+
+export const sqliteDialect: Dialect = {
+  name: 'sqlite',
+  lexis: {
+    backslashes: false,
+    mysqlComments: false,
+    nestedComments: false,
+    dollarQuotes: false,
+    brackets: true,
+    doubleQuotedStrings: false,
+  },
+  readVerbs: new Set(['SELECT', 'VALUES', 'WITH', 'EXPLAIN']),
+  maxParams: 30_000,
+  placeholder: (at) => `?${at}`,
+  quote: (name) => `"${name.replaceAll('"', '""')}"`,
+  onConflict(conflict, update) {
+    const names = (list: readonly string[]): string => list.map(sqliteDialect.quote).join(', ')
+    const set = update.map((name) => `${sqliteDialect.quote(name)} = excluded.${sqliteDialect.quote(name)}`)
+    return ` ON CONFLICT (${names(conflict)}) DO ${set.length > 0 ? `UPDATE SET ${set.join(', ')}` : 'NOTHING'}`
+  },
+  like: (column, placeholder) => `CAST(${column} AS TEXT) LIKE ${placeholder} ESCAPE '!'`,
+  equals: (column, placeholder) => `CAST(${column} AS TEXT) = ${placeholder}`,
+}
+
+/** Of the functions and tables that SQLite may be built with: those that touch nothing but the database. */
+const SAFE =
+  `-> ->> abs acos acosh asin asinh atan atan2 atanh atn2 avg bm25 ceil ceiling changes char charindex coalesce concat concat_ws
+cos cosh cot coth count cume_dist current_date current_time current_timestamp date datetime degrees dense_rank difference exp
+first_value floor format geopoly geopoly_area geopoly_bbox geopoly_blob geopoly_ccw geopoly_contains_point geopoly_group_bbox
+geopoly_debug geopoly_json geopoly_overlap geopoly_regular geopoly_svg geopoly_within geopoly_xform glob group_concat hex highlight if ifnull lsmode optimize rtreecheck rtreedepth rtreenode
+iif instr json json_array json_array_length json_each json_error_position json_extract json_group_array json_group_object
+json_insert json_object json_patch json_pretty json_quote json_remove json_replace json_set json_tree json_type json_valid jsonb
+jsonb_array jsonb_each jsonb_extract jsonb_group_array jsonb_group_object jsonb_insert jsonb_object jsonb_patch jsonb_remove
+jsonb_replace jsonb_set jsonb_tree julianday lag last_insert_rowid last_rows_affected last_value lead leftstr length like
+likelihood likely ln log log10 log2 lower lower_quartile ltrim match matchinfo max median min mod mode nth_value ntile nullif
+octet_length offsets padc padl padr percent_rank percentile percentile_cont percentile_disc pi pow power printf proper quote
+radians random randomblob rank regexp regexpi replace replicate reverse rightstr round row_number rtree rtree_i32 rtrim sha3 sign
+sin sinh snippet soundex sqlite_compileoption_get sqlite_compileoption_used sqlite_offset sqlite_source_id sqlite_version sqrt
+square stdev strfilter strftime string_agg substr substring subtype sum tan tanh time timediff total total_changes trim trunc
+typeof unhex unicode unistr unistr_quote unixepoch unlikely upper upper_quartile uuid uuid_blob uuid_str variance vector vector16
+vector1bit vector32 vector64 vector8 vector_distance_cos vector_distance_l2 vector_extract vector_top_k vectorb16 zeroblob
+fts3 fts4 fts5 fts4aux fts5vocab generate_series dbstat sqlite_stmt fts5_source_id fts5_locale fts5_insttoken fts5_get_locale`
+    .split(/\s+/)
+    .concat(
+      (
+        'collation_list compile_options data_version database_list foreign_key_check foreign_key_list function_list index_info ' +
+        'index_list index_xinfo integrity_check module_list page_count page_size pragma_list quick_check table_info table_list ' +
+        'table_xinfo'
+      )
+        .split(' ')
+        .map((name) => `pragma_${name}`),
+    )
+
+/** One that nobody uses ends after so long. */
+const IDLE_MS = 60_000
+
+interface Child {
+  run(work: Work): Promise<readonly Outcome[]>
+  stop(): Promise<void>
+}
+
+/** SQLite in processes of its own: one for each statement that runs, at most `maxSessions`, and one that writes. */
+export function createSqlite(target: Target, processes: Processes, now: () => number = Date.now): Driver {
+  const memory = target.database === ':memory:'
+  const idle: { child: Child; access: Work['access']; since: number }[] = []
+  const all = new Set<Child>()
+  const running = { read: 0, write: 0 }
+  const most = { read: target.maxSessions, write: 1 }
+  let waiting: (() => void)[] = []
+  let closed = false
+  let sweep: NodeJS.Timeout | undefined
+  let made: Promise<void> | undefined
+
+  const free = async (kind: Work['access'], signal: AbortSignal): Promise<void> => {
+    while (running[kind] >= most[kind])
+      await new Promise<void>((resolve, reject) => {
+        waiting.push(resolve)
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+      })
+  }
+
+  async function take(kind: Work['access']): Promise<Child> {
+    const at = idle.findIndex(({ access }) => access === kind)
+    const [found] = at < 0 ? [] : idle.splice(at, 1)
+    if (found) return found.child
+    const child = await startChild(target, kind, processes)
+    all.add(child)
+    return child
+  }
+
+  async function end(child: Child): Promise<void> {
+    all.delete(child)
+    await child.stop()
+  }
+
+  function tidy(): void {
+    sweep ??= setInterval(() => {
+      for (const one of idle.splice(0))
+        if (memory || one.since + IDLE_MS > now()) idle.push(one)
+        else void end(one.child)
+      if (idle.length > 0 && !memory) return
+      clearInterval(sweep)
+      sweep = undefined
+    }, IDLE_MS).unref()
+  }
+
+  async function run(work: Work): Promise<readonly Outcome[]> {
+    work.signal.throwIfAborted()
+    if (closed) throw new ToolError('The connection was closed.', { code: 'E_DB_UNAVAILABLE' })
+    // A database in memory is there once: who reads and who writes are the same process.
+    const kind = memory ? 'write' : work.access
+    await free(kind, work.signal)
+    running[kind]++
+    let child: Child | undefined
+    try {
+      if (target.create) {
+        made ??= make(target.database)
+        await made
+      }
+      child = await take(kind)
+      const outcomes = await child.run(work)
+      idle.push({ child, access: kind, since: now() })
+      tidy()
+      return outcomes
+    } catch (error) {
+      if (child && error instanceof Ended) {
+        await end(child)
+        // What it had begun is rolled back by the next one that may write.
+        if (kind === 'write' && !memory && error.killed) void recover().catch(() => undefined)
+        if (error.outcomes) return error.outcomes
+        throw error.cause
+      }
+      if (child) {
+        idle.push({ child, access: kind, since: now() })
+        tidy()
+      }
+      throw error
+    } finally {
+      running[kind]--
+      const next = waiting
+      waiting = []
+      for (const go of next) go()
+    }
+  }
+
+  const recover = (): Promise<unknown> =>
+    run({
+      statements: [{ sql: 'PRAGMA user_version', params: [] }],
+      access: 'write',
+      maxRows: 1,
+      maxBytes: 1_000,
+      timeoutMs: 10_000,
+      signal: new AbortController().signal,
+    })
+
+  return {
+    dialect: sqliteDialect,
+    catalog: sqliteCatalog,
+    run,
+    powers: async () => undefined,
+    async close() {
+      closed = true
+      clearInterval(sweep)
+      await Promise.all([...all].map(end))
+    },
+  }
+}
+
+/** An empty file is an empty database. */
+async function make(file: string): Promise<void> {
+  try {
+    await (await open(file, 'a')).close()
+  } catch (cause) {
+    throw new ToolError('The file of the database cannot be made.', {
+      code: 'E_DB_UNAVAILABLE',
+      retryable: false,
+      hint: 'Its folder has to exist, and to be writable.',
+      cause,
+    })
+  }
+}
+
+/** The process is gone, or is to go. */
+class Ended extends Error {
+  readonly killed: boolean
+  readonly outcomes: readonly Outcome[] | undefined
+  constructor(cause: unknown, killed: boolean, outcomes?: readonly Outcome[]) {
+    super('ended', { cause })
+    this.killed = killed
+    this.outcomes = outcomes
+  }
+}
+
+interface Told {
+  readonly code: string
+  readonly message: string
+}
+interface Line {
+  readonly open?: boolean
+  readonly done?: number
+  readonly outcomes?: readonly (Answer | { readonly error: Told })[]
+  readonly last?: boolean
+  readonly error?: Told
+  readonly at?: number
+}
+
+function libsqlFile(): string | undefined {
+  try {
+    return createRequire(import.meta.url).resolve('libsql')
+  } catch {
+    return undefined
+  }
+}
+
+async function startChild(target: Target, access: Work['access'], processes: Processes): Promise<Child> {
+  const { database } = target
+  const uri =
+    database === ':memory:' ? database : `${pathToFileURL(database).href}?mode=${access === 'read' ? 'ro' : 'rw'}`
+  let program: Program
+  try {
+    program = await processes.start({
+      command: process.execPath,
+      args: ['-e', CHILD],
+      cwd: database === ':memory:' ? process.cwd() : dirname(database),
+    })
+  } catch (cause) {
+    throw failed({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
+  }
+  let listen: ((line: Line | undefined) => void) | undefined
+  let over = false
+  createInterface({ input: program.stdout }).on('line', (line) => listen?.(JSON.parse(line) as Line))
+  // A broken pipe is told by the end of the process.
+  program.stdin.on('error', () => undefined)
+  let complaint = ''
+  program.stderr.on('data', (text: Buffer) => {
+    complaint = (complaint + text.toString()).slice(-2_000)
+  })
+  void program.ended.then(() => {
+    over = true
+    listen?.(undefined)
+  })
+
+  /** One exchange. The process is ended where it takes too long or is not wanted any more. */
+  async function exchange(
+    message: unknown,
+    timeoutMs: number,
+    signal: AbortSignal | undefined,
+    onDone?: (count: number) => void,
+  ): Promise<Line> {
+    if (over) throw new Ended(gone(complaint), false)
+    let timer: NodeJS.Timeout | undefined
+    let abort: (() => void) | undefined
+    try {
+      return await new Promise<Line>((resolve, reject) => {
+        timer = setTimeout(() => reject(new Ended(tooLate(timeoutMs), true)), timeoutMs)
+        abort = () => reject(new Ended(signal?.reason, true))
+        signal?.addEventListener('abort', abort, { once: true })
+        listen = (line) => {
+          if (!line) reject(new Ended(gone(complaint), true))
+          else if (line.done !== undefined) onDone?.(line.done)
+          else resolve(line)
+        }
+        program.stdin.write(`${JSON.stringify(message)}\n`)
+      })
+    } catch (error) {
+      await program.stop(0)
+      throw error
+    } finally {
+      clearTimeout(timer)
+      if (abort) signal?.removeEventListener('abort', abort)
+      listen = undefined
+    }
+  }
+
+  const opened = await exchange(
+    { open: { uri, readOnly: access === 'read', libsql: libsqlFile(), busyMs: target.busyMs, safe: SAFE } },
+    target.connectMs,
+    undefined,
+  ).catch((error: unknown) => {
+    throw error instanceof Ended ? error.cause : error
+  })
+  if (opened.error) {
+    await program.stop(0)
+    throw failed(opened.error)
+  }
+  return {
+    async run({ signal, onDone, timeoutMs, ...work }) {
+      const line = await exchange({ work }, timeoutMs, signal, onDone)
+      if (line.error) throw failed(line.error, undefined, line.at)
+      const outcomes = (line.outcomes ?? []).map((one) => ('error' in one ? { error: failed(one.error) } : one))
+      if (line.last) throw new Ended(undefined, false, outcomes)
+      return outcomes
+    },
+    stop: () => program.stop(0),
+  }
+}
+
+const gone = (complaint: string): ToolError =>
+  new ToolError('The process that has the database ended.', {
+    code: 'E_DB_UNAVAILABLE',
+    cause: new Error(complaint || 'it said nothing'),
+  })
+
+const CODES: readonly (readonly [RegExp, ErrorCode, string, string])[] = [
+  [/READONLY/, 'E_READ_ONLY', 'The database refused to write', 'This connection, or this call, only reads.'],
+  [
+    /BUSY|LOCKED/,
+    'E_DB_BUSY',
+    'Somebody else writes to the file',
+    'Try again; modules.database.config.busy_seconds decides how long is waited.',
+  ],
+  [/CORRUPT|NOTADB/, 'E_DB_CORRUPT', 'The file is no sound SQLite database', 'Name another file, or restore it.'],
+  [
+    /CANTOPEN|ConnectionFailed/,
+    'E_DB_UNAVAILABLE',
+    'The file cannot be opened',
+    'Check that it exists and may be read.',
+  ],
+]
+
+function failed({ code, message }: Told, cause: unknown = new Error(`${code} ${message}`), at?: number): ToolError {
+  const where = at === undefined ? {} : { data: { statement: at } }
+  if (code === 'NO_DRIVER')
+    return new ToolError('There is no SQLite here.', {
+      code: 'E_DB_UNAVAILABLE',
+      retryable: false,
+      hint: 'The operator runs `npm install libsql`, or Node 22.16 or newer, which has one.',
+    })
+  if (code === 'FORBIDDEN')
+    return new ToolError(`${message} may not be used in a statement: it reaches beyond the database.`, {
+      code: 'E_READ_ONLY',
+      hint: 'Leave it out.',
+      ...where,
+    })
+  for (const [pattern, known, what, hint] of CODES)
+    if (pattern.test(code) || pattern.test(message.slice(0, 40)))
+      return new ToolError(`${what}.`, { code: known, hint, cause, ...where })
+  return new ToolError(message, {
+    hint: 'Correct the statement; describe shows the columns of a table.',
+    cause,
+    ...where,
+  })
+}

@@ -1,0 +1,215 @@
+import { isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
+import type { Settings } from './config.ts'
+import { someConnection, someWriting } from './connections.ts'
+import type { Answer, Outcome } from './driver.ts'
+import {
+  connection_id,
+  type Desk,
+  desk,
+  only,
+  params,
+  type Ready,
+  ready,
+  run,
+  shownRows,
+  sql,
+  tellOfMore,
+} from './work.ts'
+
+const common = { tags: ['database', 'sql'], opaque: ['rows', 'results.*.rows'] }
+const limit = z.int().min(1).max(50_000).default(1_000).describe('Rows at most.')
+
+const Query = z.object({ sql, params, connection_id, limit })
+const Fetch = z.object({ query: sql, params, connection_id, limit })
+const Execute = z.object({ sql, params, connection_id })
+const statements = z
+  .array(z.object({ sql, params }))
+  .min(1)
+  .max(1_000)
+  .describe('Statements with their values, one after the other.')
+const Batch = z.object({
+  statements,
+  stop_on_error: z.boolean().default(true).describe('End at the first that fails; what was done stays.'),
+  connection_id,
+})
+const Transaction = z.object({ statements, connection_id })
+
+const example = { sql: 'SELECT id, total FROM orders WHERE customer = :p0 ORDER BY id', params: ['Ada'] }
+
+/** One reading statement. */
+async function read(at: Desk, asked: { sql: string; params: z.infer<typeof params>; limit: number }) {
+  const answer = only(await run(at, [await ready(at, asked, 'read')], { maxRows: asked.limit }))
+  tellOfMore(at, answer, asked.limit)
+  return shownRows(answer)
+}
+
+export const query: ToolDef<Settings, typeof Query> = {
+  ...common,
+  title: 'Query a database',
+  description:
+    'Runs one statement that only reads (SELECT, WITH, EXPLAIN, SHOW …) on a database and gives its rows; the database itself refuses to write. Values go into params, never into the text. To change data use execute; for the rows of one table browse is simpler.',
+  aliases: ['sql', 'select', 'run query', 'requête sql', 'consulta'],
+  input: Query,
+  effect: 'read',
+  available: someConnection,
+  sideEffects: ['runs a statement on the database'],
+  examples: [{ input: example }],
+  run: async ({ connection_id, ...asked }, ctx) => await read(await desk(ctx, connection_id), asked),
+}
+
+export const fetch_results: ToolDef<Settings, typeof Fetch> = {
+  ...common,
+  title: 'Fetch rows',
+  description:
+    'Fetches the rows of one SELECT, up to a limit of 50,000: columns, rows, how many, and whether there were more. The same as query under the name other systems use.',
+  aliases: ['fetch rows', 'select rows', 'récupérer les lignes'],
+  input: Fetch,
+  effect: 'read',
+  available: someConnection,
+  sideEffects: ['runs a statement on the database'],
+  examples: [{ input: { query: example.sql, params: example.params, limit: 100 } }],
+  run: async ({ connection_id, query, ...asked }, ctx) =>
+    await read(await desk(ctx, connection_id), { ...asked, sql: query }),
+}
+
+/** What a statement did, or the rows it gave. */
+function told(answer: Answer): Record<string, unknown> {
+  return {
+    ...(answer.affected !== undefined && { affected_rows: answer.affected }),
+    ...(answer.lastId !== undefined && { last_insert_id: answer.lastId }),
+    ...(answer.columns.length > 0 && shownRows(answer)),
+  }
+}
+
+async function change(at: Desk, asked: { sql: string; params: z.infer<typeof params> }) {
+  const limit = 1_000
+  const answer = only(await run(at, [await ready(at, { ...asked, limit }, 'write')], { maxRows: limit }))
+  tellOfMore(at, answer, limit)
+  return told(answer)
+}
+
+export const execute: ToolDef<Settings, typeof Execute> = {
+  ...common,
+  title: 'Execute a statement',
+  description:
+    'Runs one statement that changes data (INSERT, UPDATE, DELETE) or, where the policy allows it, structure, and says how many rows it changed; RETURNING gives rows. It counts at once. For several that belong together use transaction, for many rows bulk_insert or upsert, to read query.',
+  aliases: ['update rows', 'delete rows', 'insert row', 'modifier des données', 'exécuter sql'],
+  input: Execute,
+  effect: 'destructive',
+  available: someWriting,
+  sideEffects: ['changes data or structure of the database'],
+  examples: [{ input: { sql: 'UPDATE orders SET paid = :paid WHERE id = :id', params: { paid: true, id: 7 } } }],
+  run: async ({ connection_id, ...asked }, ctx) => await change(await desk(ctx, connection_id), asked),
+}
+
+export const execute_query: ToolDef<Settings, typeof Execute> = {
+  ...common,
+  title: 'Execute any statement',
+  description:
+    'Runs any one statement the policy of the connection allows, reading or writing, and gives its rows or how many it changed. Use query where you only read.',
+  aliases: ['run sql', 'raw sql', 'exécuter une requête'],
+  input: Execute,
+  effect: 'destructive',
+  available: someConnection,
+  sideEffects: ['may change data or structure of the database'],
+  examples: [{ input: example }],
+  run: async ({ connection_id, ...asked }, ctx) => await change(await desk(ctx, connection_id), asked),
+}
+
+async function readyAll(at: Desk, given: z.infer<typeof statements>): Promise<readonly Ready[]> {
+  const all: Ready[] = []
+  for (const [index, one] of given.entries())
+    try {
+      all.push(await ready(at, { ...one, limit: 1_000 }, 'write'))
+    } catch (error) {
+      throw numbered(error, index, given.length, 'none was run')
+    }
+  // It runs what it explains where it is told to, which only a reading transaction would prevent.
+  if (at.link.policy.preset !== 'unrestricted' && all.some(({ access }) => access === 'write')) {
+    const index = all.findIndex(({ verb }) => verb === 'EXPLAIN')
+    if (index >= 0)
+      throw new ToolError(`Statement ${index + 1} explains, which does not go together with writing.`, {
+        code: 'E_VALIDATION',
+        hint: 'Send it to query.',
+      })
+  }
+  return all
+}
+
+function numbered(error: unknown, index: number, of: number, so: string): unknown {
+  if (!isPegboardError(error)) return error
+  const { code, message, hint, retryable } = error
+  return new ToolError(`Statement ${index + 1} of ${of}: ${message.replace(/\.$/, '')}; ${so}.`, {
+    code,
+    hint,
+    retryable,
+    data: { statement: index + 1 },
+    cause: error,
+  })
+}
+
+const result = (outcome: Outcome): Record<string, unknown> =>
+  'error' in outcome ? { error: { code: outcome.error.code, message: outcome.error.message } } : told(outcome)
+
+export const batch_execute: ToolDef<Settings, typeof Batch> = {
+  ...common,
+  title: 'Execute several statements',
+  description:
+    'Runs several statements one after the other, each counting at once, and says for each what it did or why it failed. Where all or none must count use transaction.',
+  aliases: ['batch sql', 'run statements', 'plusieurs requêtes'],
+  input: Batch,
+  effect: 'destructive',
+  available: someConnection,
+  sideEffects: ['may change data or structure of the database'],
+  examples: [{ input: { statements: [example, { sql: 'SELECT count(*) FROM orders' }], stop_on_error: false } }],
+  async run({ connection_id, statements, stop_on_error }, ctx) {
+    const at = await desk(ctx, connection_id)
+    const all = await readyAll(at, statements)
+    const outcomes = await run(at, all, { goOn: !stop_on_error, maxRows: 1_000, onDone: tell(ctx, all.length) })
+    const failed = outcomes.filter((outcome) => 'error' in outcome).length
+    return {
+      results: outcomes.map(result),
+      succeeded: outcomes.length - failed,
+      failed,
+      skipped: statements.length - outcomes.length,
+    }
+  },
+}
+
+const tell =
+  (ctx: Desk['ctx'], total: number) =>
+  (done: number): void =>
+    ctx.progress(done, total, `${done} of ${total} statements`)
+
+export const transaction: ToolDef<Settings, typeof Transaction> = {
+  ...common,
+  title: 'Run a transaction',
+  description:
+    'Runs several statements so that all count or none: one that fails undoes those before it. Leave out BEGIN and COMMIT. Where each may count for itself use batch_execute.',
+  aliases: ['atomic sql', 'all or nothing', 'transaction sql', 'Transaktion'],
+  input: Transaction,
+  effect: 'destructive',
+  available: someWriting,
+  sideEffects: ['changes data or structure of the database'],
+  examples: [
+    {
+      input: {
+        statements: [
+          { sql: 'UPDATE accounts SET balance = balance - :p0 WHERE id = :p1', params: [10, 1] },
+          { sql: 'UPDATE accounts SET balance = balance + :p0 WHERE id = :p1', params: [10, 2] },
+        ],
+      },
+    },
+  ],
+  async run({ connection_id, statements }, ctx) {
+    const at = await desk(ctx, connection_id)
+    const all = await readyAll(at, statements)
+    try {
+      const outcomes = await run(at, all, { atomic: true, maxRows: 1_000, onDone: tell(ctx, all.length) })
+      return { committed: true, results: outcomes.map(result) }
+    } catch (error) {
+      const index = isPegboardError(error) ? (error.data as { statement?: number } | undefined)?.statement : undefined
+      throw index === undefined ? error : numbered(error, index, all.length, 'nothing was changed')
+    }
+  },
+}

@@ -1,0 +1,30 @@
+import { isPegboardError, ToolError } from 'pegboard'
+
+const REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nothing answers at its port',
+  ENOTFOUND: 'its host is not known',
+  EAI_AGAIN: 'its host is not known',
+  ETIMEDOUT: 'it does not answer',
+  ECONNRESET: 'it ended the connection',
+  PROTOCOL_CONNECTION_LOST: 'it ended the connection',
+  '28P01': 'the login is refused',
+  '28000': 'the login is refused',
+  ER_ACCESS_DENIED_ERROR: 'the login is refused',
+  ER_DBACCESS_DENIED_ERROR: 'the login may not use that database',
+  '3D000': 'there is no database of that name',
+  ER_BAD_DB_ERROR: 'there is no database of that name',
+  '53300': 'it has too many sessions',
+  ER_CON_COUNT_ERROR: 'it has too many sessions',
+}
+
+/** For what a server or the way to it is to blame. What the driver says may hold the address or the login: it stays in the log. */
+export function unavailable(error: unknown): ToolError {
+  if (isPegboardError(error)) return error as ToolError
+  const { code, errors } = error as { code?: string; errors?: { code?: string }[] }
+  const reason = REASONS[code ?? errors?.[0]?.code ?? '']
+  return new ToolError(`The database cannot be reached${reason === undefined ? '' : `: ${reason}`}.`, {
+    code: 'E_DB_UNAVAILABLE',
+    hint: 'Try again later; the operator looks at modules.database.config.connections and at the log.',
+    cause: error,
+  })
+}

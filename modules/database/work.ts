@@ -1,0 +1,232 @@
+import { type CallContext, ToolError, z } from 'pegboard'
+import { bind, type Params } from './binding.ts'
+import { type Ask, fullName, type Table, type TableShape } from './catalog.ts'
+import type { Settings } from './config.ts'
+import { type Link, link } from './connections.ts'
+import type { Answer, Outcome, Statement, Work } from './driver.ts'
+import { hasTableRules, judge } from './policy.ts'
+import { calledIn, namesIn, type Token } from './sql.ts'
+
+export type Ctx = CallContext<Settings>
+
+/** A call that works on one connection. */
+export interface Desk {
+  readonly link: Link
+  readonly ctx: Ctx
+}
+
+export const connection_id = z
+  .string()
+  .regex(/^[A-Za-z0-9_.-]{1,64}$/)
+  .default('default')
+  .describe('Which connection; list_connections shows them.')
+export const sql = z.string().min(1).max(1_000_000).describe('One statement.')
+const value = z.union([
+  z.string(),
+  z.number(),
+  z.boolean(),
+  z.null(),
+  z.array(z.unknown()),
+  z.record(z.string(), z.unknown()),
+])
+export const params = z
+  .union([z.array(value).max(65_000), z.record(z.string(), value)])
+  .default([])
+  .describe('Values of :p0, :p1 … (or ?) as a list, or of :name as an object. Never write values into the statement.')
+export const table = z.string().min(1).max(255).describe('Its name, with the schema where it is not the usual one.')
+export const rowValue = value
+
+export const desk = async (ctx: Ctx, id: string): Promise<Desk> => ({ ctx, link: await link(ctx, id) })
+
+/** What a statement has become: bound, limited, and with the way it is to run. */
+export interface Ready extends Statement {
+  readonly access: Work['access']
+  readonly verb: string
+}
+
+export interface Asked {
+  readonly sql: string
+  readonly params: Params
+  /** Rows that are wanted: a SELECT without a LIMIT gets one more. */
+  readonly limit?: number
+}
+
+/** Looks at a statement before it is run. @throws ToolError as `judge` and `bind` */
+export async function ready(
+  { link, ctx }: Desk,
+  { sql, params, limit }: Asked,
+  wanted: Work['access'],
+): Promise<Ready> {
+  const { dialect } = link.driver
+  const { tokens, access } = judge(sql, dialect, link.policy, wanted, `${link.setting}.policy`)
+  const bound = bind(sql, tokens, params, dialect.placeholder)
+  const names = [...namesIn(tokens), ...(dialect.name === 'sqlite' ? textsIn(tokens) : [])]
+  if (hasTableRules(link.policy)) await checkTables({ link, ctx }, names)
+  const gated = access === 'read' || link.policy.preset !== 'unrestricted'
+  const end = (tokens.at(-1) as Token).end + (bound.sql.length - sql.length)
+  const text = bound.sql.slice(0, end)
+  const limited = limit !== undefined && isUnbounded(tokens) ? `${text} LIMIT ${limit + 1}` : text
+  return {
+    sql: limited,
+    params: bound.params,
+    access,
+    verb: tokens[0]?.word ?? '',
+    // In SQLite what reaches out is never wanted; elsewhere only where the policy minds.
+    ...(dialect.name === 'sqlite' ? { names } : gated ? { calls: calledIn(tokens) } : {}),
+  }
+}
+
+const textsIn = (tokens: readonly Token[]): readonly string[] =>
+  tokens.flatMap(({ kind, text }) => (kind === 'string' ? [text.toLowerCase()] : []))
+
+const BOUNDED = new Set(['LIMIT', 'FETCH', 'OFFSET', 'FOR', 'INTO', 'PROCEDURE', 'LOCK', 'TOP'])
+const CHANGING = new Set(['INSERT', 'UPDATE', 'DELETE', 'REPLACE', 'MERGE'])
+
+/** A SELECT at whose end a LIMIT may be written. */
+function isUnbounded(tokens: readonly Token[]): boolean {
+  const [first] = tokens
+  if (first?.word !== 'SELECT' && first?.word !== 'WITH') return false
+  let depth = 0
+  for (const { kind, text, word } of tokens) {
+    if (kind === 'mark' && text === '(') depth++
+    else if (kind === 'mark' && text === ')') depth--
+    else if (depth === 0 && (BOUNDED.has(word) || (first.word === 'WITH' && CHANGING.has(word)))) return false
+  }
+  return true
+}
+
+/** Whatever in a statement is the name of a table or view must be one that may be used. */
+async function checkTables(at: Desk, names: readonly string[]): Promise<void> {
+  const { driver, policy, setting } = at.link
+  const found = await driver.catalog.relations(askOf(at), names)
+  const bad = found.find((name) => !isAllowed(at, { name }))
+  if (bad !== undefined)
+    throw new ToolError(`"${bad}" may not be used.`, {
+      code: 'E_DENIED_BY_POLICY',
+      hint: `${policy.allowedTables ? 'allowed_tables' : 'blocked_tables'} of ${setting}.policy decides.`,
+    })
+}
+
+export function isAllowed({ link: { policy } }: Desk, { name }: Pick<Table, 'name'>): boolean {
+  const small = name.toLowerCase()
+  return !policy.blockedTables.includes(small) && (policy.allowedTables?.includes(small) ?? true)
+}
+
+type Limits = Partial<Pick<Work, 'atomic' | 'goOn' | 'maxRows' | 'onDone'>>
+
+/** Runs what was looked at, in one session. */
+export function run(
+  { link, ctx }: Desk,
+  statements: readonly Ready[],
+  limits: Limits = {},
+): Promise<readonly Outcome[]> {
+  const { config, signal } = ctx
+  const most = Math.min(config.max_rows, link.policy.maxRows ?? config.max_rows)
+  return link.driver.run({
+    statements,
+    access: statements.some(({ access }) => access === 'write') ? 'write' : 'read',
+    ...limits,
+    maxRows: Math.min(limits.maxRows ?? most, most),
+    maxBytes: config.max_bytes,
+    timeoutMs: config.timeout_seconds * 1_000,
+    signal,
+  })
+}
+
+/** The only one. @throws what it failed with */
+export function only(outcomes: readonly Outcome[]): Answer {
+  const [outcome] = outcomes
+  if (!outcome) throw new ToolError('The database did not answer.', { code: 'E_DB_UNAVAILABLE' })
+  if ('error' in outcome) throw outcome.error
+  return outcome
+}
+
+/** The rows of statements of ours. */
+export const askOf =
+  ({ link, ctx }: Desk): Ask =>
+  async (sql, params = []) =>
+    only(
+      await link.driver.run({
+        statements: [{ sql, params }],
+        access: 'read',
+        maxRows: 100_000,
+        maxBytes: 16 * 1024 * 1024,
+        timeoutMs: ctx.config.timeout_seconds * 1_000,
+        signal: ctx.signal,
+      }),
+    ).rows
+
+/** Tables and views that may be used. */
+export const tablesOf = async (at: Desk): Promise<readonly Table[]> =>
+  (await at.link.driver.catalog.tables(askOf(at))).filter((one) => isAllowed(at, one))
+
+/** One by the name a model wrote, whatever its capitals where there is only one. @throws ToolError E_NOT_FOUND */
+export async function tableOf(at: Desk, name: string): Promise<Table> {
+  const tables = await tablesOf(at)
+  const wanted = name.toLowerCase()
+  const found =
+    tables.find((one) => fullName(one) === name || `public.${one.name}` === name) ??
+    tables.find((one) => fullName(one).toLowerCase() === wanted) ??
+    tables.find((one) => one.name.toLowerCase() === wanted)
+  if (found) return found
+  throw new ToolError(`There is no table "${name}".`, {
+    code: 'E_NOT_FOUND',
+    hint:
+      tables.length > 0
+        ? `There are: ${tables.slice(0, 20).map(fullName).join(', ')}${tables.length > 20 ? ', … (list_tables)' : ''}.`
+        : 'The database has no tables.',
+  })
+}
+
+export async function shapeOf(at: Desk, found: Table): Promise<TableShape> {
+  const [shape] = await at.link.driver.catalog.shapes(askOf(at), [found])
+  if (!shape) throw new ToolError(`There is no table "${fullName(found)}" any more.`, { code: 'E_NOT_FOUND' })
+  return shape
+}
+
+/** As it is written in a statement. */
+export const quotedTable = ({ link }: Desk, { name, schema }: Pick<Table, 'name' | 'schema'>): string => {
+  const { quote } = link.driver.dialect
+  return schema === undefined ? quote(name) : `${quote(schema)}.${quote(name)}`
+}
+
+/** Rows by the names of their columns; a second column of the same name is `name_2`. */
+export function shownRows({ columns, rows, truncated }: Answer): {
+  readonly columns: readonly string[]
+  readonly rows: readonly Readonly<Record<string, unknown>>[]
+  readonly row_count: number
+  readonly truncated: boolean
+} {
+  const names = uniqueNames(columns)
+  return {
+    columns: names,
+    rows: rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at] ?? null]))),
+    row_count: rows.length,
+    truncated,
+  }
+}
+
+function uniqueNames(columns: readonly string[]): readonly string[] {
+  const used = new Set<string>()
+  return columns.map((column) => {
+    let name = column
+    for (let at = 2; used.has(name); at++) name = `${column}_${at}`
+    used.add(name)
+    return name
+  })
+}
+
+/** Says beside the result that there is more. */
+export function tellOfMore(
+  { ctx, link }: Desk,
+  { truncated, rows }: Pick<Answer, 'truncated' | 'rows'>,
+  limit: number,
+): void {
+  if (!truncated) return
+  const most = Math.min(limit, link.policy.maxRows ?? limit, ctx.config.max_rows)
+  ctx.warn(
+    rows.length >= most
+      ? `There are more than ${rows.length} rows; ask for fewer columns or with WHERE, or raise limit.`
+      : `The answer was cut at ${ctx.config.max_bytes} bytes; ask for fewer columns or rows (modules.database.config.max_bytes).`,
+  )
+}

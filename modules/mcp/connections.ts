@@ -1,0 +1,135 @@
+import { type ToolDef, ToolError, z } from 'pegboard'
+import { available, oneServer, row, rowOf, server, serversOf } from './servers.ts'
+
+export const list_servers: ToolDef = {
+  title: 'List servers',
+  description:
+    'Lists the configured MCP servers: state, number of tools, and why one is failing and when it is tried again. For what their tools do, search instead.',
+  aliases: ['servers', 'upstreams', 'server status', 'lister les serveurs', 'état des serveurs'],
+  tags: ['mcp', 'servers', 'health'],
+  output: z.object({ servers: z.array(row), total: z.int() }),
+  effect: 'read',
+  idempotent: true,
+  sideEffects: ['none'],
+  examples: [{ input: {} }],
+  available,
+  run(_input, { services }) {
+    const servers = (services.servers?.list() ?? []).map(rowOf)
+    return { servers, total: servers.length }
+  },
+}
+
+/** What would say how to start a server. Accepted, so that who tries it hears why not. */
+const HOW = ['transport', 'command', 'args', 'env', 'cwd', 'url', 'headers', 'timeout'] as const
+const how = z.unknown().optional().describe('Not taken: the configuration says how a server is started.')
+
+const Connect = z.object({
+  server_id: server,
+  ...(Object.fromEntries(HOW.map((name) => [name, how])) as Record<(typeof HOW)[number], typeof how>),
+})
+
+export const connect: ToolDef<unknown, typeof Connect> = {
+  title: 'Connect a server',
+  description:
+    'Connects a configured MCP server now and waits until its tools are known; also one that was disconnected. Calls connect servers by themselves: use this to have a look, or to see why one fails.',
+  aliases: ['start server', 'open connection', 'connecter un serveur', 'Server verbinden'],
+  tags: ['mcp', 'servers'],
+  input: Connect,
+  hidden: HOW,
+  output: row,
+  effect: 'write',
+  idempotent: true,
+  openWorld: true,
+  sideEffects: ['may start a program that the configuration names'],
+  examples: [{ input: { server_id: 'github' } }],
+  available,
+  async run({ server_id, ...rest }, ctx) {
+    const given = HOW.filter((name) => rest[name] !== undefined)
+    if (given.length > 0)
+      throw new ToolError('stdio upstreams are added in the config file only, and so are all others', {
+        code: 'E_DENIED_BY_POLICY',
+        hint: `Leave out ${given.join(', ')}; list_servers shows the servers there are. The operator adds one under mcpServers.`,
+      })
+    return rowOf(await serversOf(ctx).connect(server_id))
+  },
+}
+
+const One = z.object({ server_id: server })
+
+export const disconnect: ToolDef<unknown, typeof One> = {
+  title: 'Disconnect a server',
+  description:
+    'Ends a configured MCP server, its process too, for everybody who uses it; its tools cannot be called until connect. Not for servers that only rest: those end by themselves.',
+  aliases: ['stop server', 'close connection', 'déconnecter un serveur', 'Server trennen'],
+  tags: ['mcp', 'servers'],
+  input: One,
+  output: row,
+  effect: 'write',
+  idempotent: true,
+  sideEffects: ['ends calls of the server that are under way', 'ends its program'],
+  examples: [{ input: { server_id: 'github' } }],
+  available,
+  run: async ({ server_id }, ctx) => rowOf(await serversOf(ctx).disconnect(server_id)),
+}
+
+export const reconnect: ToolDef<unknown, typeof One> = {
+  title: 'Reconnect a server',
+  description:
+    'Ends a configured MCP server and starts it anew, with all it keeps in memory lost: for one that hangs or answers nonsense. One that failed is connected again by itself.',
+  aliases: ['restart server', 'reconnecter un serveur', 'Server neu starten'],
+  tags: ['mcp', 'servers'],
+  input: One,
+  output: row,
+  effect: 'write',
+  openWorld: true,
+  sideEffects: ['ends calls of the server that are under way', 'starts its program anew'],
+  examples: [{ input: { server_id: 'github' } }],
+  available,
+  run: async ({ server_id }, ctx) => rowOf(await serversOf(ctx).reconnect(server_id)),
+}
+
+const Health = z.object({ server_id: oneServer })
+
+export const health: ToolDef<unknown, typeof Health> = {
+  title: 'Check servers',
+  description:
+    'Asks connected MCP servers whether they answer, and how fast; the others are not started for it, and their state is told. For states alone use list_servers.',
+  aliases: ['health_check', 'ping servers', 'is it up', 'vérifier les serveurs', 'Server prüfen'],
+  tags: ['mcp', 'servers', 'health'],
+  input: Health,
+  output: z.object({
+    servers: z.array(
+      row.extend({ healthy: z.boolean().nullable(), latency_ms: z.int().optional(), error: z.string().optional() }),
+    ),
+    healthy: z.boolean(),
+  }),
+  effect: 'read',
+  openWorld: true,
+  allowRepeat: true,
+  sideEffects: ['asks the servers'],
+  examples: [{ input: {} }, { input: { server_id: 'github' } }],
+  available,
+  async run({ server_id }, ctx) {
+    const servers = serversOf(ctx)
+    const wanted = servers.list().filter(({ id, category }) => [undefined, id, category].includes(server_id))
+    // Says which there are.
+    if (server_id !== undefined && wanted.length === 0) await servers.ping(server_id)
+    const checked = await Promise.all(
+      wanted.map(async (status) => {
+        if (status.state === 'failing') return { ...rowOf(status), healthy: false }
+        try {
+          const latency = await servers.ping(status.id)
+          return {
+            ...rowOf(status),
+            healthy: latency === undefined ? null : true,
+            ...(latency === undefined ? {} : { latency_ms: latency }),
+          }
+        } catch (error) {
+          ctx.signal.throwIfAborted()
+          return { ...rowOf(status), healthy: false, error: (error as Error).message }
+        }
+      }),
+    )
+    return { servers: checked, healthy: checked.every(({ healthy }) => healthy !== false) }
+  },
+}

@@ -1,0 +1,216 @@
+import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
+import { available, oneServer, page, paged, server, serversOf } from './servers.ts'
+
+const List = z.object({ server_id: oneServer, ...page })
+
+export const list_tools: ToolDef<unknown, typeof List> = {
+  title: 'List tools of servers',
+  description:
+    'Lists the tools of MCP servers that you can call, with the names to call them by. To find a tool for a purpose, search: that knows all tools, and what they mean.',
+  aliases: ['server tools', 'tools of a server', "outils d'un serveur", 'Werkzeuge eines Servers'],
+  tags: ['mcp', 'tools'],
+  input: List,
+  effect: 'read',
+  sideEffects: ['none'],
+  examples: [{ input: { server_id: 'github' } }],
+  available,
+  run({ server_id, ...how }, ctx) {
+    const tools = serversOf(ctx).listTools(server_id)
+    const { shown, ...counts } = paged(tools, how, ({ id, description }) => `${id} ${description}`)
+    return {
+      tools: shown.map(({ server, name, description, effect }) => ({
+        server,
+        name,
+        description: short(description),
+        effect,
+      })),
+      ...counts,
+    }
+  },
+}
+
+/** The first sentence or line: the rest is for whoever means to call it. */
+const short = (text: string): string => {
+  const [first = ''] = text.trim().split(/\n|(?<=[.!?])\s/, 1)
+  return first.length > 200 ? `${first.slice(0, 199)}…` : first
+}
+
+const Call = z.object({
+  server,
+  tool: z.string().min(1).max(200).describe("The server's name for it, or the one to call it by."),
+  arguments: z.record(z.string(), z.unknown()).default({}).describe('As its own schema says.'),
+})
+
+export const call_tool: ToolDef<unknown, typeof Call> = {
+  title: 'Call a tool of a server',
+  description:
+    'Calls a tool of an MCP server by the names of both, exactly as if it were called itself: same permissions, same answer. For a tool that is listed or was found, call that directly.',
+  aliases: ['call server tool', 'invoke tool', "appeler un outil d'un serveur", 'Werkzeug eines Servers aufrufen'],
+  tags: ['mcp', 'tools'],
+  input: Call,
+  effect: 'destructive',
+  openWorld: true,
+  // Its own call has been looked over, as its server wants it.
+  opaque: ['*'],
+  allowRepeat: true,
+  sideEffects: ['those of the tool'],
+  examples: [{ input: { server: 'github', tool: 'create_issue', arguments: { title: 'It breaks' } } }],
+  available,
+  async run({ server, tool, arguments: given }, ctx) {
+    const status =
+      serversOf(ctx)
+        .list()
+        .find(({ id }) => id === server) ??
+      serversOf(ctx)
+        .list()
+        .find(({ category }) => category === server)
+    if (!status) throw noServer(server, ctx)
+    const { category } = status
+    const { registry } = ctx.services
+    const qualified = `${category}.${tool}`
+    const near = registry?.get(qualified)
+    const found = [near, registry?.get(tool)].find((one) => one?.category === category)
+    // A name that is near may be of another server. One that nobody knows is refused as a call of it would be.
+    if (!found && near)
+      throw new ToolError(`${server} has no tool ${tool}.`, {
+        code: 'E_NOT_FOUND',
+        hint: 'list_tools shows those it has.',
+      })
+    return await ctx.call(found?.name ?? qualified, given)
+  },
+}
+
+const noServer = (server: string, ctx: CallContext): ToolError =>
+  new ToolError(`There is no server "${server}".`, {
+    code: 'E_NOT_FOUND',
+    hint: `Configured are: ${serversOf(ctx)
+      .list()
+      .map(({ id }) => id)
+      .slice(0, 50)
+      .join(', ')}.`,
+  })
+
+type Json = Readonly<Record<string, unknown>>
+const textIn = (entry: Json, key: string): string | undefined =>
+  typeof entry[key] === 'string' ? (entry[key] as string) : undefined
+const known = (fields: Json): Json =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+
+export const list_resources: ToolDef<unknown, typeof List> = {
+  title: 'List resources of servers',
+  description:
+    'Lists the resources of MCP servers, and the patterns of addresses they answer to. read_resource reads one. A server that was never connected has none yet.',
+  aliases: ['server resources', "ressources d'un serveur", 'Ressourcen eines Servers'],
+  tags: ['mcp', 'resources'],
+  input: List,
+  effect: 'read',
+  sideEffects: ['none'],
+  examples: [{ input: { server_id: 'docs' } }],
+  available,
+  run({ server_id, ...how }, ctx) {
+    const all = serversOf(ctx).listResources(server_id)
+    const { shown, ...counts } = paged(all, how, ({ uri, entry }) => `${uri} ${entry['name']} ${entry['description']}`)
+    return {
+      resources: shown.map(({ server, uri, isTemplate, entry }) =>
+        known({
+          server,
+          [isTemplate ? 'uri_template' : 'uri']: uri,
+          name: textIn(entry, 'title') ?? textIn(entry, 'name'),
+          description: textIn(entry, 'description'),
+          mime_type: textIn(entry, 'mimeType'),
+        }),
+      ),
+      ...counts,
+    }
+  },
+}
+
+const Read = z.object({
+  server,
+  uri: z.string().min(1).max(4_000).describe('From list_resources, or after one of its patterns.'),
+})
+
+export const read_resource: ToolDef<unknown, typeof Read> = {
+  title: 'Read a resource of a server',
+  description:
+    'Reads a resource of an MCP server: text as text, everything else as a picture, sound or file beside the answer. For web pages and files of this machine use the tools for those.',
+  aliases: ['get resource', 'lire une ressource', 'Ressource lesen'],
+  tags: ['mcp', 'resources'],
+  input: Read,
+  effect: 'read',
+  openWorld: true,
+  opaque: ['*'],
+  sideEffects: ['may start a program that the configuration names'],
+  examples: [{ input: { server: 'docs', uri: 'docs://start' } }],
+  available,
+  async run({ server, uri }, ctx) {
+    const { contents } = await serversOf(ctx).readResource(server, uri)
+    const parts = (Array.isArray(contents) ? contents : []) as readonly Json[]
+    return {
+      contents: parts.map((part) => {
+        const about = { uri: part['uri'], mime_type: textIn(part, 'mimeType') }
+        const blob = textIn(part, 'blob')
+        if (blob === undefined) return known({ ...about, text: textIn(part, 'text') ?? '' })
+        const data = Buffer.from(blob, 'base64')
+        const filename = nameOf(String(part['uri'] ?? uri))
+        ctx.sendFile({ data, filename, mimetype: about.mime_type ?? 'application/octet-stream' })
+        return known({ ...about, bytes: data.length, file: filename })
+      }),
+    }
+  },
+}
+
+const nameOf = (uri: string): string =>
+  uri
+    .split(/[?#]/, 1)[0]
+    ?.split('/')
+    .filter(Boolean)
+    .at(-1)
+    ?.replaceAll(/[^\w.-]+/g, '_')
+    .slice(-80) || 'resource'
+
+export const list_prompts: ToolDef<unknown, typeof List> = {
+  title: 'List prompts of servers',
+  description: 'Lists the prompts that MCP servers offer, with their arguments. get_prompt fills one in.',
+  aliases: ['server prompts', "prompts d'un serveur", 'Vorlagen eines Servers'],
+  tags: ['mcp', 'prompts'],
+  input: List,
+  effect: 'read',
+  sideEffects: ['none'],
+  examples: [{ input: {} }],
+  available,
+  run({ server_id, ...how }, ctx) {
+    const all = serversOf(ctx).listPrompts(server_id)
+    const { shown, ...counts } = paged(all, how, ({ name, entry }) => `${name} ${entry['description']}`)
+    return {
+      prompts: shown.map(({ server, name, entry }) =>
+        known({ server, name, description: textIn(entry, 'description'), arguments: entry['arguments'] }),
+      ),
+      ...counts,
+    }
+  },
+}
+
+const Prompt = z.object({
+  server,
+  name: z.string().min(1).max(200).describe('From list_prompts.'),
+  arguments: z.record(z.string(), z.string()).default({}).describe('Its arguments, all texts.'),
+})
+
+export const get_prompt: ToolDef<unknown, typeof Prompt> = {
+  title: 'Get a prompt of a server',
+  description: 'Gives the messages of a prompt of an MCP server with its arguments filled in, for you to go by.',
+  aliases: ['fill prompt', 'obtenir un prompt', 'Vorlage ausfüllen'],
+  tags: ['mcp', 'prompts'],
+  input: Prompt,
+  effect: 'read',
+  openWorld: true,
+  opaque: ['*'],
+  sideEffects: ['may start a program that the configuration names'],
+  examples: [{ input: { server: 'docs', name: 'review', arguments: { topic: 'errors' } } }],
+  available,
+  async run({ server, name, arguments: given }, ctx) {
+    const { description, messages } = await serversOf(ctx).getPrompt(server, name, given)
+    return known({ description, messages })
+  },
+}

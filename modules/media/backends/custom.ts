@@ -1,0 +1,33 @@
+import { ToolError } from 'pegboard'
+import type { ImageSettings } from '../config.ts'
+import { ask, bearer, type Surroundings, type Wanted } from './backend.ts'
+
+type Settings = Extract<ImageSettings, { type: 'custom' }>
+
+/** One `POST` with everything as JSON, pictures as base64; the answer is a picture, or JSON that has one. */
+export async function draw(
+  wanted: Wanted,
+  image: Settings,
+  { fetch, ctx: { signal } }: Surroundings,
+): Promise<Uint8Array> {
+  const { mode, prompt, negative, width, height, references, more } = wanted
+  const body = JSON.stringify({
+    ...more,
+    mode,
+    prompt,
+    ...(negative === undefined ? {} : { negative_prompt: negative }),
+    width,
+    height,
+    ...(references.length === 0
+      ? {}
+      : { images: references.map(({ data, mimetype }) => ({ mimetype, data: Buffer.from(data).toString('base64') })) }),
+  })
+  const headers = { ...bearer(image.api_key), 'content-type': 'application/json', accept: 'image/*, application/json' }
+  const how = { setting: 'modules.media.config.image', secret: image.api_key }
+  const response = await ask(fetch, image.base_url, { method: 'POST', headers, body, signal }, how)
+  if (response.headers.get('content-type')?.startsWith('image/')) return new Uint8Array(await response.arrayBuffer())
+  const answer = (await response.json()) as { readonly image?: string; readonly images?: readonly string[] }
+  const found = answer.image ?? answer.images?.[0]
+  if (typeof found !== 'string') throw new ToolError('The backend answered without a picture.')
+  return Buffer.from(found.replace(/^data:[^,]*,/, ''), 'base64')
+}

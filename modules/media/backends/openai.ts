@@ -1,0 +1,46 @@
+import { ToolError } from 'pegboard'
+import type { ImageSettings } from '../config.ts'
+import { ask, bearer, blobOf, encoded, type Surroundings, type Wanted } from './backend.ts'
+
+type Settings = Extract<ImageSettings, { type: 'openai' }>
+
+/** The three sizes that its models draw. */
+const sizeOf = ({ width, height }: Wanted): string =>
+  width === height ? '1024x1024' : width > height ? '1536x1024' : '1024x1536'
+
+/** `POST /images/generations` and `/images/edits`, as OpenAI defined them and others speak them. */
+export async function draw(
+  wanted: Wanted,
+  image: Settings,
+  { fetch, publicFetch, ctx: { signal } }: Surroundings,
+): Promise<Uint8Array> {
+  const base = image.base_url.replace(/\/+$/, '')
+  const how = { setting: 'modules.media.config.image', secret: image.api_key }
+  const { prompt, references } = wanted
+  const headers = bearer(image.api_key)
+  const fields = { model: image.model, prompt, n: 1, size: sizeOf(wanted) }
+  let response: Response
+  if (references.length === 0) {
+    const body = JSON.stringify(fields)
+    const json = { ...headers, 'content-type': 'application/json' }
+    response = await ask(fetch, `${base}/images/generations`, { method: 'POST', headers: json, body, signal }, how)
+  } else {
+    const form = new FormData()
+    for (const [name, value] of Object.entries(fields)) form.append(name, String(value))
+    for (const one of references)
+      form.append(references.length === 1 ? 'image' : 'image[]', blobOf(one), one.path.split('/').at(-1))
+    const { body, type } = await encoded(form)
+    const sent = { method: 'POST', headers: { ...headers, 'content-type': type }, body, signal }
+    response = await ask(fetch, `${base}/images/edits`, sent, how)
+  }
+  const { data } = (await response.json()) as { data?: readonly { b64_json?: string; url?: string }[] }
+  const [first] = data ?? []
+  if (first?.b64_json !== undefined) return Buffer.from(first.b64_json, 'base64')
+  if (first?.url !== undefined) {
+    // Some answer with an address of a store elsewhere; it needs no key, and gets none.
+    const own = new URL(first.url, base).origin === new URL(base).origin
+    const found = await ask(own ? fetch : publicFetch, first.url, own ? { headers, signal } : { signal }, how)
+    return new Uint8Array(await found.arrayBuffer())
+  }
+  throw new ToolError('The backend answered without a picture.')
+}

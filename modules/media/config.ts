@@ -1,0 +1,114 @@
+import { createPaths, type Paths, z } from 'pegboard'
+
+const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
+const address = z.url({ protocol: /^https?$/ })
+const secret = z.string().min(1).optional().describe('Its key, best as "${NAME}".')
+
+export const MODES = ['txt2img', 'img2img', 'inpaint', 'outpaint'] as const
+export type Mode = (typeof MODES)[number]
+
+/** What the backend can do; `negative_prompt`: it takes words for what is not to be seen. */
+const supports = (negative: boolean) =>
+  z
+    .strictObject({
+      txt2img: z.boolean().default(true),
+      img2img: z.boolean().default(false),
+      inpaint: z.boolean().default(false),
+      outpaint: z.boolean().default(false),
+      negative_prompt: z.boolean().default(negative),
+    })
+    .prefault({})
+    .describe('What it can do.')
+
+const shared = {
+  default_positive_tags: z.string().default('').describe('Words for every picture; the model is told of them.'),
+  default_negative_tags: z.string().default('').describe('What no picture is to have, where it takes that.'),
+  saved_tags: z
+    .record(z.string().min(1), z.string().min(1))
+    .default({})
+    .describe('What people and personas look like, by name; used where the prompt names them or they ask.'),
+  timeout: z.int().min(1).max(3600).default(300).describe('Seconds a picture may take.'),
+}
+const program = {
+  command: z.string().min(1).describe('The program.'),
+  args: z.array(z.string()).default([]).describe('Its arguments, with %placeholders%.'),
+}
+
+const Image = z.discriminatedUnion('type', [
+  z.strictObject({
+    type: z.literal('openai'),
+    base_url: address.default('https://api.openai.com/v1'),
+    api_key: secret,
+    model: z.string().min(1).default('gpt-image-1'),
+    workflow_supports: supports(false),
+    ...shared,
+  }),
+  z.strictObject({
+    type: z.literal('comfyui'),
+    base_url: address.default('http://127.0.0.1:8188'),
+    workflows: z
+      .partialRecord(z.enum(MODES), z.record(z.string(), z.unknown()))
+      .describe('A workflow in the API format for each mode, with %placeholders%.'),
+    workflow_supports: supports(true),
+    ...shared,
+  }),
+  z.strictObject({
+    type: z.literal('custom'),
+    base_url: address.describe('Where a picture is asked for with POST and JSON.'),
+    api_key: secret,
+    workflow_supports: supports(false),
+    ...shared,
+  }),
+  z.strictObject({ type: z.literal('command'), ...program, workflow_supports: supports(false), ...shared }),
+])
+
+export const MARKUPS = ['brackets', 'plain', 'emoji', 'voice_design'] as const
+const voice = {
+  persona_voice: z.string().min(1).optional().describe('The voice that speaks.'),
+  script_markup: z.enum(MARKUPS).default('plain').describe('How a script says in which tone.'),
+  voice_design: z.boolean().default(false).describe('The voice can be described with each call.'),
+  timeout: z.int().min(1).max(600).default(60).describe('Seconds a message may take.'),
+}
+const Speech = z.discriminatedUnion('type', [
+  z.strictObject({
+    type: z.literal('openai'),
+    base_url: address.default('https://api.openai.com/v1'),
+    api_key: secret,
+    model: z.string().min(1).default('gpt-4o-mini-tts'),
+    ...voice,
+  }),
+  z.strictObject({ type: z.literal('local'), ...voice }),
+  z.strictObject({ type: z.literal('command'), ...program, ...voice }),
+])
+
+/** Unknown keys are refused: a misspelt limit must not leave something open. */
+export const Config = z.strictObject({
+  image: Image.optional().describe('What makes pictures.'),
+  speech: Speech.optional().describe('What speaks.'),
+  file_cache_dir: z.string().min(1).default('{{cache_dir}}/files').describe('The folder where pictures are kept.'),
+  config_file: own('config_file'),
+})
+
+export type Settings = z.infer<typeof Config>
+export type ImageSettings = z.infer<typeof Image>
+export type SpeechSettings = z.infer<typeof Speech>
+
+export const SETTING = 'modules.media.config'
+
+export const MAX_IMAGE_BYTES = 32 * 1024 * 1024
+
+export const cachePaths = ({ file_cache_dir, config_file }: Settings): Paths =>
+  createPaths({
+    roots: [file_cache_dir],
+    denied: [config_file],
+    denyNames: ['config.yaml', 'mcp.config.json', '.env'],
+    setting: SETTING,
+  })
+
+/** Modes that work: a workflow of its own is needed where there are workflows. */
+export function modesOf({ image }: Pick<Settings, 'image'>): readonly Mode[] {
+  if (!image) return []
+  return MODES.filter(
+    (mode) => image.workflow_supports[mode] && (image.type !== 'comfyui' || image.workflows[mode] !== undefined),
+  )
+}

@@ -1,0 +1,144 @@
+import { type CallContext, type Fetch, type JsonSchema, type ToolDef, ToolError, z } from 'pegboard'
+import type { Surroundings, Wanted } from './backends/backend.ts'
+import * as comfyui from './backends/comfyui.ts'
+import { produced } from './backends/command.ts'
+import * as custom from './backends/custom.ts'
+import * as openai from './backends/openai.ts'
+import { type ImageSettings, modesOf, SETTING, type Settings } from './config.ts'
+import { draftFor, everyMode, modeOf } from './parameters.ts'
+import { keep, type Reference, references } from './store.ts'
+
+type Context = CallContext<Settings>
+
+/** About a megapixel, in steps that every model takes. */
+function sizeOf(ratio: unknown): { readonly width: number; readonly height: number } {
+  const [wide = 1, high = 1] = typeof ratio === 'string' ? ratio.split(':').map(Number) : []
+  const side = (share: number): number => Math.round((1024 * Math.sqrt(share)) / 64) * 64
+  return { width: side(wide / high), height: side(high / wide) }
+}
+
+/** Tags saved for the person who asks, and for whom the prompt names. */
+function savedTags(prompt: string, { saved_tags }: ImageSettings, { origin }: Context) {
+  const words = ` ${prompt.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ' ')} `
+  const asking = [origin.userId, origin.userName].filter((name) => name !== '')
+  return Object.entries(saved_tags).filter(
+    ([name]) =>
+      asking.includes(name) ||
+      words.includes(
+        ` ${name
+          .toLowerCase()
+          .replace(/[^\p{L}\p{N}]+/gu, ' ')
+          .trim()} `,
+      ),
+  )
+}
+
+/** What the person should know of how the picture is made. */
+function noticesOf(
+  image: ImageSettings,
+  saved: readonly (readonly [string, string])[],
+  used: readonly Reference[],
+): readonly string[] {
+  const { default_negative_tags: negative, workflow_supports } = image
+  const avatars = used.filter(({ origin }) => origin === 'avatar')
+  const others = used.filter(({ origin }) => origin !== 'avatar')
+  const ids = (some: readonly Reference[]): string => some.map(({ media_id }) => media_id).join(', ')
+  return [
+    ...(workflow_supports.negative_prompt && negative !== '' ? [`Default negative tags: ${negative}`] : []),
+    `Image tags are set in ${SETTING}.image (default_positive_tags, saved_tags).`,
+    ...(saved.length > 0 ? [`Saved tags used: ${saved.map(([name, tags]) => `${name} (${tags})`).join('; ')}`] : []),
+    ...(avatars.length > 0 ? [`Avatar references: ${ids(avatars)}`] : []),
+    ...(others.length > 0 ? [`Image references: ${ids(others)}`] : []),
+  ]
+}
+
+async function draw(wanted: Wanted, image: ImageSettings, around: Surroundings): Promise<Uint8Array> {
+  if (image.type === 'openai') return await openai.draw(wanted, image, around)
+  if (image.type === 'comfyui') return await comfyui.draw(wanted, image, around)
+  if (image.type === 'custom') return await custom.draw(wanted, image, around)
+  const { prompt, negative, width, height, mode, more } = wanted
+  const pictures = wanted.references.map(({ data, path }, at) => [
+    at === 0 ? 'image' : `image_${at + 1}`,
+    { name: path.split('/').at(-1) ?? 'image', data },
+  ])
+  return await produced(
+    image,
+    {
+      values: { ...more, prompt, negative_prompt: negative ?? '', width, height, mode },
+      files: { prompt_file: { name: 'prompt.txt', data: prompt }, ...Object.fromEntries(pictures) },
+      output: 'picture',
+      timeoutMs: image.timeout * 1000,
+    },
+    around,
+  )
+}
+
+const Output = z.object({
+  media_id: z.string(),
+  mode: z.string(),
+  path: z.string(),
+  mimetype: z.string(),
+  bytes: z.int(),
+  notices: z.array(z.string()),
+})
+
+/** @param fetchFor a `fetch` for one address and time */
+export const createGenerateImage = (
+  fetchFor: (baseUrl: string, timeoutS: number) => Fetch,
+): ToolDef<Settings, JsonSchema> => ({
+  title: 'Make a picture',
+  description:
+    'Makes a picture from words, or changes one: the whole, a part of it (inpaint), or what lies beyond its edges (outpaint).',
+  aliases: ['draw', 'paint', 'create image', 'picture', 'dessiner', 'Bild malen', 'dibujar'],
+  tags: ['image', 'generation'],
+  input: everyMode,
+  output: Output,
+  effect: 'write',
+  openWorld: true,
+  intent: 'image',
+  sideEffects: ['asks the image backend', 'keeps the picture', 'sends it to the user'],
+  examples: [{ input: { prompt: 'a lighthouse at dusk, oil painting', aspect_ratio: '3:2' } }],
+  available: ({ config }) => modesOf(config).length > 0 || `set ${SETTING}.image`,
+  assemble({ config }) {
+    const modes = modesOf(config)
+    return modes.length === 0 ? null : draftFor(modes, config.image?.default_positive_tags ?? '')
+  },
+  async run(input, ctx) {
+    const { image, file_cache_dir: cacheDir } = ctx.config
+    if (!image) throw new ToolError('No image backend is configured.', { hint: `Set ${SETTING}.image.` })
+    const mode = modeOf(input)
+    const modes = modesOf(ctx.config)
+    if (!modes.includes(mode))
+      throw new ToolError(`The image backend cannot do ${mode}.`, { hint: `It can do ${modes.join(', ')}.` })
+    const { prompt: said, aspect_ratio, media_id, inpaint: _inpaint, outpaint: _outpaint, ...more } = input
+    const used = await references(ctx, media_id as string | undefined)
+    if (mode !== 'txt2img' && used.length === 0)
+      throw new ToolError(`For ${mode} name a picture.`, { code: 'E_VALIDATION', hint: 'Give media_id.' })
+    const saved = savedTags(String(said), image, ctx)
+    const notices = noticesOf(image, saved, used)
+    ctx.progress(0, 1, notices.join('\n'))
+    const tags = [image.default_positive_tags, ...saved.map(([, words]) => words)].filter((part) => part !== '')
+    const data = await draw(
+      {
+        mode,
+        prompt: [String(said), ...tags].join(', '),
+        negative: image.workflow_supports.negative_prompt ? image.default_negative_tags : undefined,
+        ...sizeOf(aspect_ratio),
+        references: used,
+        more,
+      },
+      image,
+      {
+        fetch: 'base_url' in image ? fetchFor(image.base_url, image.timeout) : ctx.fetch,
+        publicFetch: ctx.fetch,
+        processes: ctx.services.processes,
+        cacheDir,
+        ctx,
+      },
+    )
+    const media = await keep(ctx, data, { origin: 'generated', caption: String(said) })
+    ctx.sendFile({ data, filename: media.path.split('/').at(-1) ?? media.media_id, mimetype: media.mimetype })
+    ctx.progress(1, 1)
+    return { media_id: media.media_id, mode, path: media.path, mimetype: media.mimetype, bytes: data.length, notices }
+  },
+})

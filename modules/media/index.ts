@@ -1,0 +1,39 @@
+import { defineModule, type GuardedFetch, type ToolModule } from 'pegboard'
+import { createOriginFetch } from '../_origin-fetch.ts'
+import { Config, MAX_IMAGE_BYTES, SETTING } from './config.ts'
+import { createGenerateImage } from './image.ts'
+import { add_media, list_media } from './library.ts'
+import { createGenerateVoiceMessage } from './voice.ts'
+
+/** Connections live in here, so that a reloaded or second copy has its own. */
+function media(): ToolModule<unknown> {
+  const made = new Map<string, GuardedFetch>()
+  const fetchFor = (baseUrl: string, timeoutS: number): GuardedFetch => {
+    const key = `${timeoutS} ${baseUrl}`
+    const found =
+      made.get(key) ??
+      createOriginFetch(baseUrl, { setting: SETTING, timeoutMs: timeoutS * 1000, maxBytes: 2 * MAX_IMAGE_BYTES })
+    made.set(key, found)
+    return found
+  }
+  return defineModule({
+    name: 'media',
+    description: 'Makes and changes pictures and speaks voice messages by the backends that are configured.',
+    config: Config,
+    synonyms: [
+      ['image', 'picture', 'photo', 'Bild', 'imagen', 'dessin'],
+      ['voice', 'speech', 'audio', 'voix', 'Stimme', 'voz'],
+    ],
+    async stop() {
+      await Promise.all([...made.values()].map((one) => one.close()))
+    },
+    tools: {
+      generate_image: createGenerateImage(fetchFor),
+      generate_voice_message: createGenerateVoiceMessage(fetchFor),
+      list_media,
+      add_media,
+    },
+  }) as ToolModule<unknown>
+}
+
+export default media()

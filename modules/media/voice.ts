@@ -1,0 +1,129 @@
+import { type CallContext, type Fetch, type ToolDef, ToolError, z } from 'pegboard'
+import { speak } from '../_speech.ts'
+import { ask, bearer } from './backends/backend.ts'
+import { produced } from './backends/command.ts'
+import { cachePaths, type MARKUPS, SETTING, type Settings, type SpeechSettings } from './config.ts'
+
+type Context = CallContext<Settings>
+
+const MAX_TITLE = 40
+
+const Speech = z.object({
+  title: z.string().max(200).describe('What the message is called.'),
+  script: z.string().max(5000).describe('What is said.'),
+  voice_instructions: z.string().max(1000).optional().describe('How the voice sounds: age, mood, accent, pace.'),
+})
+const Plain = Speech.omit({ voice_instructions: true })
+
+const MARKUP: Readonly<Record<(typeof MARKUPS)[number], string>> = {
+  brackets: 'Tone goes into brackets in the script, such as [laughs] or [whispers].',
+  plain: 'The script is plain words: signs for tone would be read aloud.',
+  emoji: 'An emoji at the end of a sentence of the script sets its tone.',
+  voice_design: 'The script is plain words; the voice follows its sense.',
+}
+
+const titleOf = (title: string): string =>
+  [...title.replace(/[^\p{L}\p{N} _-]+/gu, '').trim()].slice(0, MAX_TITLE).join('').trim().replaceAll(' ', '_') ||
+  'voice'
+
+const configured = ({ config: { speech } }: { readonly config: Settings }): true | string => {
+  if (!speech) return `set ${SETTING}.speech`
+  return speech.type === 'local' || speech.persona_voice !== undefined || `set ${SETTING}.speech.persona_voice`
+}
+
+/** The first bytes tell; a backend may answer in a form of its own choice. */
+const soundKind = (bytes: Uint8Array): { readonly mimetype: string; readonly extension: string } => {
+  const head = Buffer.from(bytes.subarray(0, 4)).toString('latin1')
+  if (head === 'OggS') return { mimetype: 'audio/ogg', extension: 'ogg' }
+  if (head === 'RIFF') return { mimetype: 'audio/wav', extension: 'wav' }
+  if (head.startsWith('ID3') || ((bytes[0] ?? 0) === 0xff && ((bytes[1] ?? 0) & 0xe0) === 0xe0))
+    return { mimetype: 'audio/mpeg', extension: 'mp3' }
+  throw new ToolError('The backend made no sound that is known: Ogg, WAV and MP3 are.', {
+    hint: 'That is for the operator.',
+  })
+}
+
+async function spoken(
+  { script, voice_instructions }: { readonly script: string; readonly voice_instructions?: string | undefined },
+  speech: SpeechSettings,
+  ctx: Context,
+  fetch: Fetch,
+): Promise<Uint8Array> {
+  const { processes } = ctx.services
+  const { signal, config } = ctx
+  const voice = speech.persona_voice ?? ''
+  if (speech.type === 'openai') {
+    const how = { setting: `${SETTING}.speech`, secret: speech.api_key }
+    const body = JSON.stringify({
+      model: speech.model,
+      voice,
+      input: script,
+      response_format: 'opus',
+      ...(voice_instructions === undefined ? {} : { instructions: voice_instructions }),
+    })
+    const headers = { ...bearer(speech.api_key), 'content-type': 'application/json' }
+    const url = `${speech.base_url.replace(/\/+$/, '')}/audio/speech`
+    return new Uint8Array(await (await ask(fetch, url, { method: 'POST', headers, body, signal }, how)).arrayBuffer())
+  }
+  if (speech.type === 'command')
+    return await produced(
+      speech,
+      {
+        values: { script, voice, voice_instructions: voice_instructions ?? '' },
+        files: { script_file: { name: 'script.txt', data: script } },
+        output: 'speech',
+        timeoutMs: speech.timeout * 1000,
+      },
+      { processes, cacheDir: config.file_cache_dir, ctx },
+    )
+  if (!processes) throw new ToolError('Programs cannot be run here.', { code: 'E_BACKEND_UNAVAILABLE' })
+  return (await speak(script, { processes, cacheDir: config.file_cache_dir, signal })).bytes
+}
+
+const Output = z.object({ title: z.string(), path: z.string(), mimetype: z.string(), bytes: z.int() })
+
+export const createGenerateVoiceMessage = (
+  fetchFor: (baseUrl: string, timeoutS: number) => Fetch,
+): ToolDef<Settings, typeof Speech> => ({
+  title: 'Speak a voice message',
+  description:
+    'Speaks a script and sends it to the user as a voice message. Use it when sound is wanted, not to read answers aloud unasked.',
+  aliases: ['voice message', 'text to speech', 'say aloud', 'message vocal', 'Sprachnachricht', 'mensaje de voz'],
+  tags: ['voice', 'speech', 'audio'],
+  input: Speech,
+  output: Output,
+  effect: 'write',
+  openWorld: true,
+  intent: 'voice',
+  needs: { flags: ['voice'] },
+  sideEffects: ['asks the speech backend', 'keeps the sound', 'sends it to the user'],
+  examples: [{ input: { title: 'Good morning', script: 'Good morning! It will be sunny today.' } }],
+  available: configured,
+  assemble({ config }, draft) {
+    const { voice_design = false, script_markup = 'plain' } = config.speech ?? {}
+    return {
+      description: `${draft.description} ${MARKUP[script_markup]}`,
+      input: voice_design ? Speech : Plain,
+    }
+  },
+  async run({ title, script, voice_instructions }, ctx) {
+    const { speech } = ctx.config
+    const ready = configured(ctx)
+    if (!speech || ready !== true)
+      throw new ToolError(speech ? 'There is no voice to speak with.' : 'Nothing can speak here.', {
+        code: 'E_BACKEND_UNAVAILABLE',
+        hint: ready === true ? '' : `The operator can: ${ready}.`,
+      })
+    const words = script.trim()
+    if (words === '')
+      throw new ToolError('The script is empty.', { code: 'E_VALIDATION', hint: 'Give what is to be said.' })
+    ctx.progress(0, 1, 'The message is being spoken.')
+    const fetch = 'base_url' in speech ? fetchFor(speech.base_url, speech.timeout) : ctx.fetch
+    const data = await spoken({ script: words, voice_instructions }, speech, ctx, fetch)
+    const { mimetype, extension } = soundKind(data)
+    const path = `media/voice/${ctx.callId}/${titleOf(title)}.${extension}`
+    await cachePaths(ctx.config).writeFile(path, data)
+    ctx.sendFile({ data, filename: `${titleOf(title)}.${extension}`, mimetype })
+    return { title, path: `file_cache_dir/${path}`, mimetype, bytes: data.length }
+  },
+})

@@ -1,0 +1,46 @@
+const STATUSES = ['pending', 'in_progress', 'completed'] as const
+type Status = (typeof STATUSES)[number]
+
+export interface Step {
+  readonly step: string
+  readonly status: Status
+}
+
+export interface Plan {
+  readonly thought: string
+  readonly summary: string
+  readonly steps: readonly Step[]
+  readonly risks: readonly string[]
+  readonly questions: readonly string[]
+  readonly completion: string
+}
+
+/** What a model answered as a plan of at most so many steps; nothing where it is none. */
+export function planOf(answer: unknown, maxSteps: number): Plan | undefined {
+  const given = isRecord(answer) && isRecord(answer['plan']) ? answer['plan'] : answer
+  if (!isRecord(given) || !Array.isArray(given['steps']) || given['steps'].length === 0) return undefined
+  return {
+    thought: text(given['thought']),
+    summary: text(given['summary']),
+    steps: given['steps'].slice(0, maxSteps).map(stepOf),
+    risks: texts(given['risks']),
+    questions: texts(given['questions']),
+    completion: text(given['completion']),
+  }
+}
+
+function stepOf(given: unknown, index: number): Step {
+  const { step, status } = isRecord(given) ? given : { step: given, status: undefined }
+  const known = text(status).toLowerCase()
+  const first = index === 0 ? 'in_progress' : 'pending'
+  return {
+    step: text(step) || `step ${index + 1}`,
+    status: known === '' ? first : (STATUSES.find((one) => one === known) ?? 'pending'),
+  }
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const text = (value: unknown): string => (typeof value === 'string' ? value.trim() : '')
+const texts = (value: unknown): readonly string[] =>
+  (Array.isArray(value) ? value : [value]).map(text).filter((one) => one !== '')

@@ -1,0 +1,82 @@
+import { promises as fs } from 'node:fs'
+import { isAbsolute, relative, resolve, sep } from 'node:path'
+import { ToolError } from 'pegboard'
+import type { Settings } from './config.ts'
+
+/** Folders of their own, which command lines and `cwd` name by their first part; the same as in filesystem. */
+const ALIASES = ['file_cache_dir', 'file_state_dir'] as const
+type Alias = (typeof ALIASES)[number]
+
+/** Where a word begins and ends in a command line. A file of the workspace that is called so is `./file_cache_dir`. */
+const NAMED = /(?<![\w./~$@%+-])file_(?:cache|state)_dir(?=\/)/g
+
+const isInside = (path: string, folder: string): boolean => {
+  const way = relative(folder, path)
+  return way === '' || (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way))
+}
+
+/** The folder behind a name, made when it is first meant, for its owner alone. @throws ToolError E_NOT_FOUND, E_PATH_OUTSIDE_ROOT */
+async function baseOf(settings: Settings, alias: Alias): Promise<string> {
+  const named = settings[alias]
+  // A part of the state folder may be given away; the whole of it never.
+  const whole = named !== '' && isInside(resolve(settings.state_dir), resolve(named))
+  if (named === '' || whole)
+    throw new ToolError(`base dir ${alias} is not configured`, {
+      code: 'E_NOT_FOUND',
+      hint: `Set modules.shell.config.${alias}${whole ? ' to a folder that does not hold the state of Pegboard' : ''}.`,
+    })
+  const base = resolve(named)
+  await fs.mkdir(base, { recursive: true, mode: 0o700 })
+  if ((await fs.lstat(base)).isSymbolicLink())
+    throw new ToolError(`base dir ${alias} is a symbolic link`, {
+      code: 'E_PATH_OUTSIDE_ROOT',
+      hint: `Set modules.shell.config.${alias} to the folder itself.`,
+    })
+  return base
+}
+
+/** What a path that begins with one of them means. */
+export async function placeOf(
+  settings: Settings,
+  path: string,
+): Promise<{ readonly base: string; readonly rest: string } | undefined> {
+  const alias = ALIASES.find((one) => path === one || path.startsWith(`${one}/`))
+  return alias && { base: await baseOf(settings, alias), rest: path.slice(alias.length + 1) || '.' }
+}
+
+/** A command line with the folders in place of their names, and which those are. */
+export async function expanded(
+  settings: Settings,
+  line: string,
+): Promise<{ readonly line: string; readonly folders: readonly string[] }> {
+  const folders = new Map<string, string>()
+  for (const [name] of line.matchAll(NAMED))
+    if (!folders.has(name)) folders.set(name, await baseOf(settings, name as Alias))
+  if (folders.size === 0) return { line, folders: [] }
+  let quote = ''
+  let at = 0
+  const replaced = line.replace(NAMED, (name, place: number) => {
+    quote = quoteAt(line, at, place, quote)
+    at = place
+    return written(folders.get(name) as string, quote)
+  })
+  return { line: replaced, folders: [...folders.values()] }
+}
+
+/** In which quotes a place is, from a place before it. */
+function quoteAt(line: string, from: number, to: number, before: string): string {
+  let quote = before
+  for (let at = from; at < to; at++) {
+    const one = line[at] as string
+    if (one === '\\' && quote !== "'") at++
+    else if (quote === '' && (one === '"' || one === "'")) quote = one
+    else if (one === quote) quote = ''
+  }
+  return quote
+}
+
+/** A path as it has to be written there to stay one word. */
+function written(path: string, quote: string): string {
+  if (quote === "'") return path.replaceAll("'", `'\\''`)
+  return path.replaceAll(quote === '"' ? /["$`\\]/g : /[^\w./@%+:,=-]/g, '\\$&')
+}

@@ -1,0 +1,52 @@
+import type { Command } from './command.ts'
+
+/** A program that has written and then says nothing for so long has answered. */
+const QUIET_MS = 250
+const LOOK_MS = 50
+
+/** How much of each output was written at a moment. */
+export interface Place {
+  readonly stdout: number
+  readonly stderr: number
+}
+
+export const placeOf = ({ stdout, stderr }: Command): Place => ({ stdout: stdout.bytes, stderr: stderr.bytes })
+
+/**
+ * Waits until a command has written what is waited for, or, where that is nothing special, anything and then nothing more
+ * for a moment; until it ended; or for the time given. Rejects when `signal` fires.
+ */
+export async function settled(
+  command: Command,
+  from: Place,
+  {
+    waitMs,
+    until,
+    signal,
+  }: { readonly waitMs: number; readonly until?: string | undefined; readonly signal: AbortSignal },
+): Promise<void> {
+  const { stdout, stderr } = command
+  const began = Date.now()
+  let ended = false
+  void command.ended.then(() => {
+    ended = true
+  })
+  let before = from
+  let changedAt = began
+  for (;;) {
+    signal.throwIfAborted()
+    const now = placeOf(command)
+    const isNew = now.stdout !== before.stdout || now.stderr !== before.stderr
+    if (isNew) {
+      before = now
+      changedAt = Date.now()
+    }
+    const hasNew = now.stdout > from.stdout || now.stderr > from.stderr
+    if (until === undefined) {
+      if (hasNew && Date.now() - changedAt >= QUIET_MS) return
+    } else if (isNew && [stdout.since(from.stdout), stderr.since(from.stderr)].some((text) => text.includes(until)))
+      return
+    if (ended || Date.now() - began >= waitMs) return
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
+  }
+}

@@ -1,0 +1,151 @@
+import { isPegboardError, type Log, ToolError } from 'pegboard'
+import { createOriginFetch } from '../_origin-fetch.ts'
+import { SETTING, type Settings, tokenOf } from './config.ts'
+
+/** A file as the Bot API takes it: a part of a form. */
+export interface Upload {
+  readonly field: string
+  readonly filename: string
+  readonly mimetype: string
+  readonly bytes: Uint8Array
+}
+
+/** The Bot API, https://core.telegram.org/bots/api. */
+export interface BotApi {
+  /**
+   * @returns what the API calls `result`
+   * @throws ToolError E_RATE_LIMITED until Telegram wants to be asked again, E_BACKEND_UNAVAILABLE where it does not answer,
+   * else E_TOOL_FAILED with its own words
+   */
+  call(method: string, params?: Readonly<Record<string, unknown>>, how?: How): Promise<unknown>
+  /** The bytes behind the `file_path` of `getFile`. */
+  download(filePath: string, maxBytes: number, signal?: AbortSignal): Promise<Uint8Array>
+  close(): Promise<void>
+}
+
+interface How {
+  readonly upload?: Upload | undefined
+  readonly signal?: AbortSignal | undefined
+  readonly timeoutMs?: number
+}
+
+/** @param now milliseconds since the epoch */
+export function createBotApi(settings: Settings, log: Log, now: () => number = Date.now): BotApi {
+  const token = tokenOf(settings) ?? ''
+  const base = settings.base_url.replace(/\/+$/, '')
+  const fetch = createOriginFetch(base, {
+    setting: `${SETTING}.base_url`,
+    timeoutMs: settings.timeout * 1000,
+    userAgent: settings.user_agent,
+  })
+  let silentUntil = 0
+
+  /** The token is part of the address, and addresses get into messages. */
+  const redacted = (text: string): string => text.replaceAll(token, '<redacted>')
+
+  function unreached(method: string, error: unknown): unknown {
+    if (!isPegboardError(error)) return error
+    const message = redacted(`Telegram did not take bot${token}/${method}: ${error.message}`)
+    log.warn(message, { code: error.code })
+    return new ToolError(message, {
+      code: error.code === 'E_TOO_LARGE' ? 'E_TOO_LARGE' : 'E_BACKEND_UNAVAILABLE',
+      hint: `Try again later. ${SETTING}.base_url says where it is.`,
+      retryable: error.code !== 'E_TOO_LARGE',
+    })
+  }
+
+  function refused(method: string, answer: Answer): ToolError {
+    const { error_code: code = 0, description = 'no reason given', parameters } = answer
+    if (code === 429) {
+      const seconds = Math.max(1, Math.ceil(Number(parameters?.retry_after) || 1))
+      silentUntil = now() + seconds * 1000
+      return limited()
+    }
+    const message = redacted(`Telegram refused bot${token}/${method}: ${code} ${description}`.slice(0, 400))
+    log.warn(message)
+    return new ToolError(message, {
+      code: code >= 500 ? 'E_BACKEND_UNAVAILABLE' : 'E_TOOL_FAILED',
+      hint:
+        code === 401 || code === 404
+          ? `The bot's token is wrong (${SETTING}.token); that is for the operator.`
+          : 'Change what it names, or do without.',
+    })
+  }
+
+  const limited = (): ToolError => {
+    const seconds = Math.ceil((silentUntil - now()) / 1000)
+    return new ToolError(`Telegram wants no request for ${seconds} s.`, {
+      code: 'E_RATE_LIMITED',
+      hint: 'Wait that long, then do it again.',
+      retryable: true,
+      retryAfterMs: silentUntil - now(),
+      data: { retryAfter: seconds },
+    })
+  }
+
+  return {
+    async call(method, params = {}, { upload, signal, timeoutMs } = {}) {
+      if (now() < silentUntil) throw limited()
+      const request = await bodyOf(params, upload)
+      let answer: Answer
+      try {
+        const response = await fetch(`${base}/bot${token}/${method}`, {
+          method: 'POST',
+          ...request,
+          ...(signal ? { signal } : {}),
+          ...(timeoutMs === undefined ? {} : { timeoutMs }),
+        })
+        answer = answerOf(await response.text(), response.status)
+      } catch (error) {
+        throw unreached(method, error)
+      }
+      if (answer.ok !== true) throw refused(method, answer)
+      return answer.result
+    },
+    async download(filePath, maxBytes, signal) {
+      const path = filePath.split('/').map(encodeURIComponent).join('/')
+      try {
+        const response = await fetch(`${base}/file/bot${token}/${path}`, {
+          maxBytes,
+          maxWireBytes: maxBytes,
+          ...(signal ? { signal } : {}),
+        })
+        if (!response.ok) throw new ToolError(`status ${response.status}`, { code: 'E_BACKEND_UNAVAILABLE' })
+        return new Uint8Array(await response.arrayBuffer())
+      } catch (error) {
+        throw unreached('getFile', error)
+      }
+    },
+    close: () => fetch.close(),
+  }
+}
+
+interface Answer {
+  readonly ok?: unknown
+  readonly result?: unknown
+  readonly error_code?: number
+  readonly description?: string
+  readonly parameters?: { readonly retry_after?: unknown }
+}
+
+/** A proxy between may answer anything: then its status is what is known. */
+function answerOf(text: string, status: number): Answer {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null) return value
+  } catch {}
+  return { ok: false, error_code: status, description: 'the answer is not JSON' }
+}
+
+async function bodyOf(params: Readonly<Record<string, unknown>>, upload: Upload | undefined) {
+  if (!upload) return { body: JSON.stringify(params), headers: { 'content-type': 'application/json' } }
+  const form = new FormData()
+  for (const [name, value] of Object.entries(params))
+    if (value !== undefined) form.append(name, typeof value === 'string' ? value : JSON.stringify(value))
+  form.append(upload.field, new Blob([Uint8Array.from(upload.bytes)], { type: upload.mimetype }), upload.filename)
+  const encoded = new Response(form)
+  return {
+    body: new Uint8Array(await encoded.arrayBuffer()),
+    headers: { 'content-type': encoded.headers.get('content-type') ?? '' },
+  }
+}

@@ -1,0 +1,48 @@
+import { basename } from 'node:path'
+import { isPegboardError, type OpenFile, ToolError } from 'pegboard'
+import { cachePaths, MAX_FILE_BYTES, SETTING, type Settings } from './config.ts'
+
+const ALIAS = 'file_cache_dir'
+
+/** A file of the cache folder, by an absolute path, one relative to it, or one that begins with its alias. */
+export async function readCached(wanted: string, settings: Settings): Promise<{ name: string; bytes: Uint8Array }> {
+  const path = wanted === ALIAS || wanted.startsWith(`${ALIAS}/`) ? wanted.slice(ALIAS.length + 1) || '.' : wanted
+  const paths = cachePaths(settings)
+  try {
+    return await paths.readFile(path, async (file) => {
+      if (file.size > MAX_FILE_BYTES)
+        throw new ToolError(`file too large to send (>${MAX_FILE_BYTES} bytes): ${wanted}`, {
+          code: 'E_TOO_LARGE',
+          hint: 'Send a smaller one.',
+        })
+      return { name: basename(file.path), bytes: await contentOf(file) }
+    })
+  } catch (error) {
+    if (!isPegboardError(error)) throw error
+    if (error.code === 'E_PATH_OUTSIDE_ROOT')
+      throw new ToolError(`refusing to send file outside file_cache_dir: ${wanted}`, {
+        code: 'E_PATH_OUTSIDE_ROOT',
+        hint: `Put it there first; ${SETTING}.file_cache_dir is the folder.`,
+      })
+    if (error.code === 'E_NOT_REGULAR_FILE' && (await paths.stat(path).catch(() => undefined))?.kind === 'dir')
+      throw new ToolError(`path is a directory: ${wanted}`, { code: 'E_NOT_REGULAR_FILE', hint: 'Name a file in it.' })
+    throw error
+  }
+}
+
+/** What is there now, and no more than may be sent however it grows. */
+async function contentOf({ handle, size }: OpenFile): Promise<Uint8Array> {
+  const buffer = new Uint8Array(size)
+  let length = 0
+  for (let read = 1; read > 0 && length < size; length += read)
+    read = (await handle.read(buffer, length, size - length, length)).bytesRead
+  return buffer.subarray(0, length)
+}
+
+/** A name that shows as one: no folders, no control characters, at most 120 characters. */
+export function fileName(wanted: string): string {
+  const name = basename(wanted.replaceAll('\\', '/'))
+    .replace(/[\u0000-\u001f\u007f<>:"|?*\u202a-\u202e\u2066-\u2069]/g, '_')
+    .trim()
+  return [...name].slice(0, 120).join('') || 'file'
+}

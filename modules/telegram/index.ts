@@ -1,0 +1,203 @@
+import { type CallContext, defineModule, type ToolDef, ToolError, z } from 'pegboard'
+import { speak } from '../_speech.ts'
+import { createAdapter, messageIdOf } from './adapter.ts'
+import { type BotApi, createBotApi } from './api.ts'
+import { Config, checkChat, configured, type Settings } from './config.ts'
+import { fileName, readCached } from './files.ts'
+import { listen } from './inbound.ts'
+import { reactionList, reactionOf } from './reactions.ts'
+
+/** One for each configuration there is, since profiles may have their own. They wait together when Telegram says so. */
+const apis = new Map<string, BotApi>()
+
+function apiFor(settings: Settings, log: CallContext['log']): BotApi {
+  const key = JSON.stringify(settings)
+  const found = apis.get(key) ?? createBotApi(settings, log)
+  apis.set(key, found)
+  return found
+}
+
+type Context = CallContext<Settings>
+
+const missing = (name: string): ToolError =>
+  new ToolError(`missing required param: ${name}`, { code: 'E_VALIDATION', hint: `Give ${name}.` })
+
+/** The chat that is meant: the one asked for, else the one the request comes from, else the operator's. */
+function chatOf(asked: string | undefined, { origin, config }: Context): string {
+  const here = origin.platform === 'telegram' ? origin.channelId : ''
+  const chat = asked || here || config.default_chat_id
+  if (chat === undefined) throw missing('chat_id')
+  return checkChat(chat, config)
+}
+
+const needed = (name: string) =>
+  z
+    .string({ error: (issue) => (issue.input === undefined ? `missing required param: ${name}` : undefined) })
+    .min(1, `missing required param: ${name}`)
+const chat_id = z.string().max(64).optional().describe('The chat; default the one the request comes from.')
+const caption = z.string().max(1024).optional().describe('Text below it.')
+const filename = z.string().max(255).optional().describe('What the file is called there; default its own name.')
+
+const SendFile = z.object({
+  path: needed('path').max(4096).describe('A file in file_cache_dir.'),
+  filename,
+  caption,
+})
+
+const telegram_send_file: ToolDef<Settings, typeof SendFile> = {
+  title: 'Send a file to the Telegram chat',
+  description:
+    'Sends a file of file_cache_dir to the Telegram chat the request comes from, as a document up to 20 MiB. Write the file there first.',
+  aliases: ['telegram document', 'send to telegram', 'envoyer sur telegram', 'telegram senden'],
+  tags: ['telegram', 'chat', 'files'],
+  input: SendFile,
+  effect: 'write',
+  openWorld: true,
+  available: configured,
+  sideEffects: ['sends a file to a chat'],
+  examples: [{ input: { path: 'report.pdf', caption: 'The report' } }],
+  async run({ path, filename: named, caption: text }, ctx) {
+    const chat = chatOf(undefined, ctx)
+    const file = await readCached(path, ctx.config)
+    return await sent(ctx, 'sendDocument', { chat_id: chat, caption: text }, 'document', {
+      filename: fileName(named ?? file.name),
+      mimetype: 'application/octet-stream',
+      bytes: file.bytes,
+    })
+  },
+}
+
+const SendVoice = z.object({
+  chat_id,
+  path: z.string().max(4096).optional().describe('Ogg/Opus in file_cache_dir; else the text is spoken.'),
+  text: z.string().max(8192).optional().describe('What is spoken, up to 1,200 characters; default the caption.'),
+  lang: z.string().max(35).optional().describe('Language of the text, such as "de"; default by its script.'),
+  filename,
+  caption,
+})
+
+const telegram_send_voice: ToolDef<Settings, typeof SendVoice> = {
+  title: 'Send a voice message on Telegram',
+  description:
+    'Sends a voice message to a Telegram chat: a recording of file_cache_dir, or a text that a speech program of this machine reads aloud.',
+  aliases: ['voice note', 'say on telegram', 'message vocal', 'Sprachnachricht', 'mensaje de voz'],
+  tags: ['telegram', 'chat', 'voice'],
+  input: SendVoice,
+  effect: 'write',
+  openWorld: true,
+  available: configured,
+  sideEffects: ['sends a voice message to a chat', 'runs a speech program'],
+  examples: [{ input: { text: 'The build is green.' } }, { input: { path: 'note.ogg', caption: 'Listen' } }],
+  async run({ chat_id: asked, path, text, lang, filename: named, caption: below }, ctx) {
+    const chat = chatOf(asked, ctx)
+    const { config, services, signal } = ctx
+    const params = { chat_id: chat, caption: below }
+    if (path) {
+      const file = await readCached(path, config)
+      return await sent(ctx, 'sendVoice', params, 'voice', {
+        filename: fileName(named ?? file.name),
+        mimetype: 'audio/ogg',
+        bytes: file.bytes,
+      })
+    }
+    const words = text?.trim() || below?.trim()
+    if (!words)
+      throw new ToolError('missing voice synthesis text', { code: 'E_VALIDATION', hint: 'Give text or path.' })
+    if (!services.processes) throw new ToolError('Programs cannot be run here.', { code: 'E_BACKEND_UNAVAILABLE' })
+    const voice = await speak(words, { processes: services.processes, cacheDir: config.file_cache_dir, lang, signal })
+    return {
+      ...(await sent(ctx, 'sendVoice', params, 'voice', {
+        filename: fileName(named ?? 'voice.ogg'),
+        mimetype: voice.mimetype,
+        bytes: voice.bytes,
+      })),
+      lang: voice.lang,
+    }
+  },
+}
+
+const React = z.object({
+  emoji: needed('emoji').max(32).describe(`One of ${reactionList}`),
+  chat_id,
+  message_id: z.string().max(20).optional().describe('The message; default the one the request comes from.'),
+  is_big: z.boolean().optional().describe('With a large animation.'),
+})
+
+const telegram_react: ToolDef<Settings, typeof React> = {
+  title: 'React to a Telegram message',
+  description:
+    'Puts one of the standard emoji reactions on a message of a Telegram chat, in place of an answer in words.',
+  aliases: ['emoji reaction', 'thumbs up', 'réagir', 'reagieren', 'reaccionar'],
+  tags: ['telegram', 'chat', 'emoji'],
+  input: React,
+  effect: 'write',
+  idempotent: true,
+  openWorld: true,
+  available: configured,
+  sideEffects: ['changes the reaction of the bot to a message'],
+  examples: [{ input: { emoji: '👍', message_id: '123' } }],
+  async run({ emoji, chat_id: asked, message_id, is_big }, ctx) {
+    const chat = chatOf(asked, ctx)
+    const { origin } = ctx
+    const message = message_id || (origin.platform === 'telegram' ? origin.messageId : '')
+    if (!message) throw missing('message_id')
+    if (!/^[1-9]\d{0,15}$/.test(message))
+      throw new ToolError(`invalid message_id: ${message.slice(0, 40)}`, {
+        code: 'E_VALIDATION',
+        hint: 'Give its number.',
+      })
+    const reaction = reactionOf(emoji)
+    if (reaction === undefined)
+      throw new ToolError(`emoji is not in Telegram standard reactions list: ${emoji}`, {
+        code: 'E_VALIDATION',
+        hint: 'Take one of those in the description of emoji.',
+      })
+    await apiFor(ctx.config, ctx.log).call(
+      'setMessageReaction',
+      {
+        chat_id: chat,
+        message_id: Number(message),
+        reaction: [{ type: 'emoji', emoji: reaction }],
+        ...(is_big === undefined ? {} : { is_big }),
+      },
+      { signal: ctx.signal },
+    )
+    return { result: `reacted with ${reaction}` }
+  },
+}
+
+async function sent(
+  { config, log, signal }: Context,
+  method: string,
+  params: { readonly chat_id: string; readonly caption: string | undefined },
+  field: string,
+  file: { readonly filename: string; readonly mimetype: string; readonly bytes: Uint8Array },
+) {
+  const result = await apiFor(config, log).call(method, params, { upload: { field, ...file }, signal })
+  return {
+    sent: true,
+    chat_id: params.chat_id,
+    message_id: messageIdOf(result),
+    filename: file.filename,
+    bytes: file.bytes.length,
+  }
+}
+
+export default defineModule({
+  name: 'telegram',
+  description:
+    'Sends files, voice messages and reactions to Telegram chats as a bot, and takes in what is written there.',
+  config: Config,
+  synonyms: [['telegram', 'tg']],
+  start({ config, log, signal, services }) {
+    if (configured({ config }) !== true) return
+    const api = apiFor(config, log)
+    const remove = services.adapters?.add(createAdapter(api, config))
+    if (remove) signal.addEventListener('abort', remove, { once: true })
+    if (config.inbound) void listen(api, config, { services, log, signal })
+  },
+  async stop() {
+    await Promise.all([...apis.values()].map((api) => api.close()))
+  },
+  tools: { telegram_send_file, telegram_send_voice, telegram_react },
+})

@@ -1,0 +1,14 @@
+/** The emoji that Telegram takes as reactions, in its own spelling. */
+const REACTIONS =
+  '👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤️‍🔥 🌚 🌭 💯 🤣 ⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂️ 🤷 🤷‍♀️ 😡'.split(
+    ' ',
+  )
+
+/** Keyboards add a variation selector where Telegram has none, and leave it out where it has one. */
+const bare = (emoji: string): string => emoji.replaceAll('\uFE0F', '')
+
+const spellings = new Map(REACTIONS.map((emoji) => [bare(emoji), emoji]))
+
+export const reactionOf = (emoji: string): string | undefined => spellings.get(bare(emoji.trim()))
+
+export const reactionList = REACTIONS.join(' ')

@@ -1,0 +1,21 @@
+import { z } from 'pegboard'
+
+/** Unknown keys are refused: a misspelt limit must not be without effect. */
+export const Config = z.strictObject({
+  agent_name: z.string().max(100).default('').describe('What $AGENT in people stands for: the name of the agent.'),
+  file_state_dir: z
+    .string()
+    .min(1)
+    .default('{{state_dir}}/files')
+    .describe('The folder of TODO.md, TODO.DONE.md and contacts/ACTIVE.md; as in modules.filesystem.config.'),
+  max_open: z.int().min(1).max(1_000).default(200).describe('Open entries at most; another is refused.'),
+})
+
+/** As `Config` gives it. */
+export interface Settings {
+  readonly agent_name: string
+  readonly file_state_dir: string
+  readonly max_open: number
+}
+
+export const SETTING = 'modules.todo.config'

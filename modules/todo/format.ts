@@ -1,0 +1,115 @@
+import { staysInComment } from '../_shared/contacts.ts'
+
+export type Kind = 'wip' | 'done'
+
+/** One entry of a list. Times are `YYYY-MM-DD hh:mm`, UTC. */
+export interface Item {
+  readonly created: string
+  readonly done?: string
+  /** `tg:<number>` */
+  readonly chat?: string
+  readonly content: string
+  /** Indented lines that people wrote below it. */
+  readonly notes: readonly string[]
+}
+
+/** A file as it is kept: entries, and around them whatever else is in it. */
+export interface List {
+  readonly kind: Kind
+  /** Lines between the two `---`. */
+  readonly front: readonly string[]
+  readonly body: ReadonlyArray<string | Item>
+}
+
+export const FILES: Readonly<Record<Kind, string>> = { wip: 'TODO.md', done: 'TODO.DONE.md' }
+const HEADING: Readonly<Record<Kind, string>> = { wip: '# TODO Work In Progress (WIP)', done: '# TODO Done' }
+const COUNT: Readonly<Record<Kind, string>> = { wip: 'open_count', done: 'done_count' }
+
+const TIME = '\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2}'
+const CHAT = '(?:, \\[ChatID\\]\\((?<chat>tg:-?\\d+)\\))?'
+const LINE: Readonly<Record<Kind, RegExp>> = {
+  wip: new RegExp(`^- \\[ \\] \\[Created\\]\\((?<created>${TIME})\\)${CHAT} \\| (?<content>.+)$`),
+  done: new RegExp(
+    `^- \\[[xX]\\] \\[Created\\]\\((?<created>${TIME})\\), \\[Done\\]\\((?<done>${TIME})\\)${CHAT} \\| (?<content>.+)$`,
+  ),
+}
+
+/** Reads a file, whoever wrote it. What is no entry stays as it is, and in comments there are none. */
+export function parseList(text: string, kind: Kind): List {
+  const lines = text === '' ? [] : text.replace(/^\uFEFF/, '').split(/\r?\n/)
+  const end = lines[0] === '---' ? lines.indexOf('---', 1) : -1
+  const front = end > 0 ? lines.slice(1, end) : []
+  const body: Array<string | Item> = []
+  let inComment = false
+  for (const line of lines.slice(end > 0 ? end + 1 : 0)) {
+    // What an entry says cannot begin a comment, or one could hide all that follow.
+    const item = inComment ? undefined : itemOf(line, kind)
+    const last = body.at(-1)
+    if (item) body.push(item)
+    else if (!inComment && typeof last === 'object' && /^(?: {2,}|\t)\S/.test(line))
+      body[body.length - 1] = { ...last, notes: [...last.notes, line] }
+    else body.push(line)
+    if (!item) inComment = staysInComment(line, inComment)
+  }
+  return { kind, front, body }
+}
+
+function itemOf(line: string, kind: Kind): Item | undefined {
+  const { created, done, chat, content } = LINE[kind].exec(line.trimEnd())?.groups ?? {}
+  if (created === undefined || content === undefined) return undefined
+  return {
+    created,
+    ...(done === undefined ? {} : { done }),
+    ...(chat === undefined ? {} : { chat }),
+    content,
+    notes: [],
+  }
+}
+
+/** @param now when the file is written, as `2026-01-02T03:04:05Z` */
+export function printList({ kind, front, body }: List, now: string): string {
+  const count = body.filter((one) => typeof one === 'object').length
+  const kept = front.filter((line) => !/^(?:updated_at|open_count|done_count):/.test(line))
+  const created = kept.some((line) => line.startsWith('created_at:')) ? [] : [`created_at: "${now}"`]
+  const head = ['---', ...created, ...kept, `updated_at: "${now}"`, `${COUNT[kind]}: ${count}`, '---']
+  const rest =
+    body.length === 0
+      ? ['', HEADING[kind], '']
+      : body.flatMap((one) => (typeof one === 'string' ? [one] : printItem(one)))
+  return `${[...head, ...rest].join('\n').trimEnd()}\n`
+}
+
+function printItem({ created, done, chat, content, notes }: Item): readonly string[] {
+  const when = done === undefined ? `- [ ] [Created](${created})` : `- [x] [Created](${created}), [Done](${done})`
+  return [`${when}${chat === undefined ? '' : `, [ChatID](${chat})`} | ${content}`, ...notes]
+}
+
+export const itemsOf = ({ body }: List): readonly Item[] => body.filter((one): one is Item => typeof one === 'object')
+
+/** The newest comes first. */
+export function withItem(list: List, item: Item): List {
+  const first = list.body.findIndex((one) => typeof one === 'object')
+  if (first >= 0) return { ...list, body: list.body.toSpliced(first, 0, item) }
+  const heading = list.body.indexOf(HEADING[list.kind])
+  if (heading >= 0) return { ...list, body: list.body.toSpliced(heading + 1, 0, '', item) }
+  return { ...list, body: ['', HEADING[list.kind], '', item, ...list.body] }
+}
+
+/** Without these, of which there may be fewer by now. Gives how many went, too. */
+export function withoutItems(
+  list: List,
+  items: readonly Item[],
+): { readonly list: List; readonly gone: readonly Item[] } {
+  const left = [...items]
+  const gone: Item[] = []
+  const body = list.body.filter((one) => {
+    const at = typeof one === 'object' ? left.findIndex((other) => isSame(one, other)) : -1
+    if (at < 0) return true
+    left.splice(at, 1)
+    gone.push(one as Item)
+    return false
+  })
+  return { list: { ...list, body }, gone }
+}
+
+const isSame = (a: Item, b: Item): boolean => a.created === b.created && a.chat === b.chat && a.content === b.content

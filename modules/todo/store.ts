@@ -1,0 +1,49 @@
+import { type StateFiles, stateFiles } from '../_shared/state-files.ts'
+import { SETTING } from './config.ts'
+import { FILES, type Item, itemsOf, type Kind, type List, parseList, printList } from './format.ts'
+
+export interface Lists {
+  readonly wip: List
+  readonly done: List
+}
+
+export interface Counts {
+  readonly open_count: number
+  readonly done_count: number
+}
+
+export const countsOf = ({ wip, done }: Lists): Counts => ({
+  open_count: itemsOf(wip).length,
+  done_count: itemsOf(done).length,
+})
+
+/** `TODO.md` and `TODO.DONE.md`, which people and agents may write in too. */
+export function createStore(dir: string, now: () => Date) {
+  const files: StateFiles = stateFiles(dir, '.todo.lock', SETTING)
+  const read = async (kind: Kind): Promise<List> => parseList(await files.read(FILES[kind]), kind)
+  const lists = async (): Promise<Lists> => ({ wip: await read('wip'), done: await read('done') })
+
+  return {
+    lists,
+    /**
+     * Changes what is there at that moment, both files or none. What is done is written first: whatever happens in between,
+     * an entry may be twice in them, and is never lost.
+     */
+    change: <T extends Partial<Lists>>(how: (before: Lists) => T): Promise<T & { readonly counts: Counts }> =>
+      files.alone(async () => {
+        const before = await lists()
+        const next = how(before)
+        const when = now()
+          .toISOString()
+          .replace(/\.\d+Z$/, 'Z')
+        if (next.done) await files.write(FILES.done, printList(next.done, when))
+        if (next.wip) await files.write(FILES.wip, printList(next.wip, when))
+        return { ...next, counts: countsOf({ ...before, ...next }) }
+      }),
+  }
+}
+
+/** `2026-01-02 03:04`, UTC. */
+export const minuteOf = (date: Date): string => date.toISOString().slice(0, 16).replace('T', ' ')
+
+export const textsOf = (items: readonly Item[]): readonly string[] => items.map(({ content }) => content)

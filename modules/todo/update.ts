@@ -1,0 +1,233 @@
+import { type CallContext, type Llm, type ToolDef, ToolError, z } from 'pegboard'
+import { FILES as CONTACTS, type Contact, contactFiles, parseContacts, reachableIds } from '../_shared/contacts.ts'
+import { telegramChat } from '../_shared/ids.ts'
+import { llmOf, missingLlm } from '../_shared/llm.ts'
+import { findDone, findDoubles, resolveReferences } from './ask.ts'
+import { SETTING, type Settings } from './config.ts'
+import { type Item, itemsOf, withItem, withoutItems } from './format.ts'
+import { checkReferences, folded, referencesIn, speaksOfUnknownSelf } from './references.ts'
+import { type Counts, countsOf, createStore, minuteOf, textsOf } from './store.ts'
+
+const NAME = 'todo_update'
+const ACTIONS = ['add', 'complete'] as const
+const MAX_CONTENT = 2_000
+
+/** What is said of a wrong argument is agreed, to the word. */
+const needed =
+  (name: string) =>
+  (issue: { readonly input?: unknown }): string =>
+    issue.input === undefined || issue.input === null || issue.input === ''
+      ? `${name} is required`
+      : `${name} must be a string`
+const ARE_STRINGS = 'people must be an array of strings'
+
+const Input = z.object({
+  action: z
+    .enum(ACTIONS, {
+      error: ({ input }) =>
+        input === undefined || input === null || input === '' ? 'action is required' : `invalid action: ${said(input)}`,
+    })
+    .describe('add: write an entry; complete: say what was done.'),
+  content: z
+    .string({ error: needed('content') })
+    .trim()
+    .min(1, 'content is required')
+    .max(MAX_CONTENT)
+    .describe('The entry in plain words with names, or which one is done, in any words.'),
+  people: z
+    .array(z.string({ error: ARE_STRINGS }), { error: ARE_STRINGS })
+    .max(50)
+    .optional()
+    .describe('For add: everybody the entry is about; $SPEAKER is who you talk with, $AGENT is you.'),
+  chat_id: z
+    .string({ error: 'chat_id must be a string' })
+    .optional()
+    .describe('The Telegram chat it came up in: tg:<number>.'),
+})
+type Asked = z.infer<typeof Input>
+
+const said = (input: unknown): string => (typeof input === 'string' ? input.slice(0, 80) : typeof input)
+
+interface Result {
+  readonly ok: true
+  readonly action: (typeof ACTIONS)[number]
+  readonly updated_counts: Counts
+  readonly changed: { readonly wip_added: number; readonly wip_removed: number; readonly done_added: number }
+  readonly entry: { readonly created_at: string; readonly done_at: string | null; readonly content: string }
+  readonly warnings?: readonly string[]
+}
+
+const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+
+/** @param now injected by tests */
+export function createUpdate(now: () => Date): ToolDef<Settings, typeof Input> {
+  return {
+    title: 'Change the to-do list',
+    description:
+      'Adds an entry to the to-do list of the person, or completes one. Say in people whom it is about; the ids of people, doubles and the entry that is done are found by a language model. Not for reminders at a time, nor for the steps of your own work.',
+    aliases: ['add todo', 'complete todo', 'todo liste', 'ajouter une tâche', 'tâche terminée', 'añadir tarea'],
+    tags: ['todo', 'tasks', 'productivity'],
+    input: Input,
+    effect: 'write',
+    available: ({ services }) => missingLlm(NAME, services, true) ?? true,
+    sideEffects: ['writes TODO.md and TODO.DONE.md', 'sends entries and names of contacts to the language model'],
+    examples: [
+      { input: { action: 'add', content: 'Ask Bob for the invoice tomorrow', people: ['Bob', '$SPEAKER'] } },
+      { input: { action: 'complete', content: 'Bob sent the invoice' } },
+    ],
+    run: (asked, ctx) => {
+      const llm = llmOf(NAME, ctx.services, true)
+      return asked.action === 'add' ? add(asked, ctx, llm, now) : complete(asked, ctx, llm, now)
+    },
+  }
+}
+
+async function add(asked: Asked, ctx: CallContext<Settings>, llm: Llm, now: () => Date): Promise<Result> {
+  const { config, caller, origin, progress, log } = ctx
+  const chat = chatOf(asked.chat_id)
+  const speaker = origin.userName || origin.userId
+  const people = peopleOf(asked.people, { $SPEAKER: speaker, $AGENT: config.agent_name })
+  // One entry is one line, whatever was written.
+  const raw = asked.content.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()
+
+  const { contacts, problems } = await contactsOf(config)
+  for (const problem of problems) log.warn('a contact could not be read', { problem })
+  const known = contacts.map((contact) => ({
+    name: [contact.name, contact.nickname].filter((one, at, all) => one !== '' && all.indexOf(one) === at).join(' / '),
+    ids: reachableIds(contact),
+  }))
+  const reachable = new Set(known.flatMap(({ ids }) => ids.map(folded)))
+  checkReferences(referencesIn(raw), reachable)
+
+  const store = createStore(config.file_state_dir, now)
+  const before = await store.lists()
+  const room = (open: number): void => {
+    if (open >= config.max_open)
+      throw new ToolError(`There are ${open} open entries, and ${config.max_open} are kept.`, {
+        code: 'E_TOO_LARGE',
+        hint: `Complete some first; ${SETTING}.max_open decides.`,
+      })
+  }
+  room(countsOf(before).open_count)
+
+  progress(0, 3, 'finding whom it is about')
+  const written = await resolveReferences(llm, {
+    entry: raw,
+    people,
+    speaker,
+    agent: config.agent_name,
+    now: `${minuteOf(now())} UTC`,
+    ...(caller.turn?.message === undefined ? {} : { message: caller.turn.message.slice(0, MAX_CONTENT) }),
+    contacts: known,
+  })
+  const references = written === undefined ? [] : referencesIn(written)
+  if (references.some(({ id }) => id !== ''))
+    checkReferences(
+      references.filter(({ id }) => id !== ''),
+      reachable,
+    )
+  const isResolved =
+    written !== undefined &&
+    references.length > 0 &&
+    references.every(({ id }) => id !== '') &&
+    !speaksOfUnknownSelf(written)
+  const content = isResolved ? written : raw
+  const warnings = isResolved ? [] : ['reference_unresolved_write_raw']
+
+  progress(1, 3, 'looking for doubles')
+  const open = itemsOf(before.wip)
+  const doubles = open.length === 0 ? [] : await findDoubles(llm, content, textsOf(open))
+
+  const created = minuteOf(now())
+  const item: Item = { created, ...(chat === undefined ? {} : { chat }), content, notes: [] }
+  const { counts, gone } = await store.change(({ wip }) => {
+    const { list, gone } = withoutItems(
+      wip,
+      doubles.flatMap((at) => open[at] ?? []),
+    )
+    room(itemsOf(list).length)
+    return { wip: withItem(list, item), gone }
+  })
+  for (const { content: double } of gone) warnings.push(`duplicate_removed: ${double}`)
+  return {
+    ok: true,
+    action: 'add',
+    updated_counts: counts,
+    changed: { wip_added: 1, wip_removed: gone.length, done_added: 0 },
+    entry: { created_at: created, done_at: null, content },
+    ...(warnings.length === 0 ? {} : { warnings }),
+  }
+}
+
+const noMatch = (): ToolError =>
+  new ToolError('no matching todo item in TODO.md', {
+    code: 'E_NOT_FOUND',
+    hint: 'Look at the open entries with the tool that lists them.',
+  })
+
+async function complete(
+  asked: Asked,
+  { config, progress }: CallContext<Settings>,
+  llm: Llm,
+  now: () => Date,
+): Promise<Result> {
+  const store = createStore(config.file_state_dir, now)
+  const open = itemsOf((await store.lists()).wip)
+  if (open.length === 0) throw noMatch()
+  progress(0, 2, 'finding the entry')
+  const found = (await findDone(llm, asked.content, textsOf(open))).flatMap((at) => open[at] ?? [])
+  const [only] = found
+  if (only === undefined) throw noMatch()
+  if (found.length > 1)
+    throw new ToolError(
+      `ambiguous todo item match: ${found
+        .slice(0, 5)
+        .map(({ content }) => `"${content}"`)
+        .join(', ')}`,
+      {
+        hint: 'Say which one, with the words of the entry.',
+      },
+    )
+
+  const done = minuteOf(now())
+  const { counts, item } = await store.change((lists) => {
+    const { list, gone } = withoutItems(lists.wip, [only])
+    const [item] = gone
+    // Somebody else was faster.
+    if (!item) throw noMatch()
+    return { wip: list, done: withItem(lists.done, { ...item, done }), item }
+  })
+  return {
+    ok: true,
+    action: 'complete',
+    updated_counts: counts,
+    changed: { wip_added: 0, wip_removed: 1, done_added: 1 },
+    entry: { created_at: item.created, done_at: done, content: item.content },
+  }
+}
+
+function chatOf(given: string | undefined): string | undefined {
+  const text = given?.trim() ?? ''
+  if (text === '') return undefined
+  const number = telegramChat(text)
+  if (number === undefined)
+    throw refused(`invalid chat_id: ${text.slice(0, 80)}`, 'Leave it out, or write tg:<number> of a Telegram chat.')
+  return `tg:${number}`
+}
+
+/** Who is spoken of; the two tokens become names where those are known. */
+function peopleOf(given: readonly string[] | undefined, tokens: Readonly<Record<string, string>>): readonly string[] {
+  const people = (given ?? []).map((one) => one.trim()).filter((one) => one !== '')
+  if (people.length === 0)
+    throw refused('people is required for add action', 'Name everybody it is about; $SPEAKER is who you talk with.')
+  return people.map((one) => (Object.hasOwn(tokens, one) && tokens[one] !== '' ? (tokens[one] as string) : one))
+}
+
+/** Those who may be written to; none where the file is not there. */
+async function contactsOf({
+  file_state_dir,
+}: Settings): Promise<{ contacts: readonly Contact[]; problems: readonly string[] }> {
+  const text = await contactFiles(file_state_dir, SETTING).read(CONTACTS.active)
+  const { sections, problems } = await parseContacts(text, 'active')
+  return { contacts: sections.map(({ contact }) => contact), problems }
+}

@@ -1,0 +1,70 @@
+import { ToolError } from 'pegboard'
+import { hasPrefix } from './client.ts'
+import { type AuthProfile, SETTING, type Settings } from './config.ts'
+
+export interface Login {
+  readonly profile: AuthProfile
+  /** The header with the secret, which nobody but the address is to see. */
+  readonly header: Readonly<Record<string, string>>
+  /** How the secret may be written in an answer. */
+  readonly spellings: readonly string[]
+}
+
+/** The login a model names, for this address and method alone. @throws ToolError E_DENIED_BY_POLICY, E_NOT_FOUND, E_VALIDATION */
+export function loginFor(
+  id: string,
+  url: URL,
+  method: string,
+  given: Readonly<Record<string, string>>,
+  { url_fetch: { secrets, auth_profiles } }: Settings,
+): Login {
+  const where = `${SETTING}.url_fetch`
+  const denied = (message: string, hint: string): ToolError =>
+    new ToolError(message, { code: 'E_DENIED_BY_POLICY', hint })
+  const shown = JSON.stringify(id.slice(0, 100))
+  if (!secrets.enabled)
+    throw denied('auth_profile is not enabled (set secrets.enabled=true)', `${where}.secrets.enabled decides.`)
+  if (!secrets.allow_profiles.includes(id))
+    throw denied(`auth_profile ${shown} is not allowed (fail-closed)`, `${where}.secrets.allow_profiles decides.`)
+  const profile = Object.hasOwn(auth_profiles, id) ? auth_profiles[id] : undefined
+  if (!profile)
+    throw new ToolError(`auth_profile not found: ${shown}`, {
+      code: 'E_NOT_FOUND',
+      hint: `Set ${where}.auth_profiles.`,
+    })
+  checkUse(profile, shown, url, method)
+  const names = Object.keys(given).map((name) => name.trim().toLowerCase())
+  if (names.length > 0 && profile.allow_headers.length === 0)
+    throw new ToolError(`headers are not allowed when using auth_profile ${shown}`, {
+      code: 'E_VALIDATION',
+      hint: `Leave headers out; ${where}.auth_profiles.${id}.allow_headers decides.`,
+    })
+  if (names.includes(profile.header.toLowerCase()))
+    throw new ToolError(
+      `header ${JSON.stringify(profile.header)} must not be provided when using auth_profile ${shown}`,
+      {
+        code: 'E_VALIDATION',
+        hint: 'Leave it out.',
+      },
+    )
+  const { secret, format } = profile
+  const encoded = Buffer.from(secret).toString('base64')
+  const value = format === 'bearer' ? `Bearer ${secret}` : format === 'basic' ? `Basic ${encoded}` : secret
+  const spellings = [secret, encoded, encodeURIComponent(secret), JSON.stringify(secret).slice(1, -1)]
+  return { profile, header: { [profile.header.toLowerCase()]: value }, spellings: [...new Set(spellings)] }
+}
+
+/** @throws ToolError E_DENIED_BY_POLICY where the login is for other addresses or methods */
+function checkUse({ url_prefixes, methods }: AuthProfile, shown: string, url: URL, method: string): void {
+  const denied = (what: string): ToolError =>
+    new ToolError(`auth_profile ${shown} is not for ${what}`, {
+      code: 'E_DENIED_BY_POLICY',
+      hint: `${SETTING}.url_fetch.auth_profiles decides.`,
+    })
+  if (!url_prefixes.some((prefix) => hasPrefix(url.href, prefix))) throw denied('this address')
+  if (!(methods as readonly string[]).includes(method)) throw denied(`the method ${method}`)
+}
+
+/** The text without a secret, however it is written. */
+export const without = (text: string, secrets: readonly string[]): string =>
+  secrets.reduce((kept, secret) => (secret === '' ? kept : kept.replaceAll(secret, '[redacted]')), text)

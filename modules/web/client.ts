@@ -1,0 +1,86 @@
+import { createFetch, type GuardedFetch, ToolError } from 'pegboard'
+import { allowsPrivate, crawl4aiUrl, PRIVATE_SWITCH, SETTING, type Settings } from './config.ts'
+
+/** What requests are made with under one configuration. */
+export interface Way {
+  /** To pages that a model names. */
+  readonly pages: GuardedFetch
+  /** The same for url_fetch, which has rules of its own. */
+  readonly requests: GuardedFetch
+  /** To engines that the operator named, wherever they are. */
+  readonly engines: GuardedFetch
+}
+
+export interface Client {
+  wayFor(settings: Settings): Way
+  close(): Promise<void>
+}
+
+/** One way for each configuration there is, since profiles may have their own. */
+export function createClient(): Client {
+  const made = new Map<string, Way>()
+  return {
+    wayFor(settings) {
+      const key = JSON.stringify(settings)
+      const found = made.get(key) ?? wayUnder(settings)
+      made.set(key, found)
+      return found
+    },
+    async close() {
+      await Promise.all([...made.values()].flatMap((way) => Object.values(way)).map((one: GuardedFetch) => one.close()))
+      made.clear()
+    },
+  }
+}
+
+function wayUnder(settings: Settings): Way {
+  const { fetch, url_fetch, search, user_agent: userAgent } = settings
+  const common = { allowPrivate: allowsPrivate(settings), setting: PRIVATE_SWITCH, userAgent }
+  const engines = [search.brave_url, search.searxng_url, search.ddg_base_url, crawl4aiUrl(settings)]
+  const origins = new Set(engines.flatMap((url) => (URL.canParse(url) ? [new URL(url).origin] : [])))
+  return {
+    pages: createFetch({
+      ...common,
+      sizeSetting: `${SETTING}.fetch.max_bytes`,
+      maxRedirects: fetch.max_redirects,
+      timeoutMs: fetch.timeout * 1000,
+      maxWireBytes: fetch.max_bytes,
+      maxBytes: fetch.max_bytes,
+    }),
+    requests: createFetch({
+      ...common,
+      sizeSetting: `${SETTING}.url_fetch`,
+      maxRedirects: 3,
+      check: ({ href }) => checkPrefix(href, url_fetch.guard.allowed_url_prefixes),
+    }),
+    engines: createFetch({
+      allowPrivate: true,
+      setting: `${SETTING}.search and ${SETTING}.fetch`,
+      userAgent,
+      maxBytes: 2 * fetch.max_bytes,
+      check(url) {
+        if (!origins.has(url.origin)) throw new ToolError('This is no engine.', { code: 'E_SSRF_BLOCKED' })
+      },
+    }),
+  }
+}
+
+/** @throws ToolError E_DENIED_BY_POLICY */
+export function checkPrefix(href: string, allowed: readonly string[]): void {
+  if (allowed.length === 0)
+    throw new ToolError('url_fetch is blocked by guard (no allowed_url_prefixes configured)', {
+      code: 'E_DENIED_BY_POLICY',
+      hint: `Set ${SETTING}.url_fetch.guard.allowed_url_prefixes.`,
+    })
+  if (!allowed.some((prefix) => hasPrefix(href, prefix)))
+    throw new ToolError('url is not allowed by guard', {
+      code: 'E_DENIED_BY_POLICY',
+      hint: `${SETTING}.url_fetch.guard.allowed_url_prefixes decides.`,
+    })
+}
+
+/** A prefix that names a whole host is that host, and not one whose name goes on. */
+export function hasPrefix(href: string, prefix: string): boolean {
+  if (prefix === '' || !href.startsWith(prefix)) return false
+  return !/^https?:\/\/[^/?#]+$/i.test(prefix) || /^(?:$|[/?#])/.test(href.slice(prefix.length))
+}

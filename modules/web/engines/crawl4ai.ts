@@ -1,0 +1,56 @@
+import { ToolError } from 'pegboard'
+import { bytesOf, parsed } from '../../_text.ts'
+import { crawl4aiUrl, type Settings } from '../config.ts'
+import { recordOf, stringOf } from './engine.ts'
+import type { ReadingEngine } from './reading.ts'
+
+const PROBE_MS = 3_000
+
+const headersOf = ({ fetch }: Settings): Record<string, string> => ({
+  accept: 'application/json',
+  ...(fetch.crawl4ai_token === '' ? {} : { authorization: `Bearer ${fetch.crawl4ai_token}` }),
+})
+
+/** A Crawl4AI server, which opens pages in a browser: for those that are made by scripts. */
+export const crawl4ai: ReadingEngine = {
+  async isThere({ settings, way, health, signal }, raw) {
+    const base = crawl4aiUrl(settings)
+    // It gives no page as it is, and where it failed is asked again later.
+    if (base === '' || raw || !health.isUp(base)) return false
+    return await health.probe(base, settings.health_seconds * 1000, async () => {
+      const answer = await way.engines(`${base}/health`, {
+        headers: headersOf(settings),
+        signal,
+        redirect: 'error',
+        timeoutMs: PROBE_MS,
+      })
+      await answer.body?.cancel()
+      return answer.ok
+    })
+  },
+  async read(url, _raw, use) {
+    const { settings, way, signal, health } = use
+    const base = crawl4aiUrl(settings)
+    try {
+      const answer = await way.engines(`${base}/md`, {
+        method: 'POST',
+        headers: { ...headersOf(settings), 'content-type': 'application/json' },
+        body: JSON.stringify({ url, f: settings.fetch.crawl4ai_filter, q: null, c: '0' }),
+        signal,
+        redirect: 'error',
+        timeoutMs: settings.fetch.timeout * 1000,
+      })
+      const found = recordOf(parsed((await bytesOf(answer)).toString('utf8'))?.value)
+      const text = stringOf(found['markdown'])
+      if (!answer.ok || found['success'] !== true || text.trim() === '') throw failed(answer.status)
+      const title = /^#\s+(.{1,300})$/m.exec(text)?.[1]
+      return { url, text, content_type: 'text/markdown', ...(title === undefined ? {} : { title }) }
+    } catch (error) {
+      if (!use.signal.aborted) health.failed(base, settings.health_seconds * 1000)
+      throw error
+    }
+  },
+}
+
+const failed = (status: number): ToolError =>
+  new ToolError(`crawl4ai could not read the page (status ${status}).`, { code: 'E_BACKEND_UNAVAILABLE' })

@@ -1,0 +1,135 @@
+import { type CallContext, type Fetch, ToolError } from 'pegboard'
+import { oneLine } from '../../_page.ts'
+import { bytesOf, parsed } from '../../_text.ts'
+import type { Category, Settings } from '../config.ts'
+import type { Reader } from '../reader.ts'
+
+export interface Wanted {
+  readonly query: string
+  readonly category: Category
+  readonly count: number
+}
+
+export interface Result {
+  readonly title: string
+  readonly url: string
+  readonly snippet?: string
+  readonly image_url?: string
+  readonly thumbnail_url?: string
+  readonly published?: string
+  readonly source?: string
+  readonly duration?: string
+}
+
+/** What an engine works with. */
+export interface Use {
+  readonly settings: Settings
+  /** Reaches the engines that the operator named, and nothing else. */
+  readonly fetch: Fetch
+  readonly reader: Reader
+  readonly signal: AbortSignal
+  readonly call: CallContext['call']
+}
+
+/** One way to search the web. None is shown to a model: there is one tool over all of them. */
+export interface SearchEngine {
+  /** How results and messages name it. */
+  nameIn(settings: Settings): string
+  /** Where it is, by which its health is known; `undefined` where it is not configured. */
+  addressIn(settings: Settings): string | undefined
+  categoriesIn(settings: Settings): readonly Category[]
+  /** @throws PegboardError E_RATE_LIMITED, E_BACKEND_UNAVAILABLE, and what a fetch rejects with */
+  search(wanted: Wanted, use: Use): Promise<readonly Result[]>
+}
+
+export const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+export const recordOf = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {}
+export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+
+const MAX_TITLE = 300
+const MAX_SNIPPET = 1_000
+/** What nobody sees, in which somebody may have written something all the same. */
+const UNSEEN = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\u{e0000}|[\u{e0001}-\u{e007f}]/gu
+
+/** Foreign text as one line, without marks, and no longer than it is worth. */
+export const plain = (text: unknown, most = MAX_SNIPPET): string => {
+  const line = oneLine(
+    stringOf(text)
+      .slice(0, 8 * most)
+      .replaceAll(/<\/?[a-z][^<>]{0,500}>/gi, ''),
+  ).replaceAll(UNSEEN, '')
+  return line.length > most ? `${line.slice(0, most)}…` : line
+}
+
+const addressOf = (value: unknown): string | undefined => {
+  const given = stringOf(value)
+  return /^https?:\/\//i.test(given) && given.length <= 4_096 && URL.canParse(given) ? given : undefined
+}
+
+/** A result with what is there of it; nothing where there is no page or picture to go to. */
+export function resultOf(found: Partial<Record<keyof Result, unknown>>): readonly Result[] {
+  const url = addressOf(found.url) ?? addressOf(found.image_url)
+  if (url === undefined) return []
+  const [image_url, thumbnail_url] = [addressOf(found.image_url), addressOf(found.thumbnail_url)]
+  const texts = (['snippet', 'published', 'source', 'duration'] as const).flatMap((key) => {
+    const text = plain(found[key], key === 'snippet' ? MAX_SNIPPET : 100)
+    return text === '' ? [] : [[key, text] as const]
+  })
+  return [
+    {
+      title: plain(found.title, MAX_TITLE) || url,
+      url,
+      ...Object.fromEntries(texts),
+      ...(image_url === undefined ? {} : { image_url }),
+      ...(thumbnail_url === undefined ? {} : { thumbnail_url }),
+    },
+  ]
+}
+
+/** What an engine answered. @throws ToolError for every status but a success */
+export async function asked(
+  name: string,
+  url: URL,
+  { fetch, settings, signal }: Use,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<{ readonly status: number; readonly bytes: Buffer; readonly type: string }> {
+  const answer = await fetch(url, {
+    headers: { accept: 'application/json', ...headers },
+    signal,
+    redirect: 'error',
+    timeoutMs: settings.search.timeout * 1000,
+  })
+  const bytes = await bytesOf(answer)
+  if (!answer.ok) throw refusedBy(name, answer)
+  return { status: answer.status, bytes, type: answer.headers.get('content-type') ?? '' }
+}
+
+/** The same where it is JSON. */
+export async function askedJson(name: string, url: URL, use: Use, headers?: Readonly<Record<string, string>>) {
+  const { bytes } = await asked(name, url, use, headers)
+  const json = parsed(bytes.toString('utf8'))
+  if (!json) throw new ToolError(`${name} answered with something that is no JSON.`, { code: 'E_BACKEND_UNAVAILABLE' })
+  return recordOf(json.value)
+}
+
+function refusedBy(name: string, answer: Response): ToolError {
+  const message = `web_search non-2xx status=${answer.status} (${name})`
+  if (answer.status !== 429)
+    return new ToolError(message, { code: 'E_BACKEND_UNAVAILABLE', hint: hintFor(name, answer.status) })
+  const after = Number(answer.headers.get('retry-after') ?? answer.headers.get('x-ratelimit-reset')?.split(',')[0])
+  const retryAfterMs = Number.isFinite(after) && after > 0 ? Math.min(after, 86_400) * 1000 : 60_000
+  return new ToolError(message, {
+    code: 'E_RATE_LIMITED',
+    hint: `Try again in ${Math.ceil(retryAfterMs / 1000)} s.`,
+    retryAfterMs,
+  })
+}
+
+function hintFor(name: string, status: number): string {
+  if (status === 401 || status === 403 || status === 422)
+    return name === 'searxng'
+      ? 'Its settings.yml has to allow the format json (search.formats).'
+      : 'The operator checks the key of the engine.'
+  return 'Try again later.'
+}

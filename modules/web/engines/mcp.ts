@@ -1,0 +1,84 @@
+import { ToolError } from 'pegboard'
+import { parsed } from '../../_text.ts'
+import { listOf, type Result, recordOf, resultOf, type SearchEngine, stringOf } from './engine.ts'
+
+/** A tool of an MCP server of the configuration. Its call passes the same policy as any other. */
+export const mcp: SearchEngine = {
+  nameIn: ({ search }) => search.mcp?.tool.split(/\.|__/)[0] ?? 'mcp',
+  addressIn: ({ search }) => search.mcp && `mcp:${search.mcp.tool}`,
+  categoriesIn: ({ search }) => search.mcp?.categories ?? [],
+  async search({ query, count }, { settings, call }) {
+    const { mcp: use } = settings.search
+    if (!use) return []
+    const text = await textOfTool(call, use.tool, {
+      ...use.arguments,
+      [use.query]: query,
+      ...(use.count === undefined ? {} : { [use.count]: count }),
+    })
+    return resultsIn(text)
+  },
+}
+
+/** What a tool of a server says. @throws ToolError E_BACKEND_UNAVAILABLE when it fails */
+export async function textOfTool(
+  call: (id: string, input: unknown) => Promise<unknown>,
+  id: string,
+  input: unknown,
+): Promise<{ readonly text: string; readonly structured: unknown }> {
+  const answer = recordOf(await call(id, input))
+  const result = answer['kind'] === 'mcp' ? recordOf(answer['result']) : { structuredContent: answer['value'] }
+  const { structuredContent: structured, isError } = result as { structuredContent?: unknown; isError?: unknown }
+  const texts = listOf((result as { content?: unknown }).content).map((block) => stringOf(recordOf(block)['text']))
+  const text = texts.filter(Boolean).join('\n') || (typeof structured === 'string' ? structured : '')
+  if (isError === true) throw new ToolError(`${id} failed: ${text.slice(0, 200)}`, { code: 'E_BACKEND_UNAVAILABLE' })
+  return { text, structured }
+}
+
+const URL_KEYS = ['url', 'link', 'href']
+const SNIPPET_KEYS = ['snippet', 'description', 'content', 'text', 'summary']
+
+/** Servers answer with JSON, or with blocks of `Title: … URL: …`; whatever else they say is one result without an address. */
+function resultsIn({ text, structured }: { readonly text: string; readonly structured: unknown }): readonly Result[] {
+  const rows = rowsIn(structured) ?? rowsIn(parsed(text)?.value)
+  if (rows) return rows.flatMap((row) => resultOf(namedAs(row)))
+  const blocks = text.split(/\n\s*\n|\n(?=(?:\d+\.\s|Title:))/)
+  return blocks.flatMap((block) => {
+    const url = /https?:\/\/[^\s<>"')\]]+/.exec(block)?.[0]
+    const line = (name: string): string => new RegExp(`^\\W*${name}:[ \\t]*(.+)$`, 'im').exec(block)?.[1] ?? ''
+    const [first = ''] = block.trim().split('\n')
+    return resultOf({
+      title: line('title') || first.replace(/^[\d.\s*#[\]-]+/, '').replace(/\]?\(?https?:.*$/, ''),
+      url,
+      snippet:
+        line('(?:description|snippet|summary|content)') ||
+        block
+          .trim()
+          .split('\n')
+          .slice(1)
+          .filter((one) => !/https?:\/\//.test(one))
+          .join(' '),
+    })
+  })
+}
+
+/** The longest list of objects with addresses, wherever it is. */
+function rowsIn(value: unknown, depth = 0): readonly Readonly<Record<string, unknown>>[] | undefined {
+  if (typeof value !== 'object' || value === null || depth > 4) return undefined
+  if (Array.isArray(value)) {
+    const rows = value.map(recordOf).filter((row) => URL_KEYS.some((key) => stringOf(row[key]) !== ''))
+    return rows.length > 0 ? rows : undefined
+  }
+  for (const inner of Object.values(value)) {
+    const found = rowsIn(inner, depth + 1)
+    if (found) return found
+  }
+  return undefined
+}
+
+const namedAs = (row: Readonly<Record<string, unknown>>) => ({
+  title: row['title'] ?? row['name'],
+  url: URL_KEYS.map((key) => row[key]).find((value) => stringOf(value) !== ''),
+  snippet: SNIPPET_KEYS.map((key) => row[key]).find((value) => stringOf(value) !== ''),
+  image_url: row['image_url'] ?? row['image'],
+  published: row['published'] ?? row['date'],
+})

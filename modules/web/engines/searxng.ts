@@ -1,0 +1,46 @@
+import { CATEGORIES, type Category } from '../config.ts'
+import { askedJson, listOf, recordOf, resultOf, type SearchEngine, stringOf } from './engine.ts'
+
+const NAMES: Readonly<Record<Category, string>> = {
+  text: 'general',
+  image: 'images',
+  video: 'videos',
+  news: 'news',
+  papers: 'science',
+  code: 'it',
+  files: 'files',
+  music: 'music',
+}
+const SAFE = { off: '0', moderate: '1', strict: '2' } as const
+
+/** A SearXNG of the operator's own, with the format json switched on. */
+export const searxng: SearchEngine = {
+  nameIn: () => 'searxng',
+  addressIn: ({ search }) => search.searxng_url || undefined,
+  categoriesIn: () => CATEGORIES,
+  async search({ query, category }, use) {
+    const { searxng_url, safesearch, language } = use.settings.search
+    const url = new URL(`${searxng_url.replace(/\/+$/, '')}/search`)
+    url.searchParams.set('q', query)
+    url.searchParams.set('format', 'json')
+    url.searchParams.set('categories', NAMES[category])
+    url.searchParams.set('safesearch', SAFE[safesearch])
+    if (language !== '') url.searchParams.set('language', language)
+    const found = await askedJson('searxng', url, use)
+    return listOf(found['results']).flatMap((given) => {
+      const row = recordOf(given)
+      return resultOf({
+        title: row['title'],
+        url: row['url'],
+        snippet: row['content'],
+        image_url: withScheme(row['img_src']),
+        thumbnail_url: withScheme(row['thumbnail_src']) || withScheme(row['thumbnail']),
+        published: row['publishedDate'],
+        duration: row['length'],
+        source: row['engine'],
+      })
+    })
+  },
+}
+
+const withScheme = (given: unknown): string => stringOf(given).replace(/^\/\//, 'https://')

@@ -1,0 +1,71 @@
+import { type ToolDef, ToolError, z } from 'pegboard'
+import { readPage } from '../_page.ts'
+import { bytesOf, textOf } from '../_text.ts'
+import type { Client } from './client.ts'
+import { reads, type Settings } from './config.ts'
+import { checkSize } from './engines/mcp_fetch.ts'
+import type { Reader } from './reader.ts'
+import { checkTarget } from './target.ts'
+
+const Input = z.object({
+  url: z.string().trim().min(1).max(8192).describe('The whole address, with https:// or http://.'),
+  mode: z
+    .enum(['text', 'links', 'metadata'])
+    .default('text')
+    .describe('All words of the page, its links, or what it says of itself.'),
+})
+
+const MAX_TEXT = 50_000
+const meta = (name: string): readonly [string, string] => [
+  `meta[name="${name}" i], meta[property="${name}" i]`,
+  'content',
+]
+const FACTS: Readonly<Record<string, readonly [string, string?]>> = {
+  title: ['title'],
+  description: meta('description'),
+  canonical: ['link[rel="canonical"]', 'href'],
+  author: meta('author'),
+  published: meta('article:published_time'),
+  site: meta('og:site_name'),
+  image: meta('og:image'),
+  kind: meta('og:type'),
+  keywords: meta('keywords'),
+  robots: meta('robots'),
+}
+
+export const createExtract = (client: Client, reader: Reader): ToolDef<Settings, typeof Input> => ({
+  title: 'Take a page apart',
+  description:
+    'Gives one thing of a web page: all its words as plain text with menus, its links, or what it says of itself (title, description, author, date). To read its content use {url_fetch_tool}.',
+  aliases: ['page links', 'page metadata', 'list links', 'liens de la page', 'enlaces de la página'],
+  tags: ['web', 'links', 'metadata'],
+  input: Input,
+  effect: 'read',
+  openWorld: true,
+  opaque: ['text', 'links', 'metadata'],
+  sideEffects: ['sends a request to the address'],
+  examples: [{ input: { url: 'https://example.com/', mode: 'links' } }],
+  available: reads,
+  async run({ url: given, mode }, { config, signal }) {
+    const { pages } = client.wayFor(config)
+    const url = await checkTarget(given, pages)
+    const answer = await pages(url, { headers: { accept: 'text/html, */*;q=0.5' }, signal })
+    checkSize(answer.headers.get('content-length'), config.fetch.max_bytes)
+    const html = textOf(await bytesOf(answer), answer.headers.get('content-type') ?? '')
+    if (!answer.ok || html === undefined)
+      throw new ToolError(
+        answer.ok ? 'The address gives no text.' : `Failed to fetch the page: status ${answer.status}.`,
+        { hint: 'Try another address.' },
+      )
+    const about = { url: answer.url, mode }
+    if (mode === 'metadata') {
+      const [found = {}] = (await reader.select({ html, url: answer.url, each: 'html', fields: FACTS })) ?? []
+      const metadata = Object.fromEntries(Object.entries(found).filter(([, value]) => value !== ''))
+      return { ...about, metadata }
+    }
+    const page = readPage(html, answer.url)
+    if (mode === 'links') return { ...about, title: page.title, links: page.links }
+    const { title, text } = page
+    return { ...about, title, text: text.slice(0, MAX_TEXT), truncated: text.length > MAX_TEXT }
+  },
+})

@@ -1,0 +1,35 @@
+/** Which engines failed lately. One nobody asked counts as well. */
+export interface Health {
+  isUp(address: string): boolean
+  failed(address: string, ms: number): void
+  /** Asks an engine how it is, unless that was asked less than `ms` ago. */
+  probe(address: string, ms: number, ask: () => Promise<boolean>): Promise<boolean>
+}
+
+/** @param changed told whenever an answer of `isUp` becomes another */
+export function createHealth(changed: () => void, now: () => number = () => performance.now()): Health {
+  const down = new Map<string, number>()
+  const probes = new Map<string, { readonly until: number; readonly answer: Promise<boolean> }>()
+
+  const isUp = (address: string): boolean => (down.get(address) ?? 0) <= now()
+  function failed(address: string, ms: number): void {
+    if (ms <= 0) return
+    const wasUp = isUp(address)
+    down.set(address, now() + ms)
+    if (wasUp) changed()
+    setTimeout(() => {
+      if (down.has(address) && isUp(address) && down.delete(address)) changed()
+    }, ms + 1).unref()
+  }
+  return {
+    isUp,
+    failed,
+    async probe(address, ms, ask) {
+      const known = probes.get(address)
+      if (known && known.until > now()) return await known.answer
+      const answer = ask().catch(() => false)
+      probes.set(address, { until: now() + ms, answer })
+      return await answer
+    },
+  }
+}

@@ -1,0 +1,49 @@
+import { defineModule, type ToolModule } from 'pegboard'
+import { createClient } from './client.ts'
+import { Config, readingOrder, SETTING, type Settings, searchOrder } from './config.ts'
+import { createExtract } from './extract.ts'
+import { createFetchUrl } from './fetch_url.ts'
+import { createHealth } from './health.ts'
+import { createReader } from './reader.ts'
+import { createWebSearch } from './search.ts'
+import { createUrlFetch } from './url_fetch.ts'
+
+/** Connections, the reader and what is known of engines live in here, so that a reloaded or second copy has its own. */
+function web(): ToolModule<unknown> {
+  let changed: () => void = () => undefined
+  const client = createClient()
+  const reader = createReader()
+  const health = createHealth(() => changed())
+  return defineModule({
+    name: 'web',
+    description: 'Searches the web, reads pages as text, and sends requests with logins; only where it may reach.',
+    config: Config,
+    synonyms: [
+      ['url', 'address', 'link', 'page', 'website', 'site', 'adresse', 'lien', 'enlace'],
+      ['web', 'internet', 'online', 'en ligne'],
+    ],
+    start({ config, log, changed: tell }) {
+      changed = tell
+      const { access } = config as Settings
+      if (access === 'none') return
+      for (const [key, names] of [
+        ['search.order', searchOrder(config as Settings).unknown],
+        ['fetch.engine_order', readingOrder(config as Settings).unknown],
+      ] as const)
+        if (names.length > 0) log.warn('engines nobody knows are left out', { setting: `${SETTING}.${key}`, names })
+    },
+    async stop() {
+      changed = () => undefined
+      await reader.close()
+      await client.close()
+    },
+    tools: {
+      web_search: createWebSearch(client, reader, health),
+      fetch_url: createFetchUrl(client, reader, health),
+      extract: createExtract(client, reader),
+      url_fetch: createUrlFetch(client),
+    },
+  }) as ToolModule<unknown>
+}
+
+export default web()

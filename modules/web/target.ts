@@ -1,0 +1,33 @@
+import { type GuardedFetch, isPegboardError, ToolError } from 'pegboard'
+
+type Reason = 'INVALID_FORMAT' | 'INVALID_PROTOCOL' | 'DNS_RESOLUTION_FAILED' | 'PRIVATE_NETWORK_BLOCKED'
+
+/**
+ * Looks at an address before anybody is asked for it, by all answers of the name service, too: engines that ask for it
+ * themselves cannot be guarded on the way. Whoever connects here looks again. Gives the address.
+ * @throws ToolError E_VALIDATION, E_DNS, E_SSRF_BLOCKED, with the reason as others name it
+ */
+export async function checkTarget(given: string, fetch: GuardedFetch): Promise<string> {
+  const url = URL.canParse(given.trim()) ? new URL(given.trim()) : undefined
+  if (!url)
+    throw refused('E_VALIDATION', 'INVALID_FORMAT', 'URL is not a whole address.', 'Give one with https:// or http://.')
+  if (url.protocol !== 'http:' && url.protocol !== 'https:')
+    throw refused('E_VALIDATION', 'INVALID_PROTOCOL', 'URL must use HTTP or HTTPS protocol.', 'Use http or https.')
+  try {
+    await fetch.check(url)
+  } catch (error) {
+    if (!isPegboardError(error)) throw error
+    if (error.code === 'E_SSRF_BLOCKED')
+      throw refused('E_SSRF_BLOCKED', 'PRIVATE_NETWORK_BLOCKED', error.message, error.hint)
+    if (error.code === 'E_DNS') throw refused('E_DNS', 'DNS_RESOLUTION_FAILED', error.message, error.hint)
+    throw error
+  }
+  return url.href
+}
+
+const refused = (
+  code: 'E_VALIDATION' | 'E_DNS' | 'E_SSRF_BLOCKED',
+  reason: Reason,
+  message: string,
+  hint: string,
+): ToolError => new ToolError(message, { code, hint, data: { reason } })

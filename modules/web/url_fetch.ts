@@ -1,0 +1,260 @@
+import { promises as fs } from 'node:fs'
+import { isAbsolute, join, normalize, sep } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { type FetchInit, isPegboardError, redact, redactUrl, type ToolDef, ToolError, z } from 'pegboard'
+import { readPage } from '../_page.ts'
+import { textOf } from '../_text.ts'
+import { type Login, loginFor, without } from './auth.ts'
+import { type Client, checkPrefix } from './client.ts'
+import { downloadsOf, PRIVATE_SWITCH, SETTING, type Settings, writes } from './config.ts'
+import { checkHeaders } from './headers.ts'
+
+/** What this tool says and does is agreed elsewhere, to the word: agents written for it call it. */
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+const WITH_BODY: readonly string[] = ['POST', 'PUT', 'PATCH']
+const ALIAS = 'file_cache_dir'
+const MAX_LINKS = 50
+
+const noUrl = 'missing required param: url'
+const Input = z.object({
+  url: z
+    .string({ error: noUrl })
+    .trim()
+    .min(1, noUrl)
+    .max(8192)
+    .describe('The whole address, with https:// or http://.'),
+  method: z
+    .enum(METHODS, { error: ({ input }) => `unsupported method: ${String(input).slice(0, 40)}` })
+    .default('GET')
+    .describe('What to do with the address.'),
+  auth_profile: z.string().max(100).optional().describe('A login that the operator has set up, by its name.'),
+  headers: z
+    .record(z.string(), z.string({ error: 'the value of a header must be a string' }))
+    .default({})
+    .describe('Accept, Content-Type, User-Agent, If-None-Match, If-Modified-Since and Range only.'),
+  body: z
+    .unknown()
+    .meta({ type: ['string', 'object', 'array', 'number', 'boolean', 'null'] })
+    .optional()
+    .describe('What to send, with POST, PUT and PATCH; what is no text is sent as JSON.'),
+  download_path: z
+    .string()
+    .min(1)
+    .max(4096)
+    .optional()
+    .describe('Save the answer as this file in file_cache_dir instead of giving it: for PDFs and the like.'),
+  timeout_seconds: z.number().positive().max(300).optional().describe('Seconds it may take.'),
+  max_bytes: z.int().min(1).max(1_073_741_824).optional().describe('Bytes to give or save at most.'),
+})
+type Asked = z.infer<typeof Input>
+
+export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> => ({
+  title: 'Send a web request',
+  description:
+    'Sends a request to an http or https address and gives the answer as text, or saves it as a file with download_path; logins are named, never written. A status that is no success is a failure that has the answer, too. To only read a page use {url_fetch_tool}.',
+  aliases: ['fetch with login', 'call web api', 'download to cache', 'requête web', 'petición web'],
+  tags: ['web', 'http', 'api', 'download'],
+  input: Input,
+  effect: 'destructive',
+  openWorld: true,
+  opaque: ['body', 'body_text', 'links'],
+  available: writes,
+  sideEffects: ['sends data to the address', 'may change what is there', 'may save a file'],
+  examples: [
+    { input: { url: 'https://api.example.com/items', method: 'POST', body: { name: 'Ada' } } },
+    { input: { url: 'https://example.com/paper.pdf', download_path: 'papers/paper.pdf' } },
+  ],
+  async run(asked, { config, signal, progress, sendFile }) {
+    const { url_fetch } = config
+    const url = URL.canParse(asked.url) ? new URL(asked.url) : undefined
+    if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
+      throw new ToolError(url ? `unsupported url scheme: ${url.protocol.slice(0, -1)}` : 'invalid url', {
+        code: 'E_VALIDATION',
+        hint: 'Use a whole address with http or https.',
+      })
+    const { href } = url
+    checkPrefix(href, url_fetch.guard.allowed_url_prefixes)
+    const login = asked.auth_profile
+      ? loginFor(asked.auth_profile, url, asked.method, asked.headers, config)
+      : undefined
+    const body = bodyOf(asked)
+    const headers = { ...checkHeaders(asked.headers, login?.profile.allow_headers), ...login?.header }
+    // Whoever gave headers says what it is.
+    const type = Object.keys(asked.headers).length === 0 ? body?.type : undefined
+    const saved = asked.download_path === undefined ? undefined : await placeOf(asked.download_path, config)
+    const maxBytes = asked.max_bytes ?? (saved ? url_fetch.max_bytes_download : url_fetch.max_bytes)
+    const follows = login ? login.profile.follow_redirects : url_fetch.guard.follow_redirects
+    const init: FetchInit = {
+      method: asked.method,
+      headers: type === undefined ? headers : { 'content-type': type, ...headers },
+      ...(body === undefined ? {} : { body: body.text }),
+      signal,
+      redirect: follows ? 'same-origin' : 'manual',
+      timeoutMs: (asked.timeout_seconds ?? url_fetch.timeout) * 1000,
+      // What is longer is cut where it is shown, and refused where it is saved: both are decided here.
+      maxBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
+      maxWireBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
+    }
+    progress(0, undefined, `asking ${url.host}`)
+    const answer = await client.wayFor(config).requests(href, init).catch(refusedByGuard)
+    if (login && answer.redirected && !login.profile.url_prefixes.some((prefix) => answer.url.startsWith(prefix)))
+      throw new ToolError('The login led to an address it is not for.', { code: 'E_REDIRECT_BLOCKED' })
+    const facts = {
+      url: shownUrl(answer.url, login),
+      method: asked.method,
+      status: answer.status,
+      content_type: answer.headers.get('content-type') ?? '',
+    }
+    if (saved) {
+      if (!answer.ok) {
+        await answer.body?.cancel()
+        throw nonSuccess({ ...facts, bytes: 0, path: asked.download_path, saved: false })
+      }
+      const bytes = await saved.write(answer, maxBytes, login?.spellings ?? [])
+      const { path, file } = saved
+      sendFile({
+        data: '',
+        filename: path.split('/').pop() ?? path,
+        mimetype: facts.content_type,
+        fileUrl: pathToFileURL(file).href,
+      })
+      return { ...facts, bytes, path: `${ALIAS}/${path}`, abs_path: file, saved: true, note: `saved to ${ALIAS}` }
+    }
+    const { bytes, truncated } = await cut(answer, maxBytes)
+    const result = { ...facts, truncated, bytes: bytes.length, ...contentOf(bytes, answer, login) }
+    const location = answer.headers.get('location')
+    if (!answer.ok) throw nonSuccess(location === null ? result : { ...result, location: shownUrl(location, login) })
+    return result
+  },
+})
+
+/** As it may be shown: an address can hold a secret, too. */
+const shownUrl = (url: string, login: Login | undefined): string => without(redactUrl(url), login?.spellings ?? [])
+
+/** A failure that has the answer. */
+interface Answered {
+  readonly status: number
+  readonly body?: string
+  readonly body_text?: string
+  readonly location?: string
+  readonly [fact: string]: unknown
+}
+function nonSuccess(data: Answered): ToolError {
+  const text = (data.body ?? data.body_text ?? '').replaceAll(/\s+/g, ' ').trim().slice(0, 1_000)
+  const to = data.location === undefined ? '' : `It redirects to ${data.location}. `
+  return new ToolError(`non-2xx status: ${data.status}`, {
+    hint: `${to}${text === '' ? 'It says nothing else.' : `It says: ${text}`}`,
+    data,
+  })
+}
+
+function refusedByGuard(error: unknown): never {
+  if (isPegboardError(error) && error.code === 'E_SSRF_BLOCKED')
+    throw new ToolError('private ip/localhost is not allowed by guard', {
+      code: 'E_SSRF_BLOCKED',
+      hint: `${error.message} ${PRIVATE_SWITCH} decides.`,
+    })
+  throw error
+}
+
+/** @throws ToolError E_VALIDATION */
+function bodyOf(asked: Asked): { readonly text: string; readonly type: string } | undefined {
+  if (!Object.hasOwn(asked, 'body') || asked.body === undefined) return undefined
+  if (!WITH_BODY.includes(asked.method))
+    throw new ToolError(`request body is only supported for POST/PUT/PATCH, not ${asked.method}`, {
+      code: 'E_VALIDATION',
+      hint: 'Leave body out, or use another method.',
+    })
+  const path = pathIn(asked.body)
+  if (path !== undefined)
+    throw new ToolError(`request body contains local file path "${path}"`, {
+      code: 'E_VALIDATION',
+      hint: 'Read the file, and send its content.',
+    })
+  return typeof asked.body === 'string'
+    ? { text: asked.body, type: 'text/plain;charset=utf-8' }
+    : { text: JSON.stringify(asked.body), type: 'application/json' }
+}
+
+/** A value that is one of the names our files have, which mean nothing elsewhere. */
+function pathIn(value: unknown, depth = 0): string | undefined {
+  if (typeof value === 'string') return /^file_(?:cache|state)_dir\/\S{1,300}$/.test(value) ? value : undefined
+  if (typeof value !== 'object' || value === null || depth > 20) return undefined
+  for (const inner of Object.values(value)) {
+    const found = pathIn(inner, depth + 1)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** As much of an answer as is wanted. */
+async function cut(answer: Response, most: number): Promise<{ readonly bytes: Buffer; readonly truncated: boolean }> {
+  const pieces: Uint8Array[] = []
+  let size = 0
+  for await (const piece of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
+    pieces.push(piece)
+    size += piece.length
+    if (size > most) break
+  }
+  return { bytes: Buffer.concat(pieces).subarray(0, most), truncated: size > most }
+}
+
+/** What a model is shown, without what looks like a secret. */
+function contentOf(bytes: Buffer, answer: Response, login: Login | undefined) {
+  const hide = (text: string): string => redact(without(text, login?.spellings ?? []))
+  const type = answer.headers.get('content-type') ?? ''
+  const text = textOf(bytes, type)
+  if (text === undefined) return { binary: true as const, note: 'It is no text; save it with download_path.' }
+  const isPage = /html/i.test(type) || (type === '' && /^\s*<(?:!doctype|html)/i.test(text.slice(0, 500)))
+  if (!isPage) return { body: hide(text) }
+  const page = readPage(text, answer.url)
+  if (page.text === '') return { body: hide(text) }
+  const links = page.links
+    .slice(0, MAX_LINKS)
+    .map((link) => ({ text: hide(link.text), url: shownUrl(link.url, login) }))
+  return { extracted: true as const, title: hide(page.title), body_text: hide(page.text), links }
+}
+
+/** Where a file is saved. @throws ToolError E_PATH_OUTSIDE_ROOT, E_VALIDATION */
+async function placeOf(given: string, settings: Settings) {
+  const { base, paths } = downloadsOf(settings)
+  const path = normalize(given.startsWith(`${ALIAS}/`) ? given.slice(ALIAS.length + 1) : given)
+  const isLink = async (): Promise<boolean> =>
+    (await fs.lstat(join(base, path)).catch(() => undefined))?.isSymbolicLink() === true
+  if (isAbsolute(path) || path === '..' || path.startsWith(`..${sep}`) || (await isLink()))
+    throw new ToolError(`refusing to write outside allowed base dirs (${ALIAS})`, {
+      code: 'E_PATH_OUTSIDE_ROOT',
+      hint: 'Use a relative path without "..", and no link.',
+    })
+  await fs.mkdir(base, { recursive: true, mode: 0o700 })
+  return {
+    path: path.split(sep).join('/'),
+    file: join(base, path),
+    /** Whole or not at all. Gives the bytes. */
+    async write(answer: Response, most: number, secrets: readonly string[]): Promise<number> {
+      let size = 0
+      async function* counted(): AsyncGenerator<Uint8Array> {
+        const keys = secrets.map((secret) => Buffer.from(secret))
+        const longest = Math.max(1, ...keys.map((key) => key.length))
+        let tail = Buffer.alloc(0)
+        for await (const piece of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
+          size += piece.length
+          if (size > most)
+            throw new ToolError(
+              `download truncated (max_bytes=${most}); nothing was saved. Pass a larger max_bytes, or raise ${SETTING}.url_fetch.max_bytes_download`,
+              { code: 'E_TOO_LARGE', hint: 'Ask for a part with the header Range.' },
+            )
+          const seen = Buffer.concat([tail, piece])
+          if (keys.some((key) => seen.includes(key)))
+            throw new ToolError('The answer holds the login it was asked with; nothing was saved.', {
+              code: 'E_SECRET_BLOCKED',
+            })
+          tail = seen.subarray(Math.max(0, seen.length - longest + 1))
+          yield piece
+        }
+      }
+      await paths.writeFile(path, counted())
+      return size
+    },
+  }
+}

@@ -1,0 +1,44 @@
+import type { Log } from '../core/log.ts'
+import type { Conversations, Incoming, IncomingMessage, Messages } from '../core/services.ts'
+
+/** What remembers the messages of one platform; `null` for what is off. */
+interface Keepers {
+  readonly messages: Messages | null
+  readonly conversations: Conversations | null
+}
+
+type Listener = Parameters<Incoming['hear']>[0]
+
+/** @param log hears of listeners that fail: a message is not lost by one */
+export function createIncoming(log: Log) {
+  const listeners = new Set<Listener>()
+  return (keepers: (platform: string) => Keepers): Incoming => ({
+    hear(listener) {
+      // Wrapped, so that the same function given twice is two.
+      const own: Listener = (message) => listener(message)
+      listeners.add(own)
+      return () => void listeners.delete(own)
+    },
+    async receive(message: IncomingMessage) {
+      for (const listener of [...listeners])
+        try {
+          if ((await listener(message)) === false) return false
+        } catch (error) {
+          log.error('a listener to incoming messages failed', { error, platform: message.platform })
+        }
+      const { attachments: _files, guild_id: _guild, ...remembered } = message
+      const { messages, conversations } = keepers(message.platform)
+      await messages?.record(remembered)
+      const { message_id, user_id, user_name, timestamp, text: content } = message
+      await conversations?.append(message.channel_id, {
+        role: 'user',
+        message_id,
+        user_id,
+        user_name,
+        timestamp,
+        content,
+      })
+      return true
+    },
+  })
+}

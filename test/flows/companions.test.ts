@@ -1,0 +1,139 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client, type ClientOptions } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { type Answer, answerOf } from '../app.ts'
+import { adapterSource, mailbox } from '../chat-platform.ts'
+import { languageModel } from '../language-model.ts'
+import { cli, type Place, place } from '../process.ts'
+
+/** The SDK's client at a server of its own, as a desktop application starts one. */
+async function connect({ config, env }: Place, options: ClientOptions = {}): Promise<Client> {
+  const client = new Client({ name: 'assistant', version: '1.0.0' }, options)
+  await client.connect(
+    new StdioClientTransport({
+      command: process.execPath,
+      args: [cli, 'serve', '--stdio', '--config', config],
+      env: Object.fromEntries(Object.entries(env).filter((one): one is [string, string] => one[1] !== undefined)),
+      stderr: 'ignore',
+    }),
+  )
+  onTestFinished(() => client.close())
+  return client
+}
+
+/** As a model works in discovery mode: it looks for a tool by what it is to do, then runs what was found. */
+function agentOf(client: Client) {
+  const call = async (name: string, args: object): Promise<Answer> =>
+    answerOf(await client.callTool({ name, arguments: args as Record<string, unknown> }))
+  return {
+    find: async (query: string): Promise<string> => (await call('search_tools', { query })).tools[0].name,
+    do: async (name: string, params: object): Promise<Answer> => (await call('execute_tool', { name, params })).data,
+  }
+}
+
+const ACTIVE = `# Contacts
+
+## Ann Lee
+\`\`\`yaml
+contact_id: tg:1001
+kind: human
+tg_private_chat_id: 1001
+\`\`\`
+
+## Bob
+\`\`\`yaml
+contact_id: tg:2002
+kind: human
+tg_private_chat_id: 2002
+\`\`\`
+`
+
+const discovery = { exposure: { mode: 'discovery' }, modules: { filesystem: { config: { readonly: false } } } }
+
+describe('an assistant', () => {
+  it('keeps the to-do list of its person: a note with the people in it, what is open, what is done', async () => {
+    const model = await languageModel(
+      { status: 'ok', content: 'Show Bob (tg:2002) the plan on 2026-01-02' },
+      { status: 'matched', index: 0 },
+    )
+    const home = place({ ...discovery, services: model.settings })
+    const assistant = agentOf(await connect(home))
+
+    await assistant.do('write_file', { path: 'file_state_dir/contacts/ACTIVE.md', content: ACTIVE })
+    const update = await assistant.find('add something to the to-do list')
+    expect(update).toBe('todo.todo_update')
+    const note = { action: 'add', content: 'Show Bob the plan tomorrow', people: ['Bob'], chat_id: 'tg:1001' }
+    expect((await assistant.do(update, note)).entry.content).toBe('Show Bob (tg:2002) the plan on 2026-01-02')
+    expect((await assistant.do(await assistant.find('which todos are open'), {})).wip).toMatchObject([
+      { chat_id: 'tg:1001', content: 'Show Bob (tg:2002) the plan on 2026-01-02' },
+    ])
+    const done = await assistant.do(update, { action: 'complete', content: 'Bob has seen the plan' })
+    expect(done.updated_counts).toEqual({ open_count: 0, done_count: 1 })
+    // The person, and any other program, finds it in plain files.
+    const file = await assistant.do('read_file', { path: 'file_state_dir/TODO.DONE.md' })
+    expect(file.content).toMatch(
+      /- \[x\] \[Created\]\([\d: -]{16}\), \[Done\]\([\d: -]{16}\), \[ChatID\]\(tg:1001\) \| Show Bob \(tg:2002\) the plan on 2026-01-02\n$/,
+    )
+    expect(readFileSync(join(home.dir, 'state/files/TODO.md'), 'utf8')).toContain('open_count: 0\n')
+    expect(model.left).toEqual([])
+  })
+
+  it('tells somebody else what its person wants them to know, and waits when they cannot be reached', async () => {
+    let isDown = true
+    const platform = await mailbox(() =>
+      isDown ? { status: 502, body: { ok: false, description: 'Bad Gateway' } } : {},
+    )
+    const home = place(discovery, { 'telegram.mjs': adapterSource(platform.url) })
+    const assistant = agentOf(await connect(home))
+
+    await assistant.do('write_file', { path: 'file_state_dir/contacts/ACTIVE.md', content: ACTIVE })
+    const send = await assistant.find('send a message to a contact')
+    expect(send).toBe('contacts.contacts_send')
+    const message = { contact_id: 'tg:1001', message_text: 'The invoice is paid.' }
+    expect((await assistant.do(send, message)).outcome).toMatchObject({ accepted: false, error: 'Bad Gateway' })
+    isDown = false
+    // Bob is another matter.
+    expect((await assistant.do(send, { ...message, contact_id: 'tg:2002' })).outcome).toMatchObject({ accepted: true })
+    // The person says that it works again, and has the file mended.
+    const { content } = await assistant.do('read_file', { path: 'file_state_dir/contacts/ACTIVE.md' })
+    expect(content).toMatch(/cooldown_until: .*[\s\S]*last_interaction_at: /)
+    const mended = content.replace(/cooldown_until: .*\n/, '')
+    await assistant.do('write_file', { path: 'file_state_dir/contacts/ACTIVE.md', content: mended })
+    expect((await assistant.do(send, message)).outcome).toMatchObject({ accepted: true, peer_id: 'tg:1001' })
+    expect(platform.got.map(({ body }) => [body.chat_id, body.text])).toEqual([
+      ['1001', 'The invoice is paid.'],
+      ['2002', 'The invoice is paid.'],
+      ['1001', 'The invoice is paid.'],
+    ])
+  })
+
+  it('plans its work with the model it has itself, and does the first step', async () => {
+    const client = await connect(place(discovery), { capabilities: { sampling: {} } })
+    client.setRequestHandler('sampling/createMessage', async ({ params }) => {
+      const [message] = params.messages as Answer
+      const { tools } = JSON.parse(message.content.text)
+      const step = tools.includes('filesystem.write_file') ? 'Write the outline with filesystem.write_file' : 'Give up'
+      const plan = {
+        thought: 't',
+        summary: 's',
+        steps: [{ step }, { step: 'Read it again' }],
+        completion: 'It is there.',
+      }
+      return { role: 'assistant', model: 'its-own', content: { type: 'text', text: JSON.stringify({ plan }) } }
+    })
+    const assistant = agentOf(client)
+
+    const create = await assistant.find('make a plan with steps for a task')
+    expect(create).toBe('plan.plan_create')
+    const { plan } = await assistant.do(create, { task: 'Write an outline and check it' })
+    expect(plan.steps).toEqual([
+      { step: 'Write the outline with filesystem.write_file', status: 'in_progress' },
+      { step: 'Read it again', status: 'pending' },
+    ])
+    const [tool = ''] = /filesystem\.\w+/.exec(plan.steps[0].step) ?? []
+    const written = await assistant.do(tool, { path: 'outline.md', content: '# Outline\n' })
+    expect(readFileSync(written.abs_path, 'utf8')).toBe('# Outline\n')
+  })
+})

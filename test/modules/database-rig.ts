@@ -1,0 +1,49 @@
+import { join } from 'node:path'
+import { localCaller } from '../../src/core/context.ts'
+import type { PegboardError } from '../../src/core/errors.ts'
+import { type Answer, startApp, temporaryFolder } from '../app.ts'
+import { type Kind, makeDatabase, type TestDatabase } from '../databases.ts'
+
+type Settings = Record<string, unknown>
+
+/** The whole product with the module on; `call` gives a tool's value, `fails` its error. */
+export async function open(config: Settings = {}, dir = temporaryFolder(), more: Settings = {}, env: Settings = {}) {
+  const { app, logged } = await startApp({ modules: { database: { config, ...more } } }, dir, {
+    env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state'), ...env },
+  })
+  const call = async (action: string, input: unknown = {}, signal?: AbortSignal): Promise<Answer> => {
+    const name = `database.${action}`
+    return ((await app.call({ name, input, caller: localCaller, ...(signal && { signal }) })) as Answer).value
+  }
+  const fails = async (action: string, input: unknown = {}, signal?: AbortSignal): Promise<PegboardError> =>
+    await call(action, input, signal).then(
+      (value) => {
+        throw new Error(`it did not fail: ${JSON.stringify(value)}`)
+      },
+      (error: PegboardError) => error,
+    )
+  return { app, dir, logged, call, fails }
+}
+
+export type Rig = Awaited<ReturnType<typeof open>> & { readonly database: TestDatabase }
+
+/** The module on a database of one kind, which is the connection "default". */
+export async function openOn(kind: Kind, connection: Settings = {}, config: Settings = {}, sql?: string): Promise<Rig> {
+  const database = await makeDatabase(kind)
+  if (sql !== undefined) await database.exec(sql)
+  const rig = await open({
+    ...config,
+    connections: { default: { ...database.connection, accept_role: true, ...connection } },
+  })
+  return { ...rig, database }
+}
+
+/** Two tables that belong together, in words that all three know. */
+export const SHOP = `
+CREATE TABLE customers (id INTEGER PRIMARY KEY, name VARCHAR(100) NOT NULL, email VARCHAR(100) UNIQUE, password VARCHAR(50));
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL, total DECIMAL(10,2) DEFAULT 0, note TEXT,
+  FOREIGN KEY (customer_id) REFERENCES customers (id) ON DELETE CASCADE);
+CREATE INDEX orders_by_customer ON orders (customer_id);
+INSERT INTO customers VALUES (1, 'Ada', 'ada@example.com', 'hunter2hunter2'), (2, 'O''Brien', 'ob@example.com', NULL), (3, 'Zoë', NULL, NULL);
+INSERT INTO orders VALUES (10, 1, 12.50, 'first'), (11, 1, 7.25, NULL), (12, 2, 100.00, '50% off_');
+`

@@ -1,0 +1,312 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it, vi } from 'vitest'
+import { answerOf, startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { braveApi, duckduckgoPages, open, searxngApi, serve } from './web-servers.ts'
+
+const KEY = 'brave-key-of-the-tests'
+const BRAVE = ['text', 'image', 'video', 'news']
+const ALL = [...BRAVE, 'papers', 'code', 'files', 'music']
+
+type Json = Record<string, Record<string, Record<string, unknown>>>
+const categoriesOf = (shown: { readonly input: { readonly json: Record<string, unknown> } } | null): unknown =>
+  (shown?.input.json as Json | undefined)?.['properties']?.['category']?.['enum']
+
+describe('a search', () => {
+  it('has the categories of the engines there are, and no other word of them [TOM-21, TOM-23]', async () => {
+    const engines = { brave_url: 'http://127.0.0.1:9' }
+    const seen = async (search: Record<string, unknown>, env: Record<string, string> = {}) => {
+      const shown = (await open({ search }, env)).shown('web_search')
+      expect(shown?.description).not.toMatch(/may be unavailable|not be available|might fail/i)
+      expect(shown?.input.json['required']).toEqual(['query'])
+      return [categoriesOf(shown), shown?.description.split(':')[0]]
+    }
+    expect(await seen({ searxng_url: 'http://127.0.0.1:9' })).toEqual([
+      ALL,
+      'Searches the web for pages, pictures, videos, news, papers, code, files and music',
+    ])
+    expect(await seen({ ...engines, brave_api_key: 'x' })).toEqual([
+      BRAVE,
+      'Searches the web for pages, pictures, videos and news',
+    ])
+    expect(await seen({ ddg_base_url: 'http://127.0.0.1:9' })).toEqual([undefined, 'Searches the web for pages'])
+    // The variables that others read are enough.
+    expect((await seen({ ...engines }, { BRAVE_API_KEY: 'x' }))[0]).toEqual(BRAVE)
+    expect((await seen({}, { SEARXNG_BASE_URL: 'http://127.0.0.1:9' }))[0]).toEqual(ALL)
+    expect((await open()).shown('web_search')).toBeNull()
+  })
+
+  it('asks Brave as its API wants it, and gives what it found on one line each', async () => {
+    const brave = await braveApi()
+    const { call } = await open({ search: { brave_api_key: KEY, brave_url: brave.url, language: 'en' } })
+    expect(await call('web_search', { query: 'cats', count: 2 })).toEqual({
+      engine: 'brave',
+      query: 'cats',
+      category: 'text',
+      result_count: 2,
+      results: [
+        {
+          title: 'Result 0 & more',
+          url: 'https://example.com/0',
+          snippet: 'About cats, part 0',
+          published: '2026-01-02T03:04:05',
+          source: 'example.com',
+        },
+        {
+          title: 'Result 1 & more',
+          url: 'https://example.com/1',
+          snippet: 'About cats, part 1',
+          published: '2026-01-02T03:04:05',
+          source: 'example.com',
+        },
+      ],
+    })
+    expect(Object.fromEntries(brave.asked[0]?.query ?? [])).toEqual({
+      q: 'cats',
+      count: '2',
+      safesearch: 'moderate',
+      search_lang: 'en',
+    })
+    expect(await call('web_search', { query: 'cats', category: 'image', count: 50 })).toMatchObject({
+      category: 'image',
+      result_count: 10,
+    })
+    expect(await call('web_search', { query: 'cats', category: 'video' })).toMatchObject({
+      results: [{ url: 'https://v.example.com/1', duration: '03:10', published: '2 days ago' }],
+    })
+    expect(await call('web_search', { query: 'cats', category: 'news' })).toMatchObject({
+      results: [{ title: 'News' }],
+    })
+    expect(brave.asked.map(({ path }) => path)).toEqual([
+      '/res/v1/web/search',
+      '/res/v1/images/search',
+      '/res/v1/videos/search',
+      '/res/v1/news/search',
+    ])
+  })
+
+  it('asks SearXNG for each of its categories, and leaves out what leads nowhere or comes twice', async () => {
+    const searxng = await searxngApi()
+    const { call } = await open({ search: { searxng_url: `${searxng.url}/`, safesearch: 'strict' } })
+    for (const category of ALL) await call('web_search', { query: 'cats', category })
+    expect(searxng.asked.map(({ query }) => query.get('categories'))).toEqual([
+      'general',
+      'images',
+      'videos',
+      'news',
+      'science',
+      'it',
+      'files',
+      'music',
+    ])
+    expect(Object.fromEntries(searxng.asked[0]?.query ?? [])).toEqual({
+      q: 'cats',
+      format: 'json',
+      categories: 'general',
+      safesearch: '2',
+    })
+    expect(await call('web_search', { query: 'cats', category: 'image' })).toEqual({
+      engine: 'searxng',
+      query: 'cats',
+      category: 'image',
+      result_count: 2,
+      results: [
+        {
+          title: 'A result of images',
+          url: 'https://example.org/a',
+          snippet: 'What it says about it.',
+          published: '2026-03-04T00:00:00',
+          source: 'wikipedia',
+          image_url: 'https://example.org/a.png',
+          thumbnail_url: 'https://example.org/a-small.png',
+        },
+        { title: 'The same again', url: 'https://example.org/a#part', source: 'other' },
+      ],
+    })
+    searxng.status = 403
+    await expect(call('web_search', { query: 'cats' })).rejects.toMatchObject({
+      message: 'web_search non-2xx status=403 (searxng)',
+      hint: 'Its settings.yml has to allow the format json (search.formats).',
+    })
+  })
+
+  it('reads the pages of DuckDuckGo, without its wrapping and advertisements, and takes q and max_results [MOR-23]', async () => {
+    const ddg = await duckduckgoPages()
+    const { call } = await open({ search: { ddg_base_url: `${ddg.url}/html/` } })
+    expect(await call('web_search', { q: 'cats', max_results: 50 })).toEqual({
+      engine: 'duckduckgo_html',
+      query: 'cats',
+      category: 'text',
+      result_count: 3,
+      results: [
+        { title: 'Cats & kittens', url: 'https://example.com/cats?a=1&b=2', snippet: 'All about cats.' },
+        { title: 'Second', url: 'https://example.org/second', snippet: 'The second one' },
+        { title: 'Third', url: 'https://example.net/third', snippet: 'Not wrapped' },
+      ],
+    })
+    expect([ddg.asked[0]?.path, ddg.asked[0]?.query.get('q')]).toEqual(['/html/', 'cats'])
+    await expect(call('web_search', { max_results: 3 })).rejects.toMatchObject({
+      code: 'E_VALIDATION',
+      message: 'missing required param: q',
+    })
+    ddg.status = 503
+    await expect(call('web_search', { q: 'cats' })).rejects.toMatchObject({
+      message: 'web_search non-2xx status=503 (duckduckgo_html)',
+    })
+  })
+
+  it('gives twenty results at most, whatever is asked for [NET-23]', async () => {
+    const brave = await braveApi()
+    const { call } = await open({ search: { brave_api_key: KEY, brave_url: brave.url } })
+    expect(await call('web_search', { query: 'cats', max_results: 1000 })).toMatchObject({ result_count: 20 })
+    expect(await call('web_search', { query: 'cats' })).toMatchObject({ result_count: 5 })
+    await expect(call('web_search', { query: '  ' })).rejects.toMatchObject({ code: 'E_VALIDATION' })
+    await expect(call('web_search', { query: 'x'.repeat(10_000) })).rejects.toThrow(/query/)
+    expect(brave.asked).toHaveLength(2)
+    brave.status = 429
+    await expect(call('web_search', { query: 'cats' })).rejects.toMatchObject({
+      code: 'E_RATE_LIMITED',
+      retryAfterMs: 7000,
+    })
+    const ddg = await duckduckgoPages()
+    ddg.status = 202
+    const other = await open({ search: { ddg_base_url: ddg.url } })
+    await expect(other.call('web_search', { query: 'cats' })).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
+  })
+
+  it('goes on to the next engine that can when one fails, in the order of the operator [TOM-22]', async () => {
+    const [brave, searxng, ddg] = [await braveApi(), await searxngApi(), await duckduckgoPages()]
+    const search = { brave_api_key: KEY, brave_url: brave.url, searxng_url: searxng.url, ddg_base_url: ddg.url }
+    const { call, warnings } = await open({ search })
+    brave.status = 500
+    expect(await call('web_search', { query: 'cats', category: 'news' })).toMatchObject({ engine: 'searxng' })
+    expect([brave.asked.length, searxng.asked.length, ddg.asked.length]).toEqual([1, 1, 0])
+    expect(warnings).toMatchObject([{ message: 'a search engine failed', engine: 'brave' }])
+    // It is left alone for a while.
+    brave.status = 200
+    expect(await call('web_search', { query: 'cats' })).toMatchObject({ engine: 'searxng' })
+    expect(brave.asked).toHaveLength(1)
+    searxng.status = 500
+    expect(await call('web_search', { query: 'cats' })).toMatchObject({ engine: 'duckduckgo_html' })
+    // Where nobody else is left, those that failed are asked all the same.
+    expect(await call('web_search', { query: 'cats', category: 'image' })).toMatchObject({ engine: 'brave' })
+    brave.status = 500
+    await expect(call('web_search', { query: 'cats', category: 'music' })).rejects.toMatchObject({
+      message: 'web_search non-2xx status=500 (searxng)',
+    })
+    const reversed = await open({ search: { ...search, order: ['duckduckgo', 'nobody', 'brave'] } })
+    expect(await reversed.call('web_search', { query: 'cats' })).toMatchObject({ engine: 'duckduckgo_html' })
+    expect(reversed.warnings).toMatchObject([{ setting: 'modules.web.config.search.order', names: ['nobody'] }])
+    await expect(reversed.call('web_search', { query: 'cats', category: 'music' })).rejects.toMatchObject({
+      message: 'No engine available for category "music"',
+    })
+    // A category nobody knows is text.
+    expect(await reversed.call('web_search', { query: 'cats', category: 'smells' })).toMatchObject({ category: 'text' })
+  })
+
+  it('loses the categories of an engine that failed, and has them again later', async () => {
+    const [brave, ddg] = [await braveApi(), await duckduckgoPages()]
+    const search = { brave_api_key: KEY, brave_url: brave.url, ddg_base_url: ddg.url }
+    const { call, shown } = await open({ search, health_seconds: 0.3 })
+    expect(categoriesOf(shown('web_search'))).toEqual(BRAVE)
+    brave.status = 500
+    await call('web_search', { query: 'cats' })
+    expect(categoriesOf(shown('web_search'))).toBeUndefined()
+    await vi.waitFor(() => expect(categoriesOf(shown('web_search'))).toEqual(BRAVE), { timeout: 5_000 })
+  })
+
+  it('asks engines of the operator on this machine, and never follows where they lead', async () => {
+    const searxng = await serve((_, answer) => answer.writeHead(302, { location: 'https://example.com/' }).end())
+    const { call } = await open({ fetch: { allow_private_network: false }, search: { searxng_url: searxng } })
+    await expect(call('web_search', { query: 'x' })).rejects.toMatchObject({ code: 'E_REDIRECT_BLOCKED' })
+  })
+})
+
+/** A server that searches, as many do: one answers with JSON, the other with text. */
+const SERVER = `
+import { createInterface } from 'node:readline'
+const schema = { type: 'object', properties: { text: { type: 'string' }, n: { type: 'integer' } }, required: ['text'] }
+const answers = {
+  json: ({ text, n }) => JSON.stringify({ results: [{ title: 'For ' + text, link: 'https://example.com/json', snippet: 'n is ' + n }] }),
+  prose: ({ text }) => '1. First of ' + text + '\\n   URL: https://example.com/first\\n   Summary: About it\\n\\n2. Second\\n   URL: https://example.com/second\\n   More of it',
+  fetch: ({ url }) => 'Contents of ' + url + ':\\nRead by a server.',
+}
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line)
+  if (id === undefined) return
+  const result = method === 'initialize' ? { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'felo', version: '1' } }
+    : method === 'tools/list' ? { tools: Object.keys(answers).map((name) => ({ name, description: 'Searches, with ' + name + '.', inputSchema: name === 'fetch' ? { type: 'object' } : schema })) }
+    : method === 'tools/call' ? { content: [{ type: 'text', text: answers[params.name](params.arguments) }] } : {}
+  process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, result }) + '\\n')
+})
+`
+
+async function withServer(config: Record<string, unknown>, server: Record<string, unknown> = {}) {
+  const dir = temporaryFolder()
+  mkdirSync(join(dir, 'modules'))
+  writeFileSync(join(dir, 'felo.mjs'), SERVER)
+  const { app } = await startApp(
+    {
+      exposure: { mode: 'direct', primitives: false },
+      mcpServers: { felo: { command: 'node', args: [join(dir, 'felo.mjs')], start: 'eager', ...server } },
+      modules: { web: { config: { access: 'read', ...config } } },
+    },
+    dir,
+  )
+  await app.settled(20_000)
+  const client = await connectTo(app)
+  return {
+    client,
+    names: async () => (await client.listTools()).tools.map(({ name }) => name),
+    call: async (name: string, input: object) => answerOf(await client.callTool({ name, arguments: { ...input } })),
+  }
+}
+
+describe('an MCP server as an engine', () => {
+  it('answers with JSON or with text, by the parameters it has', async () => {
+    const search = { ddg_base_url: '', mcp: { tool: 'felo.json', query: 'text', count: 'n' } }
+    const { call } = await withServer({ search })
+    expect(await call('web__web_search', { query: 'cats', count: 3 })).toMatchObject({
+      engine: 'felo',
+      results: [{ title: 'For cats', url: 'https://example.com/json', snippet: 'n is 3' }],
+    })
+    const prose = await withServer({ search: { ddg_base_url: '', mcp: { tool: 'felo.prose', query: 'text' } } })
+    expect(await prose.call('web__web_search', { query: 'cats' })).toMatchObject({
+      result_count: 2,
+      results: [
+        { title: 'First of cats', url: 'https://example.com/first', snippet: 'About it' },
+        { title: 'Second', url: 'https://example.com/second', snippet: 'More of it' },
+      ],
+    })
+  })
+
+  it('is nowhere for clients where the operator says so, and searches and reads all the same [TOM-20]', async () => {
+    const config = {
+      search: { ddg_base_url: '', mcp: { tool: 'felo.json', query: 'text' } },
+      fetch: { mcp_tool: 'felo.fetch', allow_private_network: true },
+    }
+    // It is not running yet, and nobody has ever looked at it.
+    const { names, call, client } = await withServer(config, { internal: true, start: 'lazy' })
+    expect((await names()).filter((name) => !name.startsWith('filesystem__') && !name.startsWith('hello__'))).toEqual([
+      'mcp__list_servers',
+      'web__web_search',
+      'web__fetch_url',
+      'web__extract',
+    ])
+    expect(await call('web__web_search', { query: 'cats' })).toMatchObject({ engine: 'felo', result_count: 1 })
+    const url = await serve((_, answer) => answer.end())
+    expect(await call('web__fetch_url', { url })).toMatchObject({ content: 'Read by a server.' })
+    for (const query of ['felo', 'felo search', 'searxng', 'brave', 'duckduckgo', 'crawl4ai']) {
+      const { tools } = await call('search_tools', { query, max_results: 20 })
+      expect(
+        tools
+          .map(({ name }: { name: string }) => name)
+          .filter((name: string) => /felo|searx|brave|duck|crawl/.test(name)),
+      ).toEqual([])
+    }
+    for (const name of ['felo__json', 'felo.json', 'mcp_felo.json', 'json'])
+      expect(JSON.stringify(await client.callTool({ name, arguments: { text: 'x' } }))).toContain('E_NOT_FOUND')
+    expect(JSON.stringify(await call('list_categories', {}))).not.toContain('felo')
+  })
+})

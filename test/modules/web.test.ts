@@ -1,0 +1,142 @@
+import dns from 'node:dns/promises'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import web from '../../modules/web/index.ts'
+import { redact } from '../../src/core/redact.ts'
+import { startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { keepsTheContract } from '../contract/module.ts'
+import { crawl4aiApi, open, searxngApi, serve } from './web-servers.ts'
+
+keepsTheContract(web)
+
+describe('what is there', () => {
+  it('is nothing until the operator says how much, and then reading, or sending, too', async () => {
+    const names = async (config: object) => {
+      const { app } = await startApp({ exposure: { mode: 'direct' }, modules: { web: { config } } })
+      const client = await connectTo(app)
+      return (await client.listTools()).tools.map(({ name }) => name).filter((name) => name.startsWith('web__'))
+    }
+    expect(await names({})).toEqual([])
+    expect(await names({ access: 'read' })).toEqual(['web__web_search', 'web__fetch_url', 'web__extract'])
+    expect(await names({ access: 'write' })).toEqual([
+      'web__web_search',
+      'web__fetch_url',
+      'web__extract',
+      'web__url_fetch',
+    ])
+  })
+
+  it('answers to the names that others have for it', async () => {
+    const { app } = await startApp({ modules: { web: { config: { access: 'write' } } } })
+    const client = await connectTo(app)
+    for (const name of ['web_search', 'fetch_url', 'url_fetch']) {
+      const result = await client.callTool({ name, arguments: {} })
+      expect(JSON.stringify(result)).toMatch(/missing required param|URL is required/)
+    }
+  })
+
+  it('is refused with the setting where it is misspelt', async () => {
+    await expect(open({ url_fetch: { gaurd: {} } })).rejects.toThrow(/modules\.web\.config\.url_fetch/)
+  })
+})
+
+describe('what requests say they come from', () => {
+  it('is one setting for all modules [MOR-53]', async () => {
+    const agents: Record<string, unknown> = {}
+    const url = await serve((request, answer) => {
+      agents[request.url ?? ''] = request.headers['user-agent']
+      answer.setHeader('content-type', 'text/plain').end('read')
+    })
+    const [searxng, crawl4ai] = [await searxngApi(), await crawl4aiApi()]
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'modules'))
+    // What a module of a chat platform sends goes by this, too.
+    writeFileSync(
+      join(dir, 'modules/sender.mjs'),
+      `export default { name: 'sender', description: 'Sends.', tools: { send: { description: 'Sends a request somewhere.', effect: 'write',
+        input: { type: 'object', properties: { url: { type: 'string' } } },
+        run: async ({ url }, ctx) => (await ctx.fetch(url)).status } } }`,
+    )
+    const { app } = await startApp(
+      {
+        exposure: { mode: 'direct' },
+        services: { fetch: { userAgent: 'ours/7 (+https://example.com)', allowPrivate: true } },
+        modules: {
+          http: { config: { access: 'read', allow_private_hosts: true } },
+          web: {
+            config: {
+              access: 'write',
+              fetch: { allow_private_network: true },
+              search: { searxng_url: searxng.url },
+            },
+          },
+        },
+      },
+      dir,
+    )
+    const client = await connectTo(app)
+    const call = async (name: string, input: Record<string, unknown>) =>
+      expect((await client.callTool({ name, arguments: input })).isError).not.toBe(true)
+    await call('http__get', { url: `${url}/http` })
+    await call('web__fetch_url', { url: `${url}/page` })
+    await call('web__url_fetch', { url: `${url}/request` })
+    await call('web__extract', { url: `${url}/part` })
+    await call('sender__send', { url: `${url}/module` })
+    await call('web__web_search', { query: 'cats' })
+    expect(agents).toEqual(
+      Object.fromEntries(
+        ['/http', '/page', '/request', '/part', '/module'].map((path) => [path, 'ours/7 (+https://example.com)']),
+      ),
+    )
+    expect(searxng.asked[0]?.headers['user-agent']).toBe('ours/7 (+https://example.com)')
+    const { call: read } = await open({ user_agent: 'mine/2', fetch: { crawl4ai_base_url: crawl4ai.url } })
+    await read('fetch_url', { url: `${url}/own` })
+    expect(agents['/own']).toBe('mine/2')
+    expect(crawl4ai.asked.map(({ headers }) => headers['user-agent'])).toEqual(['mine/2', 'mine/2'])
+  })
+})
+
+/** What the name service says, until the test ends. */
+function named(answers: Readonly<Record<string, readonly string[]>>): void {
+  const real = dns.lookup
+  const put = (lookup: unknown): void => {
+    dns.lookup = lookup as typeof dns.lookup
+    syncBuiltinESMExports()
+  }
+  put(async (name: string, ...more: unknown[]) => {
+    const found = answers[name]
+    if (!found) return await (real as (...all: unknown[]) => unknown)(name, ...more)
+    return found.map((address) => ({ address, family: 4 }))
+  })
+  onTestFinished(() => put(real))
+}
+
+describe('a name', () => {
+  it('that leads to a private address is refused before an engine is asked, whatever else it leads to [NET-06]', async () => {
+    named({ 'ten.example': ['10.1.2.3'], 'both.example': ['93.184.216.34', '127.0.0.1'] })
+    const crawl4ai = await crawl4aiApi()
+    const { call } = await open({ fetch: { allow_private_network: false, crawl4ai_base_url: crawl4ai.url } })
+    for (const host of ['ten.example', 'both.example'])
+      for (const action of ['fetch_url', 'extract', 'url_fetch'])
+        await expect(call(action, { url: `http://${host}/` }), `${action} ${host}`).rejects.toMatchObject({
+          code: 'E_SSRF_BLOCKED',
+          hint: expect.stringContaining('FETCH_URL_ALLOW_PRIVATE_NETWORK=false'),
+        })
+    expect(crawl4ai.asked).toEqual([])
+  })
+})
+
+describe('redaction', () => {
+  it('takes time in proportion to what it looks at, whatever that is', () => {
+    for (const part of ['eyJ-', 'bearer ', 'token=', '-----BEGIN PRIVATE KEY-----', 'a'.repeat(64), 'api_key: "'])
+      expect(typeof redact(part.repeat(Math.ceil(1_000_000 / part.length)))).toBe('string')
+  })
+
+  it('leaves harmless text as it is', () => {
+    const text = 'See https://example.com/a?page=2&sort=name. Version 1.22.333; key: value; tokens: 1234567890 of 2.'
+    expect(redact(text)).toBe(text)
+  })
+})
