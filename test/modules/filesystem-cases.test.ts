@@ -236,8 +236,9 @@ describe('no tool', () => {
         await mkdir(folder)
         onTestFinished(() => chmod(folder, 0o700))
         const run = `${prepare} && exec "$2" "$3" "$1" ${fault}`
-        const args = [...UNSHARE, 'sh', '-c', run, 'sh', folder, process.execPath, faultScript]
-        const found = JSON.parse(execFileSync('unshare', args, { encoding: 'utf8' }))
+        const apart = prepare.startsWith('mount') ? ['unshare', ...UNSHARE] : []
+        const args = [...apart, 'sh', '-c', run, 'sh', folder, process.execPath, faultScript]
+        const found = JSON.parse(execFileSync('env', args, { encoding: 'utf8' }))
         expect([fault, found.files, found.text]).toEqual([fault, ['a.txt'], 'old'])
         told[fault] = found.told
       }
