@@ -1,8 +1,9 @@
 import { defineModule, type ToolModule } from 'pegboard'
 import { createClient } from './client.ts'
-import { Config } from './config.ts'
-import { createDownloadTools } from './download.ts'
+import { Config, type Settings } from './config.ts'
+import { createDownloadTools, meansOf } from './download.ts'
 import { createDownloads } from './downloads.ts'
+import { CLAIM_S } from './kept.ts'
 import { createFetchPage, createJsonApi, createSubmitForm, createVerbs } from './request.ts'
 import { createUploadFile } from './upload.ts'
 
@@ -10,12 +11,23 @@ import { createUploadFile } from './upload.ts'
 function http(): ToolModule<unknown> {
   const client = createClient()
   const downloads = createDownloads()
+  let again: NodeJS.Timeout | undefined
   return defineModule({
     name: 'http',
     description: 'Asks for addresses, calls APIs, reads pages, and sends and saves files; only where it may reach.',
     config: Config,
     synonyms: [['url', 'address', 'link', 'adresse', 'lien', 'enlace']],
+    async start({ config, services, log }) {
+      if ((config as Settings).access !== 'write' || services.kv === null) return
+      const means = meansOf(client, { config: config as Settings, services, log })
+      // What a process left behind that ended a moment ago still counts as its own.
+      const takeUp = (): void =>
+        void downloads.takeUp(means).catch((error) => log.warn('downloads are not taken up', { error: String(error) }))
+      takeUp()
+      again = setTimeout(takeUp, (CLAIM_S + 1) * 1000).unref()
+    },
     async stop() {
+      clearTimeout(again)
       await downloads.close()
       await client.close()
     },
