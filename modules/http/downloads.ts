@@ -233,6 +233,8 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       for (const { abort } of jobs.values()) abort.abort()
       await Promise.all([...jobs.values()].map(({ done }) => done))
       jobs.clear()
+      // The same module may be started again.
+      closing = false
     },
   }
   return downloads

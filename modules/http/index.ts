@@ -11,23 +11,22 @@ import { createUploadFile } from './upload.ts'
 function http(): ToolModule<unknown> {
   const client = createClient()
   const downloads = createDownloads()
-  let again: NodeJS.Timeout | undefined
   return defineModule({
     name: 'http',
     description: 'Asks for addresses, calls APIs, reads pages, and sends and saves files; only where it may reach.',
     config: Config,
     synonyms: [['url', 'address', 'link', 'adresse', 'lien', 'enlace']],
-    async start({ config, services, log }) {
+    async start({ config, services, log, signal }) {
       if ((config as Settings).access !== 'write' || services.kv === null) return
       const means = meansOf(client, { config: config as Settings, services, log })
       // What a process left behind that ended a moment ago still counts as its own.
       const takeUp = (): void =>
         void downloads.takeUp(means).catch((error) => log.warn('downloads are not taken up', { error: String(error) }))
       takeUp()
-      again = setTimeout(takeUp, (CLAIM_S + 1) * 1000).unref()
+      const again = setTimeout(takeUp, (CLAIM_S + 1) * 1000).unref()
+      signal.addEventListener('abort', () => clearTimeout(again), { once: true })
     },
     async stop() {
-      clearTimeout(again)
       await downloads.close()
       await client.close()
     },

@@ -24,7 +24,7 @@ export interface KeptDownloads {
 /** Seconds after the end for which a download is known. */
 const KEPT_S = 60 * 60
 /** Seconds after which a claim that nobody renews is over. */
-export const CLAIM_S = 15
+export const CLAIM_S = 6
 const PREFIX = 'download:'
 
 export function createKept(kv: Kv, now: () => number = () => Date.now()): KeptDownloads {
