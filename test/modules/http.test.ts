@@ -1,9 +1,11 @@
+import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { symlink } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { createGzip, gzipSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import http from '../../modules/http/index.ts'
 import { localCaller } from '../../src/core/context.ts'
@@ -133,6 +135,43 @@ describe('requests', () => {
     })
   })
 
+  it('take no more than is allowed, neither packed nor unpacked, and hold no more of it [NET-15]', async () => {
+    const { call, root } = await open({ max_response: 1_000_000, max_download: 1_000_000 })
+    const bomb = gzipSync(Buffer.alloc(300 * 1024 * 1024))
+    expect(bomb.length).toBeLessThan(1_000_000)
+    let sent = 0
+    const url = await serve((request, answer) => {
+      answer.setHeader('content-type', 'application/json')
+      if (request.url === '/bomb') return void answer.setHeader('content-encoding', 'gzip').end(bomb)
+      // Noise does not get smaller: what comes in is over the cap long before it ends.
+      answer.setHeader('content-encoding', 'gzip')
+      const packer = createGzip()
+      packer.pipe(answer)
+      answer.on('close', () => packer.destroy())
+      const more = (): void => {
+        while (sent < 100_000_000 && !packer.destroyed) {
+          sent += 65_536
+          if (!packer.write(randomBytes(65_536))) return void packer.once('drain', more)
+        }
+      }
+      more()
+    })
+    const before = process.memoryUsage().rss
+    for (const path of ['/bomb', '/noise'])
+      for (const action of ['get', 'fetch_page', 'json_api'])
+        await expect(call(action, { url: url + path }), `${action} ${path}`).rejects.toMatchObject({
+          code: 'E_TOO_LARGE',
+          hint: 'modules.http.config.max_response decides.',
+        })
+    for (const path of ['/bomb', '/noise'])
+      await expect(call('download', { url: url + path, destination: 'a.bin' }), path).rejects.toMatchObject({
+        code: 'E_TOO_LARGE',
+      })
+    expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024)
+    expect(sent).toBeLessThan(100_000_000)
+    expect(readdirSync(root).filter((name) => name.startsWith('a.bin'))).toEqual([])
+  })
+
   it('call a JSON API, and fail with the beginning of an answer that is none', async () => {
     const { call } = await open()
     const url = await echo()
@@ -191,7 +230,7 @@ describe('requests', () => {
 })
 
 describe('where requests may go', () => {
-  it('is not this machine nor a private network, unless the operator says so; the message names the setting [DIG-93] [NET-01] [NET-21]', async () => {
+  it('is not this machine nor a private network, unless the operator says so; the message names the setting [DIG-93] [NET-21]', async () => {
     const { call } = await open({ allow_private_hosts: false })
     const url = await echo()
     for (const action of ['get', 'fetch_page', 'json_api'])
@@ -357,7 +396,8 @@ describe('downloads', () => {
     await expect(call('download', { url, destination: 'there.txt' })).rejects.toThrow("'there.txt' exists already.")
     expect(files(root)).toEqual(['there.txt', 'tmp'])
     expect(readFileSync(join(root, 'there.txt'), 'utf8')).toBe('old')
-    expect(await call('download', { url, destination: 'there.txt', overwrite: true })).toMatchObject({
+    const replacing = await call('download', { url, destination: 'there.txt', overwrite: true })
+    expect(await call('download_wait', { download_id: replacing['download_id'] })).toMatchObject({
       status: 'completed',
     })
     expect(readFileSync(join(root, 'there.txt'), 'utf8')).toBe('new')
@@ -368,7 +408,8 @@ describe('downloads', () => {
     const url = await serve((_, answer) =>
       answer.setHeader('content-disposition', 'attachment; filename="../../evil"').end('x'),
     )
-    expect(await call('download', { url, destination: 'mine.bin' })).toMatchObject({
+    const begun = await call('download', { url, destination: 'mine.bin' })
+    expect(await call('download_wait', { download_id: begun['download_id'] })).toMatchObject({
       status: 'completed',
       path: 'mine.bin',
     })
