@@ -46,7 +46,7 @@ export const ls: ToolDef<Settings, typeof List> = {
     const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
       for (const { name, path: one } of entries) {
         const found = await lstat(`${anchor}/${name}`).catch(() => undefined)
-        if (found) facts.set(one, { size: found.size, mtime: found.mtime.toISOString() })
+        if (found) facts.set(one, { ...(found.isFile() ? { size: found.size } : {}), mtime: found.mtime.toISOString() })
       }
     }
     const looks = details || sort !== 'name'

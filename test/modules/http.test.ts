@@ -234,7 +234,12 @@ describe('requests', () => {
       truncated: false,
       links: [{ text: 'Next', url: `${url}/next?x=1&y=2` }],
     })
-    expect(await call('fetch_page', { url, max_text_length: 4 })).toMatchObject({ text: 'Head', truncated: true })
+    expect(await call('fetch_page', { url, max_text_length: 4 })).toMatchObject({
+      text: 'Head',
+      truncated: true,
+      next_start_index: 4,
+    })
+    expect(await call('fetch_page', { url, start_index: 4, max_text_length: 5 })).toMatchObject({ text: '\n\nOne' })
     const hostile = await serve((_, answer) =>
       answer.setHeader('content-type', 'text/html').end('<a href=x>'.repeat(100_000) + '<!'.repeat(100_000)),
     )
