@@ -25,8 +25,8 @@ export interface Download {
   readonly total?: number
   /** How often it was taken up again where it had broken off. */
   readonly resumed: number
-  readonly code?: string
-  readonly error?: string
+  /** Why it failed. A text would make the whole answer a failure. */
+  readonly error?: { readonly code: string; readonly message: string }
 }
 
 /** What a download is done with. */
@@ -122,7 +122,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
           ? error
           : new ToolError('The download broke; the details are in the log.', { code: 'E_INTERNAL' })
         const { code, message, hint } = job.failure
-        job.state = { ...job.state, status: 'failed', code, error: `${message} ${hint}` }
+        job.state = { ...job.state, status: 'failed', error: { code, message: `${message} ${hint}` } }
       }
       if (!leave) await paths.remove(part).catch(unlessGone(log))
     } finally {

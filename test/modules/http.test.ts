@@ -9,6 +9,7 @@ import { createGzip, gzipSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import http from '../../modules/http/index.ts'
 import { localCaller } from '../../src/core/context.ts'
+import { isPegboardError } from '../../src/core/errors.ts'
 import { defaultProfile } from '../../src/core/profile.ts'
 import { answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
@@ -71,10 +72,13 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
 async function failureOf({ call }: Rig, input: object): Promise<{ code: unknown; error: string }> {
   try {
     const { download_id } = await call('download', input)
-    const { code, error } = await call('download_wait', { download_id })
-    return { code, error: String(error) }
+    const { status, error } = await call('download_wait', { download_id })
+    expect(status).toBe('failed')
+    const { code, message } = error as { code: string; message: string }
+    return { code, error: message }
   } catch (failed) {
-    const { code, message } = failed as { code: unknown; message: string }
+    if (!isPegboardError(failed)) throw failed
+    const { code, message } = failed
     return { code, error: message }
   }
 }
@@ -455,6 +459,23 @@ describe('downloads', () => {
       error: expect.stringContaining('The file changed'),
     })
     expect(files(root)).toEqual(['a.bin'])
+  })
+
+  it('that fail later are told with their reason, and that is an answer', async () => {
+    const { call } = await open({ max_download: 10 })
+    let release = (): void => undefined
+    const url = await serve((_, answer) => {
+      answer.write('half')
+      release = () => answer.end('x'.repeat(20))
+    })
+    const { download_id } = await call('download', { url, destination: 'a' })
+    release()
+    expect(await call('download_wait', { download_id })).toMatchObject({
+      status: 'failed',
+      error: { code: 'E_TOO_LARGE', message: expect.stringContaining('larger than 10 bytes') },
+    })
+    expect(await call('download_status', { download_id })).toMatchObject({ status: 'failed' })
+    expect(await call('download_list')).toMatchObject({ downloads: [{ status: 'failed' }] })
   })
 
   it('save only what the address has, as large as is allowed, so many at a time', async () => {
