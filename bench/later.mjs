@@ -33,6 +33,7 @@ async function withPegboard(folder, execution, use) {
 /** All of them, and the same calls without the background. */
 async function tasks(client) {
   let left = TASKS
+  const cpuBegan = cpuOf(client.pid)
   const began = now()
   await Promise.all(
     Array.from({ length: 32 }, async () => {
@@ -40,7 +41,9 @@ async function tasks(client) {
     }),
   )
   const all = now() - began
+  const cpu = cpuOf(client.pid) - cpuBegan
   let direct = TASKS
+  const floorCpuBegan = cpuOf(client.pid)
   const floorBegan = now()
   await Promise.all(
     Array.from({ length: 32 }, async () => {
@@ -48,7 +51,8 @@ async function tasks(client) {
     }),
   )
   const floor = now() - floorBegan
-  return { allMs: all, callsMs: floor, overheadMs: (all - floor) / TASKS }
+  const floorCpu = cpuOf(client.pid) - floorCpuBegan
+  return { allMs: all, callsMs: floor, overheadMs: (all - floor) / TASKS, cpuMs: (cpu - floorCpu) / TASKS }
 }
 
 async function parallel(client) {
@@ -111,7 +115,7 @@ async function schedules() {
     const before = await standing(folder)
     plant(join(folder, 'state', 'state.db'))
     const after = await standing(folder)
-    return { moreMs: after.startMs - before.startMs, idleMs: after.idleMs }
+    return { moreMs: after.startMs - before.startMs, idleMs: after.idleMs, idleWithoutMs: before.idleMs }
   })
 }
 
@@ -123,9 +127,9 @@ export async function measureLater() {
     }))
     const there = await schedules()
     const text = `\nBackground and parallel, over stdio
-  ${TASKS} tasks of 10 ms, 32 at a time: ${first.allMs.toFixed(0)} ms; the same as calls ${first.callsMs.toFixed(0)} ms; a task adds ${first.overheadMs.toFixed(2)} ms
+  ${TASKS} tasks of 10 ms, 32 at a time: ${first.allMs.toFixed(0)} ms; the same as calls ${first.callsMs.toFixed(0)} ms; a task adds ${first.overheadMs.toFixed(2)} ms, ${first.cpuMs.toFixed(2)} ms of it processor time
   50 calls in parallel: ${first.parallel.toFixed(2)} x the slowest of them
-  ${SCHEDULES} schedules: ${there.moreMs.toFixed(0)} ms of processor time more for a start, ${there.idleMs.toFixed(2)} ms a second while idle
+  ${SCHEDULES} schedules: ${there.moreMs.toFixed(0)} ms of processor time more for a start, ${there.idleMs.toFixed(2)} ms a second while idle (without them ${there.idleWithoutMs.toFixed(2)})
 `
     return { text, ...first, schedules: there }
   })

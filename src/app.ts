@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Catalog, clashSentence, createCatalog, type Endpoints, type Snapshot } from './catalog/catalog.ts'
+import { type Catalog, clashSentence, createCatalog, type Endpoints } from './catalog/catalog.ts'
+import { warnOfClashes } from './catalog/clashes.ts'
 import { shownState } from './catalog/state.ts'
 import type { Config } from './config/load.ts'
 import { planReload } from './config/reload.ts'
@@ -12,22 +13,24 @@ import { knownSecrets, secretsOf } from './core/known-secrets.ts'
 import { type Log, silentLog } from './core/log.ts'
 import { once } from './core/once.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
+import type { FactStore } from './core/services.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
+import { createCallLog } from './exec/call-log.ts'
 import { createDelivery } from './exec/delivery.ts'
-import { createFacts, factsSection } from './exec/facts.ts'
+import { createFacts, factsSection, type ListedFact } from './exec/facts.ts'
 import { createGate } from './exec/gate.ts'
 import { createInbox } from './exec/inbox.ts'
 import { createInspections, inspectObject } from './exec/inspect.ts'
 import { createInstance } from './exec/instance.ts'
-import { createRecords } from './exec/records.ts'
 import { createRepeats } from './exec/repeats.ts'
 import { createSchedule } from './exec/schedule.ts'
 import { noticeOf } from './exec/task.ts'
 import { taskRequests } from './exec/task-requests.ts'
 import { createTasks } from './exec/tasks.ts'
 import { createWatchers } from './exec/watchers.ts'
+import { createIndexing } from './indexing.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
@@ -36,11 +39,11 @@ import { createAudit } from './observe/audit.ts'
 import type { KeptList } from './openapi/api.ts'
 import { type Apis, createApis } from './openapi/apis.ts'
 import { embeddedTable, ownPackage } from './package.ts'
+import { createPrograms } from './programs/programs.ts'
 import { createRules, type FlagChanges } from './rules.ts'
 import { laneFor } from './search/deferred.ts'
 import type { LoadProgress } from './search/embedder.ts'
 import { createToolSearch, type SearchStatus } from './search/index.ts'
-import { sourcesOf } from './search/sources.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import { toFailure } from './server/answer.ts'
 import { createElsewhere } from './server/elsewhere.ts'
@@ -56,10 +59,10 @@ import { createOffer } from './services.ts'
 import { createCommonClock } from './state/common-clock.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
 import { createLocalShared, createRedisShared, type Shared } from './state/shared.ts'
+import { shareDecisions } from './trust/decisions.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
 import { createTrust, type Kept } from './trust/trust.ts'
 import type { Connection } from './upstream/connection.ts'
-import { createPrograms } from './upstream/programs.ts'
 import { createTaskRelay } from './upstream/task-relay.ts'
 import type { UpstreamStatus } from './upstream/upstream.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
@@ -67,6 +70,7 @@ import { decideExposure, type Exposure } from './view/exposure.ts'
 import { createExposures } from './view/exposures.ts'
 import { createInjected } from './view/injected.ts'
 import { createLimits } from './view/limits.ts'
+import { createNotices } from './view/notices.ts'
 import { createSections } from './view/sections.ts'
 import { createViews, MERGE_FAILED } from './view/view.ts'
 
@@ -210,6 +214,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
       }))
   const inspections = createInspections(config.secrets)
+  const ownSecrets = once(() => knownSecrets(secretsOf(options.env ?? {})))
   function inspectAnswer<T extends object>(caller: Caller, owner: string, answer: T): T {
     const level = views.viewFor(caller).policy.tripwire({ module: owner })
     const inspection = inspections.of(level, undefined)
@@ -239,7 +244,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const injected = createInjected(clock, shared)
   const turns = createTurns()
   const { callLog } = config.services
-  const records = callLog === 0 ? null : createRecords({ size: callLog, clock })
+  const records = callLog === 0 ? null : createCallLog({ size: callLog, clock })
   // Made for the first program: most configurations let tools start none.
   const programs = once(() => {
     usedPrograms = true
@@ -273,6 +278,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     profileOf: (caller) => views.viewFor(caller).profile,
     reload: (name) => loader.reload(name),
     store: () => shared.store(),
+    facts: (caller) => factsOf(caller),
     async task(owner, id) {
       const task = await tasks.get(owner, id)
       if (!task) return null
@@ -290,6 +296,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     gate: createGate({ clock, hide: inspections.hide }),
     audit,
     inspections,
+    secrets: ownSecrets,
     servicesFor: offer.servicesFor,
     fetch: offer.fetch,
     onInjected: (caller, names) => offer.inject(caller, names).unknown,
@@ -361,20 +368,18 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   )
   const schedules = execution.scheduler && execution.watchers
   const facts = once(() => {
-    const secrets = knownSecrets(secretsOf(options.env ?? {}))
-    return createFacts({
-      store: shared.store,
-      clock,
-      hide: (text) => inspections.hide(secrets ? secrets.hide(text) : text),
-    })
+    const hide = ownSecrets()?.hide ?? ((text: string) => text)
+    return createFacts({ store: shared.store, clock, hide: (text) => inspections.hide(hide(text)) })
   })
   const working = new Set<{ start(): Promise<void>; stop(): Promise<void> }>()
+  let loaded = false
   let workAgain: (() => void) | undefined
   let idle = ''
   /** A state that cannot be read now stops nothing else, and is looked at again. */
   async function work(): Promise<void> {
     try {
       if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
+      await calls.usage.start({ hasPast: shared.hasPast, table: () => shared.store().table('usage'), clock, log })
       if (!execution.watchers) return
       for (const part of [watchers(), ...(schedules ? [schedule()] : [])]) {
         if (working.has(part)) continue
@@ -386,6 +391,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       if (why !== idle) log.error('what is planned is not done, because the state cannot be used', { error: why })
       idle = why
       workAgain = clock.after(WORK_AGAIN_MS, () => void work())
+    }
+  }
+  const factsOf = (caller: Caller): FactStore => {
+    const told = ({ id, text, at }: ListedFact) => ({ id, content: text, since: at })
+    return {
+      add: async (content) => told(await facts().add(caller, content)),
+      list: async () => (await facts().of(caller)).map(told),
+      forget: (id) => facts().forget(caller, id),
     }
   }
 
@@ -425,6 +438,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ),
     ...(options.frozen === undefined ? {} : { frozen: options.frozen }),
   })
+  const decisions = common && shareDecisions(trust, shared, log.scoped('trust'))
   const updated = createSignal<[owner: string, uri: string]>()
   const tasked = createSignal<[string, Readonly<Record<string, unknown>>]>()
   const upstreams = createUpstreams({
@@ -466,31 +480,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     documents: createFileStore<Readonly<Record<string, unknown>>>(join(documents, 'documents'), lost),
   })
 
-  let indexed: Snapshot['tools'] | undefined
-  const index = (): void => {
-    const snapshot = catalog.snapshot()
-    // That an owner is connecting or failing changes nothing for search.
-    if (indexed === snapshot.tools) return
-    indexed = snapshot.tools
-    search.sync(sourcesOf(snapshot), snapshot.version)
-  }
-  let warming: (() => void) | undefined
-  let warmBy = 0
-  const warmSoon = (): void => {
-    if (!warming) warmBy = clock.now() + WARM_PATIENCE_MS
-    warming?.()
-    warming = clock.after(WARM_DELAY_MS, warm)
-  }
-  const warm = (): void => {
-    // Calls wait for servers that are starting, and nobody for the index.
-    if (upstreams.arriving && clock.now() < warmBy) warmSoon()
-    else {
-      warming = undefined
-      index()
-      search.warm().then(views.warm, (error) => log.error('indexing failed', { error }))
-    }
-  }
-  let stopWarming: (() => void) | undefined
+  const index = createIndexing({
+    catalog,
+    search,
+    clock,
+    log,
+    arriving: () => upstreams.arriving,
+    done: views.warm,
+  })
   let stopWatchingNames: (() => void) | undefined
   type Flag = Parameters<Host['context']['setFlag']>
   function setFlag(...[profile, flag, value]: Flag): void {
@@ -516,12 +513,12 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     exposure: (caller) => exposures.of(views.viewFor(caller), caller),
     async search(query, caller, limit, how) {
       const view = views.viewFor(caller)
-      index()
+      index.now()
       const answer = await search.query(query, {
         ...how,
         limit,
         visible: (id) => view.byId.has(id),
-        usage: calls.history.usage,
+        usage: calls.usage.of,
       })
       const first = injected.of(caller)
       if (first.length === 0) return answer
@@ -534,6 +531,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     checked: (request: CallRequest) => calls.check(request),
     missed,
     now: () => clock.now(),
+    lostAt() {
+      const at = shared.hasPast ? shared.store().lostAt : undefined
+      return at !== undefined && clock.now() - at < TOLD_MS ? at : undefined
+    },
     context: {
       injected,
       records,
@@ -569,6 +570,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   })
   const failed = () => loader.status().failed
   const sectionsOf = createSections(log)
+  const noticesOf = createNotices(log, clock)
   const server: ServerHost = {
     name: config.server.name,
     version: own.version,
@@ -584,6 +586,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     exposure: host.exposure,
     unread: () => upstreams.unread,
     sections: (caller) => sectionsOf(views.viewFor(caller)),
+    notices: (caller) => noticesOf(views.viewFor(caller), caller),
     async remembered(caller) {
       if (!schedules || !shared.hasPast) return undefined
       const known = await facts().of(caller)
@@ -593,7 +596,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     clients: offer.clients,
     files: offer.files,
     onListChange: injected.onChange,
-    tasks: createTaskBook(clock),
+    tasks: createTaskBook(clock, common && (() => shared.store().table('begun')), (error) =>
+      log.warn('others do not know of a task that was begun here', { error: messageOf(error) }),
+    ),
     inbox,
     inspect: inspectAnswer,
     clock,
@@ -602,9 +607,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     taskTtlMs: execution.tasks.resultTtlMs,
     autoBackgroundMs: execution.autoBackgroundAfterMs,
     failed: ({ profile }) => failed().filter(({ file }) => rules.of(profile).policy.sees(stemOf(file))),
+    async ready() {
+      if (!loaded) return 'modules are being loaded'
+      return (await shared.ready()) ? undefined : 'the state cannot be reached'
+    },
     ...(elsewhere ? { shared, elsewhere } : {}),
     searchStatus: () => search.status,
-    counts: (principal) => calls.history.counts(principal),
+    counts: (principal) => calls.usage.counts(principal),
     onUpstream(listener) {
       const stops = [
         listener.log && logged.listen(listener.log),
@@ -646,11 +655,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     open: () => shared.open(),
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
-      if (config.state.url !== undefined) await shared.open()
+      if (common) await shared.open()
+      await decisions?.()
       upstreams.start()
       const known = apis.start()
       await loader.loadAll()
       await known
+      loaded = true
       if (execution.scheduler && !execution.watchers)
         log.warn('execution.scheduler needs execution.watchers, so neither is there')
       for (const { owner, action } of unknownActions())
@@ -659,11 +670,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     work,
     warm() {
       upstreams.begin()
-      stopWarming ??= catalog.onChange(warmSoon)
-      warmSoon()
+      index.follow()
     },
     async indexed() {
-      index()
+      index.now()
       await search.warm()
       await semantic?.settled()
     },
@@ -713,13 +723,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       const ended = Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
       calls.stop()
       await ended
+      await calls.usage.stop()
       instance.stop()
       await shared.close()
       resumes.close()
       workAgain?.()
-      stopWarming?.()
+      index.stop()
       stopWatchingNames?.()
-      warming?.()
       const parts = [
         upstreams.stop(),
         apis.stop(),
@@ -744,39 +754,13 @@ function longestAnswer({ policy, profiles }: Config): number {
   return Math.max(...[policy, ...Object.values(profiles).map((one) => one.policy)].map((one) => one.approvalTimeoutMs))
 }
 
-/** A clash is told once, whatever changes around it; after a moment, because finding it puts all tools in order. */
-function warnOfClashes(catalog: Catalog, log: Log, clock: Clock): () => void {
-  const told = new Set<string>()
-  let cancel: (() => void) | undefined
-  const look = (): void => {
-    for (const sentence of catalog.snapshot().clashes.map(clashSentence)) {
-      if (told.has(sentence)) continue
-      told.add(sentence)
-      log.warn(sentence, { code: 'E_NAME_TAKEN' })
-    }
-  }
-  const stop = catalog.onChange(() => {
-    cancel?.()
-    cancel = clock.after(CLASH_DELAY_MS, look)
-  })
-  return () => {
-    cancel?.()
-    stop()
-  }
-}
-
-const CLASH_DELAY_MS = 1_000
-
+/** So long whoever looks is told that what was planned was lost. */
+const TOLD_MS = 7 * 24 * 60 * 60_000
 /** A state that cannot be used is looked at again after this long. */
 const WORK_AGAIN_MS = 5_000
 
 /** How long parts may take to stop. */
 const STOP_MS = 3_500
-
-/** A burst of changes, such as ten servers connecting, is indexed once. */
-const WARM_DELAY_MS = 200
-/** After so long it is indexed though more is coming. */
-const WARM_PATIENCE_MS = 3_000
 
 /** What a file of modules is called, which is what its module is called nearly always. */
 const stemOf = (file: string): string => /^(?:bundled\/)?_?([^./\\]*)/.exec(file)?.[1] ?? file

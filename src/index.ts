@@ -39,11 +39,17 @@ export type {
   Completion,
   ConversationEntry,
   Conversations,
+  Entity,
+  FactStore,
+  Graph,
+  GraphPart,
   Incoming,
   IncomingMessage,
   Kv,
   Llm,
+  Memory,
   Messages,
+  Place,
   PlatformAdapter,
   Processes,
   Program,
@@ -52,15 +58,21 @@ export type {
   ProgramStart,
   ProgramUsage,
   Registry,
+  Relation,
+  RememberedFact,
   ServerPrompt,
   ServerResource,
   Servers,
   ServerTool,
+  Strand,
   Tasks,
+  Threadweave,
+  WeaveScope,
 } from './core/services.ts'
 export type { Effect, Example, NameOf, Needs } from './core/tool.ts'
 export { type CallToolContext, type SentEntry, ToolContext } from './loader/tool-context.ts'
 export type { Removed } from './policy/change.ts'
+export { type Connect, type ConnectInit, type ConnectOptions, createConnect } from './policy/connect.ts'
 export { createFetch, type FetchOptions, type GuardedFetch } from './policy/fetch.ts'
 export { compileGlob, type Matcher } from './policy/glob.ts'
 export {

@@ -3,7 +3,8 @@ import { policySettings, switches, tripwiresOf } from './config/policy.ts'
 import type { ProfileSettings } from './config/profiles.ts'
 import { DEFAULT_PROFILE, defaultProfile, type Profile } from './core/profile.ts'
 import { both, createPolicy, type PolicySettings } from './policy/policy.ts'
-import { matcher } from './policy/rules.ts'
+import { type Renamed, saidOfRenamed } from './policy/renamed.ts'
+import { matcher, shortOf } from './policy/rules.ts'
 import { moduleIds } from './upstream/upstreams.ts'
 import type { Rules } from './view/rules.ts'
 
@@ -14,12 +15,15 @@ export interface ProfileRules {
   readonly ids: readonly string[]
 }
 
+type ModuleIds = ReturnType<typeof moduleIds>
+
 /** Flags that were set at run time, by profile. */
 export type FlagChanges = Readonly<Record<string, Profile['flags']>>
 
 /** Made anew with each configuration. @param changes put over its flags */
 export function createRules(config: Config, changes: FlagChanges = {}): ProfileRules {
-  const owners = ownersOf(config)
+  const ids = moduleIds(Object.keys(config.servers))
+  const owners = ownersOf(config, ids)
   const common = createPolicy(policySettings(config))
   const known = new Map<string, Rules>()
   const flagged = (profile: Profile): Profile => ({ ...profile, flags: { ...profile.flags, ...changes[profile.id] } })
@@ -28,7 +32,7 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
     const sees = seesFor(id, settings, owners)
     const where = `profiles.${id}.`
     const policy = settings
-      ? both(common, createPolicy({ ...own(settings), sees, where }))
+      ? both(common, createPolicy({ ...saidOfRenamed(own(settings), renamedIn(settings, ids)), sees, where }))
       : createPolicy({ ...policySettings(config), sees })
     return {
       profile: flagged(settings ? profileOf(id, settings) : { ...defaultProfile, id }),
@@ -45,14 +49,14 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
     schema: config.exposure.schema,
     exposure: config.exposure,
   })
-  const ids = [...new Set([DEFAULT_PROFILE, ...Object.keys(config.profiles)])]
+  const profiles = [...new Set([DEFAULT_PROFILE, ...Object.keys(config.profiles)])]
   return {
-    ids,
+    ids: profiles,
     of(id) {
       let rules = known.get(id)
       if (!rules) {
-        rules = ids.includes(id) ? make(id) : nothing(id)
-        if (ids.includes(id)) known.set(id, rules)
+        rules = profiles.includes(id) ? make(id) : nothing(id)
+        if (profiles.includes(id)) known.set(id, rules)
       }
       return rules
     },
@@ -63,8 +67,7 @@ const said = <T extends object>(settings: T): { [Key in keyof T]: Exclude<T[Key]
   Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)) as never
 
 /** Which profiles have a server of their own, by catalogue owner. */
-function ownersOf({ profiles, servers }: Config): ReadonlyMap<string, ReadonlySet<string>> {
-  const modules = moduleIds(Object.keys(servers))
+function ownersOf({ profiles }: Config, modules: ModuleIds): ReadonlyMap<string, ReadonlySet<string>> {
   const owners = new Map<string, Set<string>>()
   for (const [profile, { servers: placed }] of Object.entries(profiles))
     for (const id of Object.values(placed)) {
@@ -75,6 +78,19 @@ function ownersOf({ profiles, servers }: Config): ReadonlyMap<string, ReadonlySe
       owners.set(module, having.add(profile))
     }
   return owners
+}
+
+/** Servers of a profile that are called otherwise among all, by what the profile calls them. */
+function renamedIn({ servers }: ProfileSettings, modules: ModuleIds): Renamed {
+  const own = moduleIds(Object.keys(servers))
+  return new Map(
+    Object.entries(servers).flatMap(([name, id]) => {
+      const module = modules.get(id)
+      if (id === name || module === undefined) return []
+      const short = shortOf(module)
+      return [name.toLowerCase(), shortOf(own.get(name) as string)].map((called) => [called, short] as const)
+    }),
+  )
 }
 
 function seesFor(

@@ -25,6 +25,11 @@ const LOCAL = 'local'
 /** The servers for tools: what a client could ask of them by itself, behind the same fences, and nothing more. */
 export function createServers(options: ServersOptions, { caller, relay = noRelay, ending }: ServiceUser): Servers {
   const list = (): readonly ServerStatus[] => options.list(caller)
+  /** What a caller sees is being found out while `available` is asked. */
+  const view = (): View => {
+    if (ending) return options.view(caller)
+    throw new PegboardError('E_INTERNAL', 'Outside of a call only services.servers.list() can be asked.')
+  }
 
   function one(id: string): ServerStatus {
     const all = list()
@@ -40,7 +45,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
 
   /** What the caller may see of it beside its tools. */
   const ownerOf = ({ category }: ServerStatus): Owner | undefined =>
-    options.view(caller).owners.find((owner) => owner.id === category)
+    view().owners.find((owner) => owner.id === category)
 
   /** The same, of a server that must have something by now. */
   async function known(id: string): Promise<{ readonly server: ServerStatus; readonly owner: Owner }> {
@@ -102,7 +107,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
     },
     listTools(id) {
       const servers = new Map(several(id).map((server) => [server.category, server.id]))
-      return options.view(caller).tools.flatMap(({ tool, description }) => {
+      return view().tools.flatMap(({ tool, description }) => {
         const server = tool.origin === 'upstream' ? servers.get(tool.module) : undefined
         return server === undefined
           ? []

@@ -9,7 +9,7 @@ import type { Log } from './core/log.ts'
 import { once } from './core/once.ts'
 import type { Profile } from './core/profile.ts'
 import { scrub } from './core/scrub.ts'
-import type { Injection, Processes, Registry, Reloaded, Servers, TaskState } from './core/services.ts'
+import type { FactStore, Injection, Processes, Registry, Reloaded, Servers, TaskState } from './core/services.ts'
 import { sessionOwner } from './exec/owner.ts'
 import type { Report } from './loader/load.ts'
 import { createFetch } from './policy/fetch.ts'
@@ -21,6 +21,7 @@ import { createConversations, isConversation } from './services/conversations.ts
 import { createEndpoint } from './services/endpoint.ts'
 import { createIncoming } from './services/incoming.ts'
 import { createKv, isKvDocument } from './services/kv.ts'
+import { createMemory } from './services/memory.ts'
 import { createMessages, isMessages, type Likeness } from './services/messages.ts'
 import { createSentFiles } from './services/sent-files.ts'
 import { createServices } from './services/services.ts'
@@ -57,6 +58,7 @@ export interface OfferOptions {
   processes(): Processes
   /** Used where `state.url` names one. */
   store(): Store
+  facts(caller: Caller): FactStore
   /** `null` for one that is not the owner's. */
   task(owner: string, id: string): Promise<TaskState | null>
 }
@@ -173,6 +175,18 @@ export function createOffer(options: OfferOptions): Offer {
       ? createMessages({ documents: byProfile('messages', isMessages), clock, ...(likeness && { likeness }) })
       : null,
     conversations,
+    memory: settings.memory
+      ? createMemory({
+          facts: options.facts,
+          storeOf: createKv({
+            documents: documentsOf(isKvDocument, undefined, 'memory'),
+            clock,
+            maxBytes: settings.maxBytes,
+          }),
+          isAdmin,
+          clock,
+        })
+      : null,
     adapters: createAdapters(clients, (caller, file) => {
       const uri = keep(caller, file)
       if (uri !== undefined) return uri

@@ -7,7 +7,7 @@ export const TOKEN = '123456789:AAE-very-secret_token-of-the-bot-000'
 /** A chat platform as a module brings it: its adapter asks a server over HTTP, as Telegram's API is asked. */
 export const adapterSource = (base: string, name = 'telegram'): string => `import { ToolError } from 'pegboard'
 const base = '${base}/bot${TOKEN}'
-export default { name: '${name}', description: 'A chat platform for tests.', tools: {
+export default { name: 'my_${name}', description: 'A chat platform for tests.', tools: {
   ping: { description: 'Says that the platform is there.', effect: 'read', run: () => 'pong' } },
   start({ services }) {
     this.remove = services.adapters.add({ name: '${name}', client: null, listServers: async () => [], sendFile: async () => null,

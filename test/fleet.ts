@@ -77,7 +77,10 @@ async function startMember({ config, env, dir }: Place, aheadMs = 0): Promise<Me
       once(child.stdout as NonNullable<typeof child.stdout>, 'data'),
       once(child, 'exit').then(() => Promise.reject(new Error(`it ended: ${stderr}`))),
     ])) as [Buffer]
-    return { child, url: (JSON.parse(line.toString()) as { url: string }).url }
+    const { url } = JSON.parse(line.toString()) as { url: string }
+    // It listens before its modules are loaded where that takes long.
+    while ((await fetch(new URL('/ready', url))).status !== 200) await new Promise((done) => setTimeout(done, 50))
+    return { child, url }
   }
   let now = await begin('0')
   const { url } = now
@@ -221,7 +224,7 @@ export async function gatewayTo(target: string): Promise<Gateway> {
 }
 
 /** Takes away what a test left in Redis. */
-async function forget(prefix: string): Promise<void> {
+export async function forget(prefix: string): Promise<void> {
   const { Redis } = await import('ioredis')
   const redis = new Redis(String(redisUrl))
   const keys = await redis.keys(`${prefix}:*`)

@@ -48,6 +48,42 @@ describe('the rules of a profile', () => {
     expect(rules.of('work').policy.allowsAll('mcp_git')).toBe(false)
   })
 
+  it.each([
+    [{ policy: { deny: ['x.*'] } }, [false, false]],
+    [{ policy: { deny: ['X__drop'] } }, [false, true]],
+    [{ policy: { deny: ['mcp_x.drop'] } }, [false, true]],
+    [{ policy: { deny: [{ tools: 'x.drop' }] } }, [false, true]],
+    [{ policy: { deny: [{ module: 'x', actions: ['drop'] }] } }, [false, true]],
+    [{ policy: { hidden: ['x.*'], allow: ['x.get'] } }, [false, true]],
+    [{ policy: { default: 'block', allow: ['x.get'] } }, [false, true]],
+    [{ tools: { 'x.drop': { enabled: false } } }, [false, true]],
+    [{ modules: { x: { constraints: { blocked_actions: ['drop'] } } } }, [false, true]],
+    [{ policy: { deny: ['xx.*', 'x', 'drop.x'] } }, [true, true]],
+  ])('speak of its own server as it calls it, whatever that is called among all: %j', (settings, expected) => {
+    const own = { command: 'node', args: ['own.js'] }
+    const rules = rulesFor({ mcpServers: { x: server }, profiles: { work: { ...settings, mcpServers: { x: own } } } })
+    const allows = (id: string) => rules.of('work').policy.decide(makeTool(id)).allow
+    expect(rules.of('work').policy.sees('mcp_x_work')).toBe(true)
+    expect(['mcp_x_work.drop', 'mcp_x_work.get'].map(allows)).toEqual(expected)
+  })
+
+  it('count and look at results of its own server as it calls it', () => {
+    const own = { command: 'node', args: ['own.js'] }
+    const rules = rulesFor({
+      mcpServers: { 'Git Hub': server },
+      profiles: {
+        work: {
+          mcpServers: { 'Git Hub': own },
+          policy: { rateLimits: [{ tools: 'git_hub.*', perMinute: 5 }] },
+          modules: { 'Git Hub': { tripwire: 'throw' } },
+        },
+      },
+    })
+    const { policy } = rules.of('work')
+    expect(policy.rates.map((rate) => rate.fits(makeTool('mcp_git_hub_work.get')))).toEqual([true])
+    expect(policy.tripwire({ module: 'mcp_git_hub_work' })).toBe('throw')
+  })
+
   it('show tools as the file says where the profile says nothing', () => {
     const rules = rulesFor({
       exposure: { mode: 'discovery', share: 0.5 },

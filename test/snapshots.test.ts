@@ -26,10 +26,16 @@ const speaking = (script_markup: string) => ({
   voice_design: script_markup === 'voice_design',
 })
 const media = (config: object) => ({ modules: { media: { config } } })
+const databaseWith = (saved_queries: object) => ({
+  config: {
+    connections: { default: { driver: 'sqlite', database: ':memory:', policy: 'unrestricted' } },
+    saved_queries,
+  },
+})
 
 const everything = {
   // Where no profile says otherwise, what has a flag is off.
-  profiles: { default: { flags: { voice: true } } },
+  profiles: { default: { flags: { voice: true, user_blocking_enabled: true, admin: true } } },
   // Its module is there when there are servers; a disabled one is enough, and starts nothing.
   mcpServers: { off: { command: 'node', enabled: false } },
   modules: {
@@ -40,6 +46,13 @@ const everything = {
     media: { config: { image: drawing({ img2img: true, inpaint: true, outpaint: true }), speech: speaking('plain') } },
     web: { config: { access: 'write', search: { searxng_url: 'http://127.0.0.1:9' } } },
     contacts: { config: { peers: true, manage: true } },
+    archives: { config: { enabled: true } },
+    relay: { config: { enabled: true } },
+    moderation: { config: {} },
+    memory: { config: { enabled: true, parts: ['facts', 'tasks', 'graph', 'threadweave'] } },
+    context: { config: { enabled: true } },
+    bbs: { config: { host_file: '{{workspace}}/host.json', directory_file: 'sample' } },
+    database: databaseWith({ count: { description: 'How many there are.', sql: 'SELECT 1' } }),
   },
   services: { llm: { baseUrl: 'http://127.0.0.1:9/v1', model: 'none' } },
 }
@@ -54,6 +67,19 @@ const variants: Readonly<Record<string, Record<string, unknown>>> = {
   'voice-design': media({ image: drawing({}), speech: speaking('voice_design') }),
   brave: { modules: { web: { config: { access: 'write', search: { brave_api_key: 'x' } } } } },
   'text-only': { modules: { web: { config: { access: 'write' } } } },
+  parameters: {
+    modules: {
+      ...everything.modules,
+      database: databaseWith({
+        orders_of: {
+          description: 'The orders of a customer.',
+          sql: 'SELECT :customer, :least',
+          parameters: { customer: {}, least: { default: 0 } },
+        },
+        count: { description: 'How many there are.', sql: 'SELECT 1' },
+      }),
+    },
+  },
 }
 
 type Listed = Readonly<Record<string, unknown>> & {

@@ -7,7 +7,7 @@ import {
   parseContacts,
   type Section,
   type Status,
-} from '../_shared/contacts.ts'
+} from '../_contact-files.ts'
 import { SETTING, type Settings } from './config.ts'
 
 export type Fields = Readonly<Record<string, string | readonly string[]>>

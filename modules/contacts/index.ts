@@ -7,7 +7,7 @@ import { createSend } from './send.ts'
 export function contacts(now: () => Date = () => new Date()): ToolModule<unknown> {
   return defineModule({
     name: 'contacts',
-    description: 'Writes to people and agents of a contact list, by whichever way reaches them.',
+    description: 'Messages to people and agents of a contact list, sent by whichever way reaches them.',
     config: Config,
     synonyms: [['contact', 'person', 'kontakt', 'contacto', '联系人']],
     tools: { contacts_send: createSend(now), ...manage },

@@ -1,6 +1,6 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
-import type { Contact } from '../_shared/contacts.ts'
-import { telegramNumber } from '../_shared/ids.ts'
+import type { Contact } from '../_contact-files.ts'
+import { telegramNumber } from '../_reference-ids.ts'
 import { SETTING, type Settings } from './config.ts'
 import { createDirectory, type Fields, notThere } from './directory.ts'
 import { findContact } from './route.ts'

@@ -1,6 +1,6 @@
 import { ToolError } from 'pegboard'
-import type { Contact } from '../_shared/contacts.ts'
-import { telegramChat, telegramNumber } from '../_shared/ids.ts'
+import type { Contact } from '../_contact-files.ts'
+import { telegramChat, telegramNumber } from '../_reference-ids.ts'
 
 /** Where a message goes: by the adapter of a chat platform, or to a peer. */
 export type Route =
@@ -10,24 +10,36 @@ export type Route =
 const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
 /**
- * Who is meant: by contact_id, or, for `tg:@user`, the only one of that name that has a private chat. Someone who is
- * active comes first.
+ * Who is meant: by contact_id, else by the private chat or the peer that it names, and, for `tg:@user`, the only one of that
+ * name that has a private chat. Someone who is active comes first.
  * @throws ToolError where several could be meant; undefined where nobody is
  */
 export function findContact(wanted: string, contacts: readonly Contact[]): Contact | undefined {
   const user = /^tg:@(.+)$/.exec(wanted)?.[1]?.toLowerCase()
   const exact = contacts.find(({ contact_id }) => contact_id === wanted)
-  if (user === undefined || (exact && exact.tg_private_chat_id !== '')) return exact
+  if (user === undefined)
+    return (
+      exact ??
+      only(
+        wanted,
+        contacts.filter(
+          ({ tg_private_chat_id: chat, maep_node_id: node }) =>
+            (chat !== '' && wanted === `tg:${chat}`) || (node !== '' && wanted === `maep:${node}`),
+        ),
+      )
+    )
+  if (exact && exact.tg_private_chat_id !== '') return exact
   const named = contacts.filter(({ tg_username, contact_id }) =>
     [tg_username.toLowerCase(), contact_id.toLowerCase().replace(/^tg:@/, '')].includes(user),
   )
-  const private_ = named.filter(({ tg_private_chat_id }) => tg_private_chat_id !== '')
-  if (private_.length > 1)
-    throw refused(
-      `${wanted} could be ${private_.map(({ contact_id }) => contact_id).join(' or ')}`,
-      'Use one of these as contact_id.',
-    )
-  return private_[0] ?? exact ?? named[0]
+  const reached = named.filter(({ tg_private_chat_id }) => tg_private_chat_id !== '')
+  return only(wanted, reached) ?? exact ?? named[0]
+}
+
+function only(wanted: string, found: readonly Contact[]): Contact | undefined {
+  if (found.length < 2) return found[0]
+  const ids = found.map(({ contact_id }) => contact_id).join(' or ')
+  throw refused(`${wanted} could be ${ids}`, 'Use one of these as contact_id.')
 }
 
 /** @param adapters names of those that run @throws ToolError */

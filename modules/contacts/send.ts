@@ -1,6 +1,6 @@
 import { type CallContext, isPegboardError, scrub, type ToolDef, ToolError, z } from 'pegboard'
-import type { Contact } from '../_shared/contacts.ts'
-import { stateFiles } from '../_shared/state-files.ts'
+import type { Contact } from '../_contact-files.ts'
+import { stateFiles } from '../_state-files.ts'
 import { SETTING, type Settings } from './config.ts'
 import { createDirectory, isRefusal, notThere } from './directory.ts'
 import { type Envelope, envelopeOf, uuidV7 } from './envelope.ts'
@@ -38,10 +38,19 @@ const Input = z.object({
 /** @param now what the time is; tests have their own */
 export function createSend(now: () => Date): ToolDef<Settings, typeof Input> {
   return {
-    title: 'Write to a contact',
+    title: 'Message a contact',
     description:
       'Sends a message to a person or agent of the contact list, by Telegram or to the address of an agent; the way is found by itself. Read outcome.accepted: a message that could not be delivered is no error here. Not for answering in the present conversation.',
-    aliases: ['message contact', 'send message to', 'écrire à un contact', 'enviar mensaje'],
+    aliases: [
+      'text a contact',
+      'send message to',
+      'tell someone',
+      'let somebody know',
+      'écrire à un contact',
+      'prévenir quelqu’un',
+      'avisar a alguien',
+      'enviar mensaje',
+    ],
     tags: ['contacts', 'messages'],
     input: Input,
     effect: 'write',
@@ -143,8 +152,10 @@ async function deliver(
   { services, fetch, signal, config }: CallContext<Settings>,
 ): Promise<void> {
   if (route.by === 'adapter') {
-    const { text, ...about } = envelope
-    await services.adapters?.get(route.adapter)?.send(route.channel, text, about)
+    const { text, reply_to = '', ...about } = envelope
+    // Platforms number their messages; a message_id of ours says nothing to them.
+    const answered = /^\d+$/.test(reply_to) ? { reply_to } : {}
+    await services.adapters?.get(route.adapter)?.send(route.channel, text, { ...about, ...answered })
     return
   }
   if (!/^https?:\/\//i.test(route.address)) {

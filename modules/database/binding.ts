@@ -17,8 +17,9 @@ export function bind(sql: string, tokens: readonly Token[], given: Params, place
     list ? list.map((value, at): [string, Param] => [`p${at}`, value]) : Object.entries(given as Record<string, Param>),
   )
   const questions = tokens.filter(isQuestion).length
-  // In PostgreSQL `?` is also an operator: it stands for a value only where there is one for each.
-  const takesQuestions = questions > 0 && list !== undefined && list.length === questions
+  // In PostgreSQL `?` is also an operator: it stands for a value only where there is one for each, and nothing else does.
+  const takesQuestions =
+    questions > 0 && list !== undefined && list.length === questions && !tokens.some((_, at) => isNumbered(tokens, at))
   const params: Param[] = []
   const used = new Set<string>()
   let text = ''
@@ -64,6 +65,12 @@ const isQuestion = (token: Token): boolean => isMark(token, '?')
 const isCast = (tokens: readonly Token[], at: number): boolean => {
   const before = tokens[at - 1]
   return before !== undefined && isMark(before, ':') && before.end === tokens[at]?.start
+}
+/** `:p0` or `$1` */
+const isNumbered = (tokens: readonly Token[], at: number): boolean => {
+  const [mark, name] = tokens.slice(at, at + 2)
+  if (!mark || !name || name.start !== mark.end) return false
+  return (isMark(mark, ':') && /^p\d+$/.test(name.text)) || (isMark(mark, '$') && name.kind === 'number')
 }
 const missing = (placeholder: string): ToolError =>
   new ToolError(`There is no value for ${placeholder}.`, { code: 'E_VALIDATION', hint: 'Add it to params.' })

@@ -39,6 +39,16 @@ export interface TableShape {
   readonly foreign_keys: readonly ForeignKey[]
 }
 
+export interface Routine {
+  readonly name: string
+  readonly schema?: string
+  readonly type: 'function' | 'procedure'
+  readonly arguments?: string
+  readonly returns?: string
+  readonly language?: string
+  readonly definition?: string
+}
+
 /** Runs a reading statement: rows with their values in the order of the columns. */
 export type Ask = (sql: string, params?: readonly (string | null)[]) => Promise<readonly (readonly unknown[])[]>
 
@@ -47,6 +57,8 @@ export interface Catalog {
   tables(ask: Ask): Promise<readonly Table[]>
   /** Of these tables, or of all. */
   shapes(ask: Ask, tables?: readonly Table[]): Promise<readonly TableShape[]>
+  /** Functions and procedures that people made. */
+  routines(ask: Ask): Promise<readonly Routine[]>
   /** Which of these names, in small letters, are tables or views, those of the system among them. */
   relations(ask: Ask, names: readonly string[]): Promise<readonly string[]>
 }

@@ -48,25 +48,48 @@ function leadsSomewhere(given: Place): boolean {
   }
 }
 
-const Connection = z.strictObject({
-  ...place,
-  options: Options.default({}).describe('More about the connection.'),
-  policy: PolicyInput.optional().describe('What statements may do; default default_policy.'),
-  accept_role: z
-    .boolean()
-    .default(false)
-    .describe('Read only with a login that could write: without this such a login is refused.'),
-  allowed_functions: list(
-    'Functions that reading statements may call although they might do more (PostgreSQL, MySQL).',
-  ),
-})
+const Connection = z
+  .strictObject({
+    ...place,
+    description: z.string().max(500).optional().describe('What is in it, for models.'),
+    options: Options.default({}).describe('More about the connection.'),
+    policy: PolicyInput.optional().describe('What statements may do; default default_policy.'),
+    accept_role: z
+      .boolean()
+      .default(false)
+      .describe('Read only with a login that could write: without this such a login is refused.'),
+    allowed_functions: list(
+      'Functions that reading statements may call although they might do more (PostgreSQL, MySQL).',
+    ),
+  })
+  .refine(leadsSomewhere, 'give driver and database, or a url such as postgres://user@host/name or sqlite:data.db')
 export type Connection = z.infer<typeof Connection>
 
 const ID = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/)
 
+const SavedQuery = z.strictObject({
+  description: z.string().min(1).max(500).describe('What it tells; models choose by it.'),
+  sql: z.string().min(1).describe('One reading statement, with :name where a value goes.'),
+  parameters: z
+    .record(
+      z.string().regex(/^[A-Za-z_]\w*$/),
+      z.strictObject({
+        description: z.string().default('').describe('What it stands for.'),
+        default: z.union([z.string(), z.number(), z.boolean(), z.null()]).optional().describe('Where none is given.'),
+      }),
+    )
+    .default({})
+    .describe('Its values by their names.'),
+  connection_id: ID.default('default').describe('Where it is run.'),
+})
+
 /** Unknown keys are refused: a misspelt `policy` must not leave writing on. */
 export const Config = z.strictObject({
   connections: z.record(ID, Connection).default({}).describe('Databases by the names that models use.'),
+  saved_queries: z
+    .record(ID, SavedQuery)
+    .default({})
+    .describe('Queries by name that models run with saved_query, without writing SQL.'),
   default_policy: PolicyInput.default('readonly').describe('What statements may do on connections that do not say.'),
   roots: list('Folders of SQLite files that a model may open with connect; default none.'),
   denied_paths: list('What in them is never opened: globs, folders or absolute paths.'),
@@ -112,8 +135,37 @@ const SCHEMES: Readonly<Record<string, Target['driver']>> = {
   'file:': 'sqlite',
 }
 
+/** How `sslmode` of an address is called by those who write them. */
+const MODES: Readonly<Record<string, Target['ssl']>> = {
+  disable: 'off',
+  disabled: 'off',
+  false: 'off',
+  require: 'require',
+  required: 'require',
+  true: 'require',
+  'verify-ca': 'verify',
+  'verify-full': 'verify',
+  verify_ca: 'verify',
+  verify_identity: 'verify',
+}
+
+/** Nothing that an address asks for is left out in silence. */
+function sslOf(parameters: URLSearchParams): Target['ssl'] {
+  let ssl: Target['ssl']
+  for (const [name, value] of parameters) {
+    const mode = /^(?:sslmode|ssl-mode|ssl)$/i.test(name) ? MODES[value.toLowerCase()] : undefined
+    ssl = mode
+    if (mode === undefined)
+      throw new ToolError(`The url has a parameter that is not taken: ${name}.`, {
+        code: 'E_VALIDATION',
+        hint: 'sslmode may be disable, require, verify-ca or verify-full; for the rest use options.',
+      })
+  }
+  return ssl
+}
+
 /** The same with what its address says. @throws ToolError E_VALIDATION, without the address: it may have a password */
-export function unfolded(given: Place): Place {
+export function unfolded(given: Place): Place & Pick<Target, 'ssl'> {
   if (given.url === undefined) return given
   const bad = (): ToolError =>
     new ToolError('The url is not one of a database.', {
@@ -128,7 +180,8 @@ export function unfolded(given: Place): Place {
     return { ...rest, driver, database: path || ':memory:' }
   }
   if (!URL.canParse(url)) throw bad()
-  const { hostname, port, username, password, pathname } = new URL(url)
+  const { hostname, port, username, password, pathname, searchParams } = new URL(url)
+  const ssl = sslOf(searchParams)
   const database = decodeURIComponent(pathname.slice(1))
   return {
     driver,
@@ -137,6 +190,7 @@ export function unfolded(given: Place): Place {
     ...(username && { username: decodeURIComponent(username) }),
     ...(password && { password: decodeURIComponent(password) }),
     ...(database && { database }),
+    ...(ssl && { ssl }),
     ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
   }
 }

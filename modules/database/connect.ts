@@ -12,6 +12,7 @@ const Connect = z.object({
   policy: PolicyInput.optional().describe(
     'What statements may do: readonly, safe_write (rows, not structure) or unrestricted.',
   ),
+  persist: z.boolean().optional().describe('Remember it: later its name alone opens it again.'),
   options: Options.optional().describe('For set-up steps: ssl, ca, create.'),
   accept_role: z.boolean().optional().describe('For set-up steps: read only with a login that could write.'),
   allowed_functions: z.array(z.string()).optional().describe('For set-up steps: functions that may be called.'),

@@ -14,6 +14,7 @@ export interface Named {
   readonly acceptRole: boolean
   /** Who sees it; nobody in particular where the operator made it. */
   readonly owner: string | undefined
+  readonly description?: string | undefined
   readonly role?: string | undefined
   readonly group?: string | undefined
   /** The part of the configuration that decides about it. */
@@ -119,6 +120,7 @@ function configured(id: string, given: Connection, config: Settings): Named {
     policy: policyOf(given.policy ?? config.default_policy),
     acceptRole: given.accept_role,
     owner: undefined,
+    description: given.description,
     role: given.role,
     group: given.group,
     setting: `${SETTING}.connections.${id}`,
@@ -130,8 +132,9 @@ type Wish = Place & {
 }
 
 function targetOf(id: string, wish: Wish, config: Settings): Target {
-  const { driver, database, host, port, username, password, password_env } = unfolded(wish)
+  const { driver, database, host, port, username, password, password_env, ssl: asked } = unfolded(wish)
   const { options = {}, allowed_functions = [] } = wish
+  const ssl = options.ssl ?? asked
   if (driver === undefined || database === undefined)
     throw new ToolError(
       `The connection "${id}" does not say ${driver === undefined ? 'its driver' : 'its database'}.`,
@@ -149,7 +152,7 @@ function targetOf(id: string, wish: Wish, config: Settings): Target {
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
     ...(password_env !== undefined && { passwordEnv: password_env }),
-    ...(options.ssl !== undefined && { ssl: options.ssl }),
+    ...(ssl !== undefined && { ssl }),
     ...(options.ca !== undefined && { ca: options.ca }),
     ...(options.create !== undefined && file && { create: options.create }),
     allowedFunctions: allowed_functions,
@@ -157,6 +160,22 @@ function targetOf(id: string, wish: Wish, config: Settings): Target {
     connectMs: 10_000,
     maxSessions: config.max_sessions,
   }
+}
+
+/** Why a database cannot be reached is for the operator, who has the log: it may name the server and the login. */
+function telling(driver: Driver, log: Log): Driver {
+  const told =
+    <Given, Result>(work: (given: Given) => Promise<Result>) =>
+    async (given: Given): Promise<Result> => {
+      try {
+        return await work(given)
+      } catch (error) {
+        if (isPegboardError(error) && error.code === 'E_DB_UNAVAILABLE' && error.cause !== undefined)
+          log.warn('a database cannot be reached', { driver: driver.dialect.name, error: error.cause })
+        throw error
+      }
+    }
+  return { ...driver, run: told(driver.run), powers: told(driver.powers) }
 }
 
 function environmentOf(processes: Processes | null, name: string): string {
@@ -194,7 +213,7 @@ function driverFor(state: State, target: Target, services: Services): Promise<Dr
   const at = JSON.stringify(target)
   let found = state.drivers.get(at)
   if (!found) {
-    found = createDriver(target, services, state.log as Log)
+    found = createDriver(target, services, state.log as Log).then((driver) => telling(driver, state.log as Log))
     state.drivers.set(at, found)
     // What could not be made is tried again the next time.
     found.catch(() => state.drivers.delete(at))
@@ -244,6 +263,8 @@ async function checkLogin(state: State, driver: Driver, named: Named, signal: Ab
 
 export interface Wanted extends Wish {
   readonly connection_id: string
+  /** Remember it: after a restart its name alone opens it again. */
+  readonly persist?: boolean | undefined
   readonly policy?: PolicyInput | undefined
   readonly accept_role?: boolean | undefined
 }
@@ -253,8 +274,15 @@ export async function connect(ctx: Ctx, wanted: Wanted): Promise<Link> {
   const { connection_id: id } = wanted
   const state = stateOf(ctx.services)
   const before = namedFor(ctx).get(id)
-  const { connection_id: _, policy: wantedPolicy, ...rest } = wanted
+  const { connection_id: _, policy: wantedPolicy, persist, ...rest } = wanted
   const said = Object.entries(rest).filter(([, value]) => value !== undefined)
+  const kept = said.length === 0 && !before ? await remembered(ctx, id) : undefined
+  if (kept)
+    return await connect(ctx, {
+      ...kept,
+      connection_id: id,
+      ...(wantedPolicy !== undefined && { policy: wantedPolicy }),
+    })
   if (said.length === 0 && before) {
     if (wantedPolicy !== undefined) tighten(ctx, id, wantedPolicy)
     return await proved(ctx, await link(ctx, id))
@@ -266,10 +294,28 @@ export async function connect(ctx: Ctx, wanted: Wanted): Promise<Link> {
     })
   const named = ctx.setup ? byOperator(ctx, wanted) : await byClient(ctx, state, wanted)
   const made = await proved(ctx, await opened(ctx, named))
-  if (before) await close(ctx, before)
+  if (before && JSON.stringify(before.target) !== JSON.stringify(named.target)) await close(ctx, before)
   state.made.set(key(named.owner, id), named)
   state.changed()
+  if (persist && !ctx.setup) await remember(ctx, { ...rest, connection_id: id, policy: wantedPolicy })
   return made
+}
+
+const kvKey = (ctx: Ctx, id: string): string => `connection:${ctx.caller.principal}:${id}`
+
+/** Without a password: it is the operator who keeps those. */
+async function remember(ctx: Ctx, { connection_id, ...wanted }: Wanted): Promise<void> {
+  if (wanted.password !== undefined || (wanted.url !== undefined && unfolded(wanted).password !== undefined))
+    throw new ToolError('It is open, and not remembered: passwords are not kept.', {
+      code: 'E_VALIDATION',
+      hint: `Leave out persist, or have it put into ${SETTING}.connections.`,
+    })
+  await ctx.services.kv?.set(kvKey(ctx, connection_id), JSON.stringify(wanted))
+}
+
+async function remembered(ctx: Ctx, id: string): Promise<Omit<Wanted, 'connection_id'> | undefined> {
+  const text = await ctx.services.kv?.get(kvKey(ctx, id))
+  return typeof text === 'string' ? JSON.parse(text) : undefined
 }
 
 function byOperator(ctx: Ctx, wanted: Wanted): Named {
@@ -386,6 +432,7 @@ export async function close(ctx: Ctx, named: Named): Promise<void> {
   )
   if (named.owner !== undefined) {
     state.made.delete(key(named.owner, named.id))
+    await ctx.services.kv?.del(kvKey(ctx, named.id))
     state.tightened.delete(key(named.owner, named.id))
     state.changed()
   }
@@ -407,6 +454,7 @@ export function shownConnection(
     database: driver === 'sqlite' && database !== ':memory:' ? basename(database) : database,
     policy: shownPolicy(named.policy),
     open: isOpen(ctx, named),
+    ...(named.description !== undefined && { description: named.description }),
     ...(named.role !== undefined && { role: named.role }),
     ...(named.group !== undefined && { group: named.group }),
     made_by: named.owner === undefined ? 'operator' : 'you',

@@ -2,9 +2,28 @@ import { defineModule } from 'pegboard'
 import { Config } from './config.ts'
 import { connect, disconnect, list_connections, set_policy } from './connect.ts'
 import { begin, end, namedFor } from './connections.ts'
-import { browse, describe, introspect, list_tables, relations, sample, schema, search_data } from './look.ts'
+import {
+  browse,
+  describe,
+  introspect,
+  list_tables,
+  relations,
+  sample,
+  schema,
+  search_data,
+  search_objects,
+} from './look.ts'
 import { bulk_insert, drop_table, upsert } from './rows.ts'
-import { batch_execute, execute, execute_query, fetch_results, query, transaction } from './statements.ts'
+import {
+  batch_execute,
+  execute,
+  execute_query,
+  explain,
+  fetch_results,
+  query,
+  saved_query,
+  transaction,
+} from './statements.ts'
 
 export default defineModule({
   name: 'database',
@@ -40,6 +59,8 @@ export default defineModule({
     set_policy,
     query,
     fetch_results,
+    saved_query,
+    explain,
     execute,
     execute_query,
     batch_execute,
@@ -55,5 +76,6 @@ export default defineModule({
     browse,
     sample,
     search_data,
+    search_objects,
   },
 })

@@ -239,6 +239,81 @@ export const sample: ToolDef<Settings, typeof Sample> = {
   },
 }
 
+const Objects = z.object({
+  object_type: z
+    .enum(['schema', 'table', 'view', 'column', 'index', 'function', 'procedure'])
+    .describe('What kind of thing.'),
+  pattern: z
+    .string()
+    .min(1)
+    .max(100)
+    .default('%')
+    .describe('Its name: % stands for any text, _ for one character; capitals do not matter.'),
+  table: table.optional().describe('Only columns and indexes of this table.'),
+  detail: z.enum(['names', 'full']).default('names').describe('Only names, or all about each.'),
+  limit: z.int().min(1).max(1_000).default(100).describe('How many at most.'),
+  connection_id,
+})
+
+export const search_objects: ToolDef<Settings, typeof Objects> = {
+  ...common,
+  title: 'Search tables and columns',
+  description:
+    'Finds tables, views, columns, indexes, functions, procedures or schemas by a pattern of their names, names alone unless more is asked for. For values in rows use search_data; for one table describe.',
+  aliases: ['find table', 'find column', 'stored procedures', 'chercher une colonne', 'buscar tabla'],
+  input: Objects,
+  examples: [{ input: { object_type: 'column', pattern: '%_id' } }],
+  async run({ object_type, pattern, table, detail, limit, connection_id }, ctx) {
+    const at = await desk(ctx, connection_id)
+    const like = new RegExp(
+      `^${pattern
+        .replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
+        .replaceAll(/%+/g, '.*')
+        .replaceAll('_', '.')}$`,
+      'isu',
+    )
+    const all = (await objectsOf(at, object_type, table)).filter(({ name }) => like.test(name))
+    return {
+      objects: all.slice(0, limit).map(({ name, of, more }) => ({ name, ...of, ...(detail === 'full' && more) })),
+      count: Math.min(all.length, limit),
+      truncated: all.length > limit,
+    }
+  },
+}
+
+interface Found {
+  readonly name: string
+  /** Where it is. */
+  readonly of: Readonly<Record<string, unknown>>
+  readonly more: Readonly<Record<string, unknown>>
+}
+
+async function objectsOf(at: Desk, type: z.infer<typeof Objects>['object_type'], table?: string): Promise<Found[]> {
+  if (type === 'function' || type === 'procedure')
+    return (await at.link.driver.catalog.routines(askOf(at)))
+      .filter((one) => one.type === type)
+      .map(({ name, schema, type: _, ...more }) => ({ name, of: schema === undefined ? {} : { schema }, more }))
+  const tables = table === undefined ? await tablesOf(at) : [await tableOf(at, table)]
+  if (type === 'schema') {
+    const usual = at.link.driver.dialect.name === 'postgresql' ? 'public' : at.link.target.database
+    const names = new Set(
+      tables.map(({ schema }) => schema ?? (at.link.driver.dialect.name === 'sqlite' ? 'main' : usual)),
+    )
+    return [...names].map((name) => ({ name, of: {}, more: {} }))
+  }
+  const shapes = tables.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), tables)
+  return shapes.flatMap((shape, index): Found[] => {
+    const of = shape.schema === undefined ? {} : { schema: shape.schema }
+    if (type === 'column')
+      return shape.columns.map(({ name, ...more }) => ({ name, of: { table: fullName(shape) }, more }))
+    if (type === 'index')
+      return shape.indexes.map(({ name, ...more }) => ({ name, of: { table: fullName(shape) }, more }))
+    if ((tables[index] as Table).type !== type) return []
+    const { name, schema: _, ...more } = shape
+    return [{ name, of, more }]
+  })
+}
+
 /** What is no text of any kind. */
 const BINARY = /blob|bytea|binary|bit|geometry|vector/i
 

@@ -81,6 +81,22 @@ export const mysqlCatalog: Catalog = {
       }
     })
   },
+  async routines(ask) {
+    const rows = await ask(
+      `SELECT r.routine_name, r.routine_type, r.dtd_identifier, r.routine_definition,
+       (SELECT group_concat(concat_ws(' ', p.parameter_mode, p.parameter_name, p.dtd_identifier) ORDER BY p.ordinal_position SEPARATOR ', ')
+        FROM information_schema.parameters p WHERE p.specific_schema = r.routine_schema AND p.specific_name = r.specific_name
+        AND p.routine_type = r.routine_type AND p.ordinal_position > 0)
+       FROM information_schema.routines r WHERE r.routine_schema = DATABASE() ORDER BY r.routine_name`,
+    )
+    return rows.map(([name, type, returns, definition, given]) => ({
+      name: text(name),
+      type: type === 'PROCEDURE' ? 'procedure' : 'function',
+      arguments: text(given),
+      ...(text(returns) !== '' && { returns: text(returns) }),
+      ...(definition !== null && { definition: text(definition) }),
+    }))
+  },
   async relations(ask, names) {
     const rows = await ask(
       `SELECT DISTINCT lower(table_name) FROM information_schema.tables WHERE lower(table_name) IN (${names.map(() => '?').join(', ') || 'NULL'})`,

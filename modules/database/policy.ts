@@ -111,7 +111,9 @@ export function judge(
     })
   }
   if (policy.preset === 'unrestricted') return { tokens, access: 'write' }
-  if (reads === true) return { tokens, access: 'read' }
+  // Run beside statements that write, it would not be held to reading.
+  const hides = policy.preset === 'safe_write' && verb === 'WITH' && changesData(tokens)
+  if (reads === true && !hides) return { tokens, access: 'read' }
   if (policy.preset === 'readonly')
     throw new ToolError(`The connection only reads, and ${reads}.`, {
       code: 'E_READ_ONLY',
@@ -213,6 +215,11 @@ function checkSafeWrite(tokens: readonly Token[], verb: string, setting: string)
     if (!hasWhere(tokens, at)) throw denied(`${word} without WHERE changes every row.`, hint)
   }
 }
+
+const CHANGES = new Set(['INSERT', 'REPLACE', 'UPDATE', 'DELETE', 'MERGE'])
+/** `REPLACE(…)` is a function. */
+const changesData = (tokens: readonly Token[]): boolean =>
+  tokens.some(({ word }, at) => CHANGES.has(word) && beginsStatement(tokens, at) && tokens[at + 1]?.text !== '(')
 
 const AFTER_THESE = new Set(['AS', 'MATERIALIZED', 'EXPLAIN', 'ANALYZE'])
 /** Not the `UPDATE` of `ON CONFLICT DO UPDATE`, `FOR UPDATE` or `ON DELETE`. */

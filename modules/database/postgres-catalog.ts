@@ -89,6 +89,24 @@ export const postgresCatalog: Catalog = {
       }
     })
   },
+  async routines(ask) {
+    const rows = await ask(
+      `SELECT p.proname, nullif(n.nspname, 'public'), p.prokind, pg_catalog.pg_get_function_arguments(p.oid),
+       pg_catalog.pg_get_function_result(p.oid), l.lanname, p.prosrc FROM pg_catalog.pg_proc p
+       JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+       WHERE ${OURS} AND p.prokind IN ('f', 'p') AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d
+       WHERE d.objid = p.oid AND d.deptype = 'e') ORDER BY n.nspname <> 'public', n.nspname, p.proname`,
+    )
+    return rows.map(([name, schema, kind, given, result, language, definition]) => ({
+      name: text(name),
+      ...(schema !== null && { schema: text(schema) }),
+      type: kind === 'p' ? 'procedure' : 'function',
+      arguments: text(given),
+      ...(result !== null && { returns: text(result) }),
+      language: text(language),
+      definition: text(definition),
+    }))
+  },
   async relations(ask, names) {
     const rows = await ask(
       `SELECT DISTINCT lower(c.relname) FROM pg_catalog.pg_class c WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')

@@ -106,21 +106,19 @@ function commentEnd(sql: string, from: number, { nestedComments, mysqlComments }
       code: 'E_VALIDATION',
       hint: 'Write the statement without /*! … */.',
     })
-  let depth = 1
-  let at = from + 2
-  while (depth > 0) {
-    const close = sql.indexOf('*/', at)
+  if (!nestedComments) {
+    const close = sql.indexOf('*/', from + 2)
     if (close < 0) throw unended('a comment')
-    const open = nestedComments ? sql.indexOf('/*', at) : -1
-    if (open >= 0 && open < close) {
-      depth++
-      at = open + 2
-    } else {
-      depth--
-      at = close + 2
-    }
+    return close + 2
   }
-  return at
+  const marks = /\/\*|\*\//g
+  marks.lastIndex = from + 2
+  for (let depth = 1; ; ) {
+    const mark = marks.exec(sql)
+    if (!mark) throw unended('a comment')
+    depth += mark[0] === '/*' ? 1 : -1
+    if (depth === 0) return marks.lastIndex
+  }
 }
 
 /** `E'…'` has backslashes although other strings have none. */

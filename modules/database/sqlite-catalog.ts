@@ -74,6 +74,7 @@ export const sqliteCatalog: Catalog = {
       }
     })
   },
+  routines: async () => [],
   async relations(ask, names) {
     const rows = await ask(
       `SELECT DISTINCT lower(name) FROM (SELECT name FROM sqlite_master WHERE type IN ('table', 'view') UNION ALL SELECT 'sqlite_master'

@@ -81,12 +81,15 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
   let sweep: NodeJS.Timeout | undefined
   let made: Promise<void> | undefined
 
-  const free = async (kind: Work['access'], signal: AbortSignal): Promise<void> => {
-    while (running[kind] >= most[kind])
+  async function free(kind: Work['access'], signal: AbortSignal): Promise<void> {
+    while (running[kind] >= most[kind]) {
+      let leave: (() => void) | undefined
       await new Promise<void>((resolve, reject) => {
         waiting.push(resolve)
-        signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-      })
+        leave = () => reject(signal.reason)
+        signal.addEventListener('abort', leave, { once: true })
+      }).finally(() => leave && signal.removeEventListener('abort', leave))
+    }
   }
 
   async function take(kind: Work['access']): Promise<Child> {

@@ -1,7 +1,9 @@
 import { isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
-import type { Settings } from './config.ts'
+import type { Param, Params } from './binding.ts'
+import { SETTING, type Settings } from './config.ts'
 import { someConnection, someWriting } from './connections.ts'
 import type { Answer, Outcome } from './driver.ts'
+import { theOne, tokensOf, verbOf } from './sql.ts'
 import {
   connection_id,
   type Desk,
@@ -37,7 +39,7 @@ const Transaction = z.object({ statements, connection_id })
 const example = { sql: 'SELECT id, total FROM orders WHERE customer = :p0 ORDER BY id', params: ['Ada'] }
 
 /** One reading statement. */
-async function read(at: Desk, asked: { sql: string; params: z.infer<typeof params>; limit: number }) {
+async function read(at: Desk, asked: { sql: string; params: Params; limit: number }) {
   const answer = only(await run(at, [await ready(at, asked, 'read')], { maxRows: asked.limit }))
   tellOfMore(at, answer, asked.limit)
   return shownRows(answer)
@@ -71,6 +73,77 @@ export const fetch_results: ToolDef<Settings, typeof Fetch> = {
   run: async ({ connection_id, query, ...asked }, ctx) =>
     await read(await desk(ctx, connection_id), { ...asked, sql: query }),
 }
+
+const Explain = z.object({ sql: sql.describe('The statement, without EXPLAIN.'), params, connection_id })
+const EXPLAINED = new Set(['SELECT', 'WITH', 'VALUES', 'TABLE', 'INSERT', 'REPLACE', 'UPDATE', 'DELETE', 'MERGE'])
+
+export const explain: ToolDef<Settings, typeof Explain> = {
+  ...common,
+  title: 'Explain a statement',
+  description:
+    'Tells how the database would run a statement (its plan: which indexes, which order) without running it. Use it where a query is slow.',
+  aliases: ['query plan', 'explain plan', 'slow query', 'plan de requête'],
+  input: Explain,
+  effect: 'read',
+  available: someConnection,
+  sideEffects: ['asks the database for a plan'],
+  examples: [{ input: example }],
+  async run({ sql, params, connection_id }, ctx) {
+    const at = await desk(ctx, connection_id)
+    const { dialect } = at.link.driver
+    const verb = verbOf(theOne(tokensOf(sql, dialect.lexis)))
+    if (!EXPLAINED.has(verb))
+      throw new ToolError(`${verb || 'This'} has no plan.`, {
+        code: 'E_VALIDATION',
+        hint: 'Give a SELECT, INSERT, UPDATE or DELETE, without EXPLAIN before it.',
+      })
+    const prefix = dialect.name === 'sqlite' ? 'EXPLAIN QUERY PLAN' : 'EXPLAIN'
+    return await read(at, { sql: `${prefix} ${sql}`, params, limit: 1_000 })
+  },
+}
+
+const Saved = z.object({
+  name: z.string().min(1).max(64).describe('Which one.'),
+  params: z.record(z.string(), z.unknown()).default({}).describe('Its values by their names.'),
+  limit,
+})
+
+export const saved_query: ToolDef<Settings, typeof Saved> = {
+  ...common,
+  title: 'Run a saved query',
+  description: 'Runs a query that the operator prepared, with values for its parameters, and gives its rows.',
+  aliases: ['prepared query', 'report', 'requête enregistrée'],
+  input: Saved,
+  effect: 'read',
+  available: ({ config }) => Object.keys(config.saved_queries).length > 0 || `set ${SETTING}.saved_queries`,
+  assemble: ({ config }, draft) => ({
+    ...draft,
+    description: `${draft.description} There are: ${Object.entries(config.saved_queries).map(saying).join('; ')}.`,
+  }),
+  sideEffects: ['runs a statement on the database'],
+  examples: [{ input: { name: 'orders_of', params: { customer: 1 } } }],
+  async run({ name, params, limit }, ctx) {
+    const saved = ctx.config.saved_queries[name]
+    if (!saved)
+      throw new ToolError(`There is no saved query "${name}".`, {
+        code: 'E_NOT_FOUND',
+        hint: `There are: ${Object.keys(ctx.config.saved_queries).join(', ')}.`,
+      })
+    const wanted = Object.keys(saved.parameters)
+    const lacking = wanted.find((one) => !(one in params) && saved.parameters[one]?.default === undefined)
+    if (lacking !== undefined)
+      throw new ToolError(`"${name}" needs ${lacking}.`, {
+        code: 'E_VALIDATION',
+        hint: saved.parameters[lacking]?.description ?? 'Add it to params.',
+      })
+    const defaults = wanted.map((one): [string, unknown] => [one, saved.parameters[one]?.default])
+    const values = { ...Object.fromEntries(defaults), ...params } as Readonly<Record<string, Param>>
+    return await read(await desk(ctx, saved.connection_id), { sql: saved.sql, params: values, limit })
+  },
+}
+
+const saying = ([name, { description, parameters }]: [string, Settings['saved_queries'][string]]): string =>
+  `${name}(${Object.keys(parameters).join(', ')}) – ${description.replace(/[.;]+$/, '')}`
 
 /** What a statement did, or the rows it gave. */
 function told(answer: Answer): Record<string, unknown> {

@@ -1,5 +1,5 @@
 import { type CallContext, ToolError, z } from 'pegboard'
-import { bind, type Params } from './binding.ts'
+import { bind, type Param, type Params } from './binding.ts'
 import { type Ask, fullName, type Table, type TableShape } from './catalog.ts'
 import type { Settings } from './config.ts'
 import { type Link, link } from './connections.ts'
@@ -21,14 +21,8 @@ export const connection_id = z
   .default('default')
   .describe('Which connection; list_connections shows them.')
 export const sql = z.string().min(1).max(1_000_000).describe('One statement.')
-const value = z.union([
-  z.string(),
-  z.number(),
-  z.boolean(),
-  z.null(),
-  z.array(z.unknown()),
-  z.record(z.string(), z.unknown()),
-])
+/** Whatever JSON can say: the database knows what it takes. */
+const value = z.unknown().transform((given) => given as Param)
 export const params = z
   .union([z.array(value).max(65_000), z.record(z.string(), value)])
   .default([])

@@ -6,6 +6,7 @@ import { exists, ls, stat, tree } from './look.ts'
 import { cp, mv, rm } from './move.ts'
 import { read, read_many } from './read.ts'
 import { createGrep, find } from './search.ts'
+import { watch } from './watch.ts'
 import { mkdir } from './write.ts'
 
 const { write, edit, insert, undo } = createEdits()
@@ -23,6 +24,7 @@ export default defineModule({
     grep: createGrep(),
     stat,
     exists,
+    watch,
     write,
     edit,
     insert,

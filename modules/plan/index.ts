@@ -1,5 +1,5 @@
 import { defineModule, isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
-import { llmOf, missingLlm } from '../_shared/llm.ts'
+import { llmOf, missingLlm } from '../_llm.ts'
 import { planOf } from './plan.ts'
 
 const NAME = 'plan_create'

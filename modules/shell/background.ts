@@ -1,4 +1,5 @@
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
+import { checkVariables } from './allow.ts'
 import { shownAs } from './command.ts'
 import { args, cwd, line, type Settings, variables } from './config.ts'
 import type { Job } from './jobs.ts'
@@ -71,9 +72,10 @@ export const background_run: ToolDef<Settings, typeof Begin> = {
     const wanted = shell
       ? await scripted(what, { text: command, interpreter: 'bash', args: given, cwd: folder, login: true }, config)
       : await program(what, { command, args: given, cwd: folder, env }, config)
+    checkVariables(config, env)
     const { jobs, starter } = stateOf(ctx)
     const job = await jobs.add(ownerOf(ctx), label, config.max_background, () =>
-      starter.start({ ...wanted, timeoutMs: config.background_timeout * 1_000, stdin: 'open' }, config),
+      starter.start({ ...wanted, env, timeoutMs: config.background_timeout * 1_000, stdin: 'open' }, config),
     )
     if (wait_seconds === 0) return stateNow(job)
     const from = { stdout: 0, stderr: 0 }

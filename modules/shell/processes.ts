@@ -30,11 +30,15 @@ export const ps: ToolDef<Settings, typeof Ps> = {
     )
     const processes = found
       .flat()
-      .map(({ command, ...one }) => ({ ...one, command: redact(command.slice(0, 2_000)).slice(0, 500) }))
+      .map(({ command, ...one }) => ({ ...one, command: readable(command) }))
       .filter(({ command }) => command.toLowerCase().includes(wanted))
     return { processes, total: processes.length }
   },
 }
+
+/** A sandbox says with each of its processes what it shuts out. */
+const readable = (command: string): string =>
+  /^\S*\/bwrap --unshare-all /.test(command) ? 'bwrap (the sandbox)' : redact(command.slice(0, 2_000)).slice(0, 500)
 
 const Kill = z.object({
   pid: z.int().min(1).describe('From ps.'),

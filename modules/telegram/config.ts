@@ -21,7 +21,11 @@ export const Config = z.strictObject({
   allowed_chat_ids: z.array(chat).default([]).describe('The chats that may be written to and are heard.'),
   default_chat_id: chat.optional().describe('The chat that is meant where a request comes from none; allowed by this.'),
   inbound: z.boolean().default(false).describe('Takes in the messages of these chats.'),
-  user_agent: z.string().min(1).default('pegboard').describe('What requests say they come from.'),
+  user_agent: z
+    .string()
+    .min(1)
+    .default('{{user_agent}}')
+    .describe('What requests say they come from; default services.fetch.userAgent.'),
   timeout: z.int().min(1).max(300).default(60).describe('Seconds a request may take.'),
   file_cache_dir: z
     .string()

@@ -3,6 +3,11 @@ import { z } from 'pegboard'
 /** Unknown keys are refused: a misspelt limit must not be without effect. */
 export const Config = z.strictObject({
   agent_name: z.string().max(100).default('').describe('What $AGENT in people stands for: the name of the agent.'),
+  user_name: z
+    .string()
+    .max(100)
+    .default('')
+    .describe('What $SPEAKER stands for where a request does not say who speaks.'),
   file_state_dir: z
     .string()
     .min(1)
@@ -14,6 +19,7 @@ export const Config = z.strictObject({
 /** As `Config` gives it. */
 export interface Settings {
   readonly agent_name: string
+  readonly user_name: string
   readonly file_state_dir: string
   readonly max_open: number
 }

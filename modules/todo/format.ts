@@ -1,4 +1,4 @@
-import { staysInComment } from '../_shared/contacts.ts'
+import { staysInComment } from '../_contact-files.ts'
 
 export type Kind = 'wip' | 'done'
 

@@ -1,5 +1,5 @@
 import { type ToolDef, z } from 'pegboard'
-import { missingLlm } from '../_shared/llm.ts'
+import { missingLlm } from '../_llm.ts'
 import type { Settings } from './config.ts'
 import { type Item, itemsOf } from './format.ts'
 import { countsOf, createStore } from './store.ts'

@@ -1,5 +1,5 @@
 import { ToolError } from 'pegboard'
-import { isReferenceId } from '../_shared/ids.ts'
+import { isReferenceId } from '../_reference-ids.ts'
 
 /** Somebody named in a text: `Name (id)`, or `[Name](id)`. */
 export interface Reference {

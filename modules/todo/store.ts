@@ -1,4 +1,4 @@
-import { type StateFiles, stateFiles } from '../_shared/state-files.ts'
+import { type StateFiles, stateFiles } from '../_state-files.ts'
 import { SETTING } from './config.ts'
 import { FILES, type Item, itemsOf, type Kind, type List, parseList, printList } from './format.ts'
 

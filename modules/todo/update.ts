@@ -1,7 +1,7 @@
 import { type CallContext, type Llm, type ToolDef, ToolError, z } from 'pegboard'
-import { FILES as CONTACTS, type Contact, contactFiles, parseContacts, reachableIds } from '../_shared/contacts.ts'
-import { telegramChat } from '../_shared/ids.ts'
-import { llmOf, missingLlm } from '../_shared/llm.ts'
+import { FILES as CONTACTS, type Contact, contactFiles, parseContacts, reachableIds } from '../_contact-files.ts'
+import { llmOf, missingLlm } from '../_llm.ts'
+import { telegramChat } from '../_reference-ids.ts'
 import { findDone, findDoubles, resolveReferences } from './ask.ts'
 import { SETTING, type Settings } from './config.ts'
 import { type Item, itemsOf, withItem, withoutItems } from './format.ts'
@@ -85,7 +85,7 @@ export function createUpdate(now: () => Date): ToolDef<Settings, typeof Input> {
 async function add(asked: Asked, ctx: CallContext<Settings>, llm: Llm, now: () => Date): Promise<Result> {
   const { config, caller, origin, progress, log } = ctx
   const chat = chatOf(asked.chat_id)
-  const speaker = origin.userName || origin.userId
+  const speaker = origin.userName || origin.userId || config.user_name
   const people = peopleOf(asked.people, { $SPEAKER: speaker, $AGENT: config.agent_name })
   // One entry is one line, whatever was written.
   const raw = asked.content.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()

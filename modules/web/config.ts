@@ -61,6 +61,7 @@ const Fetch = z.strictObject({
     .default(5 * MIB)
     .describe('Bytes of a page.'),
   max_length: z.int().min(100).max(1_000_000).default(50_000).describe('Characters that one call gives at most.'),
+  robots: z.enum(['ignore', 'obey']).default('ignore').describe('Whether what a site says in robots.txt is heeded.'),
   max_redirects: z.int().min(0).max(10).default(5).describe('Redirects that are followed.'),
   timeout: seconds.default(30).describe('Seconds a page may take.'),
 })

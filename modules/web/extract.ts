@@ -5,6 +5,7 @@ import type { Client } from './client.ts'
 import { reads, type Settings } from './config.ts'
 import { checkSize } from './engines/mcp_fetch.ts'
 import type { Reader } from './reader.ts'
+import type { Robots } from './robots.ts'
 import { checkTarget } from './target.ts'
 
 const Input = z.object({
@@ -33,7 +34,7 @@ const FACTS: Readonly<Record<string, readonly [string, string?]>> = {
   robots: meta('robots'),
 }
 
-export const createExtract = (client: Client, reader: Reader): ToolDef<Settings, typeof Input> => ({
+export const createExtract = (client: Client, reader: Reader, robots: Robots): ToolDef<Settings, typeof Input> => ({
   title: 'Take a page apart',
   description:
     'Gives one thing of a web page: all its words as plain text with menus, its links, or what it says of itself (title, description, author, date). To read its content use {url_fetch_tool}.',
@@ -49,6 +50,7 @@ export const createExtract = (client: Client, reader: Reader): ToolDef<Settings,
   async run({ url: given, mode }, { config, signal }) {
     const { pages } = client.wayFor(config)
     const url = await checkTarget(given, pages)
+    await robots.check(url, pages, config, signal)
     const answer = await pages(url, { headers: { accept: 'text/html, */*;q=0.5' }, signal })
     checkSize(answer.headers.get('content-length'), config.fetch.max_bytes)
     const html = textOf(await bytesOf(answer), answer.headers.get('content-type') ?? '')
@@ -64,7 +66,9 @@ export const createExtract = (client: Client, reader: Reader): ToolDef<Settings,
       return { ...about, metadata }
     }
     const page = readPage(html, answer.url)
-    if (mode === 'links') return { ...about, title: page.title, links: page.links }
+    const once = new Map(page.links.map((link) => [link.url, link] as const).reverse())
+    const links = page.links.filter((link) => once.get(link.url) === link)
+    if (mode === 'links') return { ...about, title: page.title, links }
     const { title, text } = page
     return { ...about, title, text: text.slice(0, MAX_TEXT), truncated: text.length > MAX_TEXT }
   },

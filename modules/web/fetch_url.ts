@@ -6,6 +6,7 @@ import { checkSize, mcp_fetch } from './engines/mcp_fetch.ts'
 import type { Page, Use } from './engines/reading.ts'
 import type { Health } from './health.ts'
 import type { Reader } from './reader.ts'
+import type { Robots } from './robots.ts'
 import { checkTarget } from './target.ts'
 
 const ENGINES = { crawl4ai, mcp_fetch } as const
@@ -63,6 +64,7 @@ export function createFetchUrl(
   client: Client,
   reader: Reader,
   health: Health,
+  robots: Robots,
   now: () => number = () => performance.now(),
 ): ToolDef<Settings, typeof Input> {
   const shelf = createShelf(now)
@@ -107,6 +109,7 @@ export function createFetchUrl(
     async run({ url: given, max_length, start_index, raw }, { config, signal, call, progress, sendFile, log }) {
       const way = client.wayFor(config)
       const url = await checkTarget(given, way.pages)
+      await robots.check(url, way.pages, config, signal)
       progress(0, undefined, `reading ${new URL(url).host}`)
       const key = JSON.stringify([url, raw, config])
       const use: Use = { settings: config, way, reader, health, signal, call }

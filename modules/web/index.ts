@@ -5,6 +5,7 @@ import { createExtract } from './extract.ts'
 import { createFetchUrl } from './fetch_url.ts'
 import { createHealth } from './health.ts'
 import { createReader } from './reader.ts'
+import { createRobots } from './robots.ts'
 import { createWebSearch } from './search.ts'
 import { createUrlFetch } from './url_fetch.ts'
 
@@ -14,6 +15,7 @@ function web(): ToolModule<unknown> {
   const client = createClient()
   const reader = createReader()
   const health = createHealth(() => changed())
+  const robots = createRobots()
   return defineModule({
     name: 'web',
     description: 'Searches the web, reads pages as text, and sends requests with logins; only where it may reach.',
@@ -39,8 +41,8 @@ function web(): ToolModule<unknown> {
     },
     tools: {
       web_search: createWebSearch(client, reader, health),
-      fetch_url: createFetchUrl(client, reader, health),
-      extract: createExtract(client, reader),
+      fetch_url: createFetchUrl(client, reader, health, robots),
+      extract: createExtract(client, reader, robots),
       url_fetch: createUrlFetch(client),
     },
   }) as ToolModule<unknown>

@@ -1,6 +1,31 @@
-import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
-import { type Article, type Job, type Row, WORKER } from './worker.ts'
+
+/** What the worker is asked. */
+export type Job =
+  | { readonly kind: 'read'; readonly html: string; readonly url: string }
+  | {
+      readonly kind: 'select'
+      readonly html: string
+      readonly url: string
+      /** One for each result, and in it, by name: where it is, and the attribute that says it instead of its text. */
+      readonly each: string
+      readonly fields: Readonly<Record<string, readonly [selector: string, attribute?: string]>>
+    }
+
+/** A page as a reader sees it. */
+export interface Article {
+  readonly title: string
+  readonly markdown: string
+  /** All of the page, as no part of it stands out as its content. */
+  readonly whole: boolean
+  readonly byline?: string
+  readonly published?: string
+  readonly site?: string
+  readonly language?: string
+  readonly description?: string
+}
+
+export type Row = Readonly<Record<string, string>>
 
 export interface Reader {
   /** `undefined` for a page that cannot be read in time, or at all. */
@@ -23,15 +48,7 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
   let last: Promise<unknown> = Promise.resolve()
 
   function start(): Worker {
-    const { resolve } = createRequire(import.meta.url)
-    const made = new Worker(WORKER, {
-      eval: true,
-      workerData: {
-        domino: resolve('@mixmark-io/domino'),
-        readability: resolve('@mozilla/readability'),
-        turndown: resolve('turndown'),
-        gfm: resolve('@joplin/turndown-plugin-gfm'),
-      },
+    const made = new Worker(new URL('./reading.cjs', import.meta.url), {
       // Nothing of ours, and what the packages have to say goes nowhere.
       env: {},
       execArgv: [],

@@ -36,6 +36,8 @@ export interface OwnerInfo {
   readonly readings?: readonly Reading[]
   /** What it adds to prompts. May throw. */
   readonly promptSection?: (caller: Caller, nameOf: NameOf, profile: Profile) => PromptSection | undefined
+  /** What it has to tell a caller beside the result of a call. May throw. */
+  readonly notices?: (caller: Caller, profile: Profile) => readonly string[] | Promise<readonly string[]>
 }
 
 /** A resource that is what a tool answers. Whoever sees the tool has it. */

@@ -21,7 +21,7 @@ export const toolOverrideOptions = z.strictObject({
     .transform((given) => (typeof given === 'string' ? [given] : given))
     .optional()
     .describe('Other names it is found and called by.'),
-  replaces: z.string().optional().describe('Tool that is hidden while this one is available, such as "web.fetch_url".'),
+  replaces: z.string().optional().describe('Tool that is hidden while this one is available, such as "notes.find".'),
   timeoutMs: z
     .int()
     .min(100)

@@ -3,7 +3,9 @@ import { join } from 'node:path'
 import type { App, AppOptions } from '../app.ts'
 import type { Config, Loaded } from '../config/load.ts'
 import { type Caller, localCaller } from '../core/context.ts'
+import { knownSecrets, secretsOf } from '../core/known-secrets.ts'
 import { createLog, type Log } from '../core/log.ts'
+import { once } from '../core/once.ts'
 import { plain } from '../core/plain.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { mayInstall } from '../upstream/install.ts'
@@ -31,11 +33,17 @@ export async function openConfig(args: Args, io: Io): Promise<Loaded> {
 }
 
 /** A log on stderr. @param quiet entries below it are left out unless --verbose */
-export const openLog = (args: Args, io: Io, quiet: 'info' | 'warn' | 'error'): Log =>
-  createLog(
-    (line) => io.stderr(`${io.terminal?.err ? sentenceOf(line) : line}\n`),
+export function openLog(args: Args, io: Io, quiet: 'info' | 'warn' | 'error', configured: readonly string[] = []): Log {
+  // What broke may have told what it was given.
+  const secrets = once(() => knownSecrets([...configured, ...secretsOf(io.env)]))
+  return createLog(
+    (line) => {
+      const told = secrets()?.hide(line) ?? line
+      io.stderr(`${io.terminal?.err ? sentenceOf(told) : told}\n`)
+    },
     args.values['verbose'] === true ? 'debug' : quiet,
   )
+}
 
 /** A line of the log as a person reads it. */
 export function sentenceOf(line: string): string {
@@ -88,7 +96,7 @@ export async function withApp(
   const waitMs = whole(args, 'wait', 0, 600, waitS ?? 10) * 1_000
   const { config, warnings } = await openConfig(args, io)
   const caller = { ...localCaller, profile: profileFor(args, config) }
-  const app = await openApp(config, openLog(args, io, 'error'), io, {
+  const app = await openApp(config, openLog(args, io, 'error', config.secrets), io, {
     connectDelayMs: { cold: 0, known: 0 },
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
     ...appOptions,

@@ -152,7 +152,10 @@ const othersThan = (desk: Desk, id: string): Strangers =>
             strangersOf(() =>
               tools.map(({ name }) => ({
                 name,
-                spellings: [name, `${other}.${name}`, `mcp_${other}.${name}`, `${other}__${name}`, `${other}:${name}`],
+                spellings: () => [
+                  name,
+                  ...[`${other}.${name}`, `mcp_${other}.${name}`, `${other}__${name}`, `${other}:${name}`],
+                ],
               })),
             ),
           ],

@@ -26,7 +26,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const config = withFlags(loaded.config, args)
   const caller = { ...localCaller, profile: profileFor(args, config) }
   // A person reads sentences; the log is for whoever keeps it.
-  const log = openLog(args, io, overHttp && io.input.isTTY ? 'warn' : 'info')
+  const log = openLog(args, io, overHttp && io.input.isTTY ? 'warn' : 'info', config.secrets)
   const app = await openApp(config, log, io, {
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
     connectDelayMs: { cold: UNSEEN_MS },

@@ -10,6 +10,7 @@ import type {
   Incoming,
   Kv,
   Llm,
+  Memory,
   Messages,
   Processes,
   Registry,
@@ -49,6 +50,11 @@ export interface Origin {
   readonly userId: string
   readonly userName: string
   readonly guildId: string
+  /** The group of channels that the channel belongs to, where the client says so. */
+  readonly categoryId?: string
+  /** Names of those who are in the channel now, and of those who were seen there, where the client says so. */
+  readonly channelMembers?: readonly string[]
+  readonly seenMembers?: readonly string[]
 }
 
 /** One round of a conversation, as the client tells it. */
@@ -67,6 +73,8 @@ export interface SentFile {
   readonly filename: string
   readonly mimetype: string
   readonly fileUrl?: string
+  /** Only a link to it is sent, however short it is: it is read when somebody wants it. */
+  readonly apart?: boolean
 }
 
 /** A question for the person behind the client; `schema` is a flat JSON Schema of primitives. */
@@ -111,7 +119,7 @@ export interface Services {
   /** Programs, started so that they end with Pegboard. */
   readonly processes: Processes | null
   /** Long-term memory. */
-  readonly memory: null
+  readonly memory: Memory | null
   /** The same as the `loop` of the call. */
   readonly loop: ToolLoop | null
   /** What the operator set, read-only and without secrets. */

@@ -234,14 +234,15 @@ export const errorCatalogue = {
   E_READ_ONLY: {
     audience: 'model',
     retryable: false,
-    meaning: 'Writing is switched off.',
-    next: 'Set modules.filesystem.config.readonly to false.',
+    meaning: 'Writing is switched off, or the call only reads.',
+    next: 'The named setting decides: modules.filesystem.config.readonly, or the policy of a database connection.',
   },
   E_DENIED_BY_POLICY: {
     audience: 'model',
     retryable: false,
-    meaning: 'The operator does not allow this command, an argument of it, or this change of servers.',
-    next: 'Use what is allowed: modules.shell.config.allowed_commands for commands, mcpServers for servers.',
+    meaning:
+      'The operator does not allow this command, this argument of it, this address, this statement, or this change of servers.',
+    next: 'The named setting decides: modules.shell.config.allowed_commands for commands, the policy of a connection for databases, mcpServers for servers.',
   },
   E_SQL_MULTI_STATEMENT: {
     audience: 'model',

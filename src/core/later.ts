@@ -13,12 +13,14 @@ export interface Later {
 /**
  * @param longestMs the first of it waits no longer, however much comes
  * @param isBusy whether more may come soon, so that it is not time yet; default never
+ * @param busyMs how long nothing may come while that is so, before it is time all the same; default as long as it is so
  */
 export function createLater(
   clock: Clock,
   quietMs: number,
   longestMs: number,
   isBusy: () => boolean = () => false,
+  busyMs: number = longestMs,
 ): Later {
   const waiting = new Map<string, () => void>()
   let since = 0
@@ -29,7 +31,7 @@ export function createLater(
   function step(): void {
     cancel = undefined
     const now = clock.now()
-    const quietUntil = (isBusy() ? now : addedAt) + quietMs
+    const quietUntil = isBusy() ? Math.min(now + quietMs, addedAt + busyMs) : addedAt + quietMs
     const leftMs = Math.min(quietUntil, since + longestMs) - now
     if (leftMs > 0) {
       cancel = clock.after(leftMs, step)

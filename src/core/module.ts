@@ -1,4 +1,4 @@
-import type { CallContext, Caller, Services } from './context.ts'
+import type { CallContext, Caller, Origin, Services } from './context.ts'
 import type { Log } from './log.ts'
 import type { Profile } from './profile.ts'
 import type { JsonSchema, StandardSchema } from './schema.ts'
@@ -56,6 +56,11 @@ export interface ModuleResource {
   /** Who may call it may read the resource, and nobody else knows of it. */
   readonly tool: string
   readonly input?: Readonly<Record<string, unknown>>
+}
+
+/** Whom a module may have something to tell. */
+export interface NoticeView<Config> extends Omit<ToolView<Config>, 'nameOf'> {
+  readonly origin: Origin
 }
 
 export interface ToolDraft {
@@ -162,6 +167,11 @@ export interface ToolModule<Config = unknown> {
    * set-up steps opened; nothing to say nothing. Other tools are named by `nameOf`. Pure and synchronous.
    */
   promptSection?(view: SectionView<Config>): PromptSection | undefined
+  /**
+   * Lines that this caller is to be told beside the result of whatever it calls next, each once: asked after every call of who sees
+   * at least one of its tools, so it must be quick.
+   */
+  notices?(view: NoticeView<Config>): readonly string[] | Promise<readonly string[]>
   /** Slow work goes here, not at import. Bounded by `loader.startTimeoutMs`. */
   start?(ctx: StartContext<Config>): void | Promise<void>
   stop?(): void | Promise<void>

@@ -4,7 +4,7 @@ import { PegboardError } from './errors.ts'
 export type Callable = 'reads' | 'all'
 
 const READS =
-  /^(?:at|count|describe|entries|exists|find|forEach|get|has|includes|is|keys|list|peek|read|search|size|stat|status|toJSON|toString|values)(?![a-z])/
+  /^(?:at|count|describe|entries|exists|find|forEach|get|has|includes|is|keys|list|llen|lrange|neighbors|peek|read|recent|search|size|stat|status|toJSON|toString|values)(?![a-z])/
 
 const refuse = (what: string): never => {
   throw new PegboardError('E_READ_ONLY_CONTRACT', `A read-only tool may not ${what}.`)

@@ -15,7 +15,7 @@ const BEARER = /\b(bearer\s{1,4})(?=[\w.~+/-]{0,40}\d|[\w.~+/-]{20})[\w.~+/-]{8,
 const LOGIN = /(:\/\/[^\s/:@"'<>]{0,256}:)[^\s/@"'<>]{1,256}@/g
 const QUERY = /([?&])([\w.-]{1,64})(=)([^&\s"'<>#]+)/g
 const HEADER =
-  /^([<>*]?\s{0,8}(?:proxy-)?authorization\s{0,4}:\s{0,4}|[<>*]?\s{0,8}(?:set-)?cookie\s{0,4}:\s{0,4})\S.*$/gim
+  /^([<>*]?\s{0,8}(?:proxy-)?authorization\s{0,4}:\s{0,4}(?:(?:bearer|basic|digest|negotiate|token|apikey)\s{1,4})?|[<>*]?\s{0,8}(?:set-)?cookie\s{0,4}:\s{0,4})\S.*$/gim
 /** A name, what stands between, and a value: in quotes, or a word that no bracket follows. */
 const PAIR =
   /(?<![\w.-])([A-Za-z][\w.-]{0,80})(["']?(?:=|\s{0,4}[:=]\s{0,4}))("(?:[^"\\\n]|\\.){1,4096}"|'[^'\n]{1,4096}'|[^\s"'`()<>{}[\],;&|$]{4,4096}(?![\w(.[]))/g

@@ -41,6 +41,14 @@ export interface Kv {
   del(...keys: readonly string[]): Promise<number>
   /** Adds to a number, or to 0. @throws PegboardError E_VALIDATION when it is something else */
   incr(key: string, by?: number): Promise<number>
+  /**
+   * Changes a value whole, whoever else does at the same time. `change` may be called again; with `value` undefined it stays as it is,
+   * with null it is deleted. Answers the `result`. A change keeps the time it expires.
+   */
+  update<Result>(
+    key: string,
+    change: (value: unknown) => { readonly value?: unknown; readonly result: Result },
+  ): Promise<Result>
   /** Whether there is one to expire; at once when `seconds` is not above 0. */
   expire(key: string, seconds: number): Promise<boolean>
   keys(prefix?: string): Promise<readonly string[]>
@@ -98,6 +106,98 @@ export interface Conversations {
   delete(channel: string, messageId: string): Promise<boolean>
   /** How many there were. */
   clear(channel: string): Promise<number>
+}
+
+/** Something that is to be known in later sessions. */
+export interface RememberedFact {
+  readonly id: string
+  readonly content: string
+  /** Milliseconds since the epoch. */
+  readonly since: number
+}
+
+/** What a principal had remembered in its profile. */
+export interface FactStore {
+  /** One that is known already is not kept twice. */
+  add(content: string): Promise<RememberedFact>
+  /** Oldest first. */
+  list(): Promise<readonly RememberedFact[]>
+  /** Whether there was one. */
+  forget(id: string): Promise<boolean>
+}
+
+export interface Entity {
+  readonly name: string
+  readonly type: string
+  readonly observations: readonly string[]
+}
+
+export interface Relation {
+  readonly from: string
+  readonly relation: string
+  readonly to: string
+}
+
+export interface GraphPart {
+  readonly entities: readonly Entity[]
+  readonly relations: readonly Relation[]
+}
+
+/** What a principal knows of things and how they belong together. Names are the same in any case. */
+export interface Graph {
+  /** Adds to the one of that name, where there is one. @throws PegboardError E_TOO_LARGE */
+  addEntity(entity: {
+    readonly name: string
+    readonly type?: string
+    readonly observations?: readonly string[]
+  }): Promise<Entity>
+  /** Makes entities that are not there. Whether it is new. @throws PegboardError E_TOO_LARGE */
+  addRelation(relation: Relation): Promise<boolean>
+  /** The best `limit` entities with the words of the query, and all relations of theirs; without a query the newest. */
+  query(query?: string, limit?: number): Promise<GraphPart>
+  /** What an entity is tied to, so many steps away; default one. */
+  neighbors(name: string, depth?: number): Promise<GraphPart>
+  /** Takes an entity out, and what ties it. Whether there was one. */
+  removeEntity(name: string): Promise<boolean>
+}
+
+/** Where a strand can be seen. */
+export type WeaveScope = 'channel' | 'category' | 'guild'
+
+export interface Strand {
+  readonly id: string
+  readonly title: string
+  readonly content: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+export interface Place {
+  readonly scope: WeaveScope
+  readonly id: string
+}
+
+/** Knowledge that belongs to places of a chat platform, and notes on its users. What changes it is for admins. */
+export interface Threadweave {
+  /** Keeps a text; with the title of one that is kept, in its place. @throws PegboardError E_DENIED_BY_POLICY, E_TOO_LARGE */
+  vaultDna(title: string, content: string): Promise<Strand>
+  /** What is woven into any of these places; for admins everything. By id or title, or all. */
+  readDna(places: readonly Place[], wanted?: string): Promise<readonly Strand[]>
+  /** Makes a text seen in a place. `false`: it was already. @throws PegboardError E_DENIED_BY_POLICY, E_NOT_FOUND */
+  weave(strand: string, place: Place): Promise<boolean>
+  /** Whether it was woven there. @throws PegboardError E_DENIED_BY_POLICY */
+  unweave(strand: string, place: Place): Promise<boolean>
+  /** Notes on a user: for admins, and for the user. `null` where there are none. @throws PegboardError E_DENIED_BY_POLICY */
+  shadowGet(userId: string): Promise<string | null>
+  /** Empty: none. @throws PegboardError E_DENIED_BY_POLICY */
+  shadowSet(userId: string, content: string): Promise<void>
+}
+
+/** Long-term memory of a caller. */
+export interface Memory {
+  readonly facts: FactStore
+  readonly graph: Graph
+  readonly threadweave: Threadweave
 }
 
 export interface TaskState {
@@ -313,7 +413,8 @@ export interface ServerPrompt {
 /**
  * The MCP servers of the configuration, as far as the caller may know of them: others, and those of other profiles, are not
  * there. None can be added, and what is started is what the configuration says. Tools are called with `ctx.call`.
- * Servers are named by their id or category; every function throws PegboardError E_NOT_FOUND for one that is not there.
+ * Servers are named by their id or category; every function throws PegboardError E_NOT_FOUND for one that is not there. In
+ * `available` and the like, outside of a call, there is `list` alone.
  */
 export interface Servers {
   list(): readonly ServerStatus[]

@@ -15,8 +15,12 @@ const MAX_PARTS = 1_000_000
 // Worth a parse: text that may be JSON and has a word in it that a name of a credential would have.
 const SUSPECT = /pass|secret|token|auth|key|cookie|credential|pwd/i
 
+// The same written otherwise: letters as escapes, full-width and mathematical ones; these as bytes, too.
+const DISGUISED =
+  /\\u(?:00[4-7]|ff[2-5]|d835)|[\uff21-\uff5a]|\ud835|\u00ef(?:\u00bc[\u00a1-\u00ba]|\u00bd[\u0081-\u009a])|\u00f0\u009d[\u0090-\u009f]/i
+
 /** Whether bytes or a text may name a credential at all: most results do not, and need no look. */
-export const mayTell = (text: string): boolean => SUSPECT.test(text)
+export const mayTell = (text: string): boolean => SUSPECT.test(text) || DISGUISED.test(text)
 
 /**
  * The value without what fields keep that look like credentials, in JSON inside of texts as well; the same object where
@@ -130,7 +134,7 @@ function isSuspect(text: string): boolean {
   let at = 0
   while (at < text.length && text.charCodeAt(at) <= 0x20) at++
   const first = text.charCodeAt(at)
-  return (first === 0x7b || first === 0x5b) && SUSPECT.test(text)
+  return (first === 0x7b || first === 0x5b) && mayTell(text)
 }
 
 function parsedFrom(text: string): unknown {

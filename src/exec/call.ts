@@ -1,3 +1,4 @@
+import { monotonicMs } from '../core/clock.ts'
 import { type Caller, noServices, type ServicesFor } from '../core/context.ts'
 import { createCountdown } from '../core/countdown.ts'
 import { createCrowd } from '../core/crowd.ts'
@@ -6,6 +7,7 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Fetch } from '../core/fetch.ts'
 import { checkArguments } from '../core/guard.ts'
+import type { KnownSecrets } from '../core/known-secrets.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolLoop } from '../core/loop.ts'
 import type { ToolResult } from '../core/result.ts'
@@ -13,6 +15,8 @@ import { type Capacity, noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { Audit } from '../observe/audit.ts'
 import type { View, Views, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visible.ts'
+import { recorded } from './audited.ts'
+import { clipped } from './clip.ts'
 import { createContexts, idOf, type Run } from './context.ts'
 import type { Gate, OnGate } from './gate.ts'
 import { type Confirmed, guard, type Ready } from './guard.ts'
@@ -21,8 +25,8 @@ import { createInspections, type Inspection, type Inspections, inspect, inspectF
 import { createSlots, type Slots } from './limits.ts'
 import type { ExecutionSettings } from './options.ts'
 import type { Part } from './output.ts'
-import { recorded } from './record.ts'
 import { cancelled, checkSize, invalid, MAX_CALL_MS, notFound, notOffered, refusal, timedOut } from './refusals.ts'
+import { createUsage, type Usage } from './usage.ts'
 
 /** One wish to run a tool, whoever has it. */
 export interface CallRequest {
@@ -65,7 +69,8 @@ export interface Calls {
   /** Checks everything that is checked before a run. Gives the tool. @throws PegboardError as `call` */
   check(request: CallRequest): ViewTool
   /** What ran lately, and how often. */
-  readonly history: Pick<History, 'usage' | 'latest' | 'counts'>
+  readonly history: Pick<History, 'latest'>
+  readonly usage: Usage
   /** Refuses new calls and waits for those that run, `graceMs` at most. */
   drain(graceMs: number): Promise<void>
   /** Refuses new calls, aborts what runs. */
@@ -92,6 +97,8 @@ export interface CallsOptions {
   readonly audit?: Audit | undefined
   /** What is done about results and errors; default knows no secrets. */
   readonly inspections?: Inspections
+  /** What else no error may say: the environment of this process is nothing that results are made of, but failures name it. */
+  readonly secrets?: () => KnownSecrets | undefined
 }
 
 const MAX_DEPTH = 3
@@ -109,6 +116,7 @@ export function createCalls(options: CallsOptions): Calls {
   const inspections = options.inspections ?? createInspections()
   const places = new WeakMap<Capacity, Slots>()
   const history = createHistory()
+  const usage = createUsage()
   const running = createCrowd<Ending>()
   const enter: (request: CallRequest) => Promise<ToolResult> = audit
     ? (request) => recorded(audit, request, ({ caller }) => views.viewFor(caller), call)
@@ -138,7 +146,7 @@ export function createCalls(options: CallsOptions): Calls {
     // Without a wait, so that calls take their places in the order they came.
     let wanted = first instanceof Promise ? await first : first
     run.tool = wanted.entry.tool
-    const startedAt = performance.now()
+    const startedAt = monotonicMs()
     const abort = request.abort ?? createEnding()
     const cancel = (): void => abort.abort(cancelled())
     const outer = request.signal ?? request.within
@@ -191,14 +199,17 @@ export function createCalls(options: CallsOptions): Calls {
       if (abort.aborted) throw abort.reason
       const { entry, input, policy } = wanted
       inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
-      const ended = await runTool(entry.tool, input, request, relay, run, abort, depth, inspection)
-      if (ended.kind === 'mcp') checkSize(entry.tool, ended.result, settings.maxResultBytes)
+      const ran = await runTool(entry.tool, input, request, relay, run, abort, depth, inspection)
+      if (ran.kind === 'mcp') checkSize(entry.tool, ran.result, settings.maxResultBytes)
+      // Tools that call each other do so in this process, where nothing has to be sent.
+      const ended = ran.kind === 'value' && depth === 0 ? clipped(ran, entry.tool, settings.maxResultBytes) : ran
       if (confirmed && ended.kind === 'input_required') gate?.goesOn(confirmed.passing)
       const result = inspection ? inspect(ended, inspection) : ended
-      const ms = performance.now() - startedAt
+      const ms = monotonicMs() - startedAt
       // One that asks something first comes again.
       if (result.kind !== 'input_required') {
         const isFailure = result.kind === 'mcp' && result.result.isError === true
+        usage.add(entry.tool.id, request.caller.principal, ms, isFailure ? 'E_TOOL_FAILED' : undefined)
         history.add(entry.tool.id, request.caller, input, run, startedAt, ms, isFailure ? 'E_TOOL_FAILED' : undefined)
       }
       if (entry.tool.intent !== undefined) views.used(request.caller, entry.tool.intent)
@@ -213,8 +224,9 @@ export function createCalls(options: CallsOptions): Calls {
       return result
     } catch (error) {
       if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.passing)
-      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection)
-      const ms = performance.now() - startedAt
+      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection, options.secrets?.())
+      const ms = monotonicMs() - startedAt
+      usage.add(wanted.entry.tool.id, request.caller.principal, ms, failure.code)
       history.add(wanted.entry.tool.id, request.caller, wanted.input, run, startedAt, ms, failure.code)
       log[failure.code === 'E_INTERNAL' ? 'error' : 'debug']('call', {
         callId: run.id,
@@ -339,6 +351,7 @@ export function createCalls(options: CallsOptions): Calls {
     check: (request) => ready(request).entry,
     call: enter,
     history,
+    usage,
     async drain(graceMs) {
       stopped = true
       if (running.places.length === 0) return
@@ -362,8 +375,15 @@ export function createCalls(options: CallsOptions): Calls {
 /** Its server wants the client to open a page, and the call again after that. */
 const wantsPage = (error: unknown): boolean => isProtocolFailure(error) && error.code === -32042
 
-function refusalOfRun(error: unknown, run: Run, tool: Tool, inspection: Inspection | undefined): PegboardError {
-  const failure = refusal(error, idOf(run), tool.id)
+function refusalOfRun(
+  error: unknown,
+  run: Run,
+  tool: Tool,
+  inspection: Inspection | undefined,
+  secrets: KnownSecrets | undefined,
+): PegboardError {
+  const first = refusal(error, idOf(run), tool.id)
+  const failure = secrets ? inspectFailure(first, { wire: undefined, secrets }) : first
   if (!inspection) return failure
   try {
     return inspectFailure(failure, inspection)

@@ -1,3 +1,4 @@
+import { epochMs } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import type { ErrorCode } from '../core/errors.ts'
 import { isRecord } from '../core/record.ts'
@@ -20,17 +21,9 @@ export interface Execution {
   readonly arguments: string
 }
 
-export interface ToolCount {
-  readonly tool: string
-  readonly calls: number
-  readonly failures: number
-  /** Of the calls that were successful, on average. */
-  readonly ms: number
-}
-
-/** The last runs, and how often each tool ran. */
+/** The last runs. */
 export interface History {
-  /** Takes down a run that ended. `startedAt` and `ms` as of `performance.now()`; `code` of one that failed. */
+  /** Takes down a run that ended. `startedAt` and `ms` as of `monotonicMs`; `code` of one that failed. */
   add(
     tool: string,
     caller: Caller,
@@ -40,12 +33,8 @@ export interface History {
     ms: number,
     code: ErrorCode | undefined,
   ): void
-  /** How often a tool ran successfully, whoever ran it: ranking uses it. */
-  usage(tool: string): number
   /** The last `n` runs of a principal, in one session where that is given; the latest last. */
   latest(n: number, of: { readonly principal: string; readonly session?: string }): readonly Execution[]
-  /** How often a principal ran each tool. */
-  counts(principal: string): readonly ToolCount[]
 }
 
 interface Entry {
@@ -60,21 +49,12 @@ interface Entry {
   code: string | undefined
 }
 
-interface Counter {
-  ok: number
-  failed: number
-  ms: number
-}
-
 const KEPT = 1_000
-const MAX_PRINCIPALS = 1_000
 const MAX_SHOWN = 12
 
 export function createHistory(): History {
   const ring: Entry[] = []
   let next = 0
-  const usage = new Map<string, Counter>()
-  const principals = new Map<string, Map<string, Counter>>()
 
   function* backwards(): Generator<Entry> {
     for (let step = 1; step <= ring.length; step++) yield ring[(next - step + KEPT) % KEPT] as Entry
@@ -97,16 +77,7 @@ export function createHistory(): History {
         old.code = code
       } else ring[next] = { tool, principal, profile, session, shape, run, startedAt, ms, code }
       next = (next + 1) % KEPT
-      let own = principals.get(principal)
-      if (!own) {
-        if (principals.size >= MAX_PRINCIPALS) principals.delete(principals.keys().next().value as string)
-        own = new Map()
-        principals.set(principal, own)
-      }
-      count(own, tool, ms, code)
-      count(usage, tool, ms, code)
     },
-    usage: (tool) => usage.get(tool)?.ok ?? 0,
     latest(n, { principal, session }) {
       const found: Execution[] = []
       for (const entry of backwards()) {
@@ -116,26 +87,6 @@ export function createHistory(): History {
       }
       return found.reverse()
     },
-    counts: (principal) =>
-      [...(principals.get(principal) ?? [])].map(([tool, { ok, failed, ms }]) => ({
-        tool,
-        calls: ok + failed,
-        failures: failed,
-        ms: ok === 0 ? 0 : Math.round(ms / ok),
-      })),
-  }
-}
-
-function count(counters: Map<string, Counter>, tool: string, ms: number, code: string | undefined): void {
-  let counter = counters.get(tool)
-  if (!counter) {
-    counter = { ok: 0, failed: 0, ms: 0 }
-    counters.set(tool, counter)
-  }
-  if (code !== undefined) counter.failed++
-  else {
-    counter.ok++
-    counter.ms += ms
   }
 }
 
@@ -144,7 +95,7 @@ const executionOf = ({ tool, principal, profile, session, shape, run, startedAt,
   tool,
   ok: code === undefined,
   ...(code === undefined ? {} : { code }),
-  at: Math.round(performance.timeOrigin + startedAt),
+  at: Math.round(epochMs(startedAt)),
   ms: Math.round(ms),
   principal,
   profile,

@@ -46,7 +46,9 @@ export const executionOptions = z.strictObject({
     .min(1_024)
     .max(256 * 1024 * 1024)
     .default(2 * 1024 * 1024)
-    .describe('Longest result of a server that is handed on, in bytes; a longer one is E_TOO_LARGE.'),
+    .describe(
+      "Longest result that is handed on, in bytes. A longer one is E_TOO_LARGE; of a module's text the beginning comes, with all of it as a file.",
+    ),
 })
 
 export type ExecutionSettings = z.infer<typeof executionOptions>

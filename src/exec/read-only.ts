@@ -46,11 +46,12 @@ function withoutMessage(caller: Caller): Caller {
 function servicesFor(services: Services, writes: readonly string[]): Services {
   const looked = readOnly(services, 'reads', 'ctx.services')
   if (writes.length === 0) return looked
-  const given = Object.fromEntries(
-    Object.entries(services).map(([name, service]) => [
-      name,
-      writes.includes(name) ? service : (looked as unknown as Readonly<Record<string, unknown>>)[name],
-    ]),
-  )
-  return closed(given, 'ctx.services') as unknown as Services
+  const given = {} as Services
+  // Services are made when they are looked at, by getters that all calls share: they are no entries of the object itself.
+  for (const name in services) {
+    const key = name as keyof Services
+    const get = (): unknown => (writes.includes(name) ? services : looked)[key]
+    Object.defineProperty(given, name, { enumerable: true, get })
+  }
+  return closed(given, 'ctx.services')
 }

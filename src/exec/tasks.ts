@@ -88,7 +88,7 @@ const CANCELLED = 'cancelled'
 const ANSWERED = 'answered'
 const REDIRECTED = 'redirected'
 /** One that ends its process each time is given up. */
-const MAX_TRIES = 3
+const MAX_TRIES = 5
 /** Long enough for a call that cannot work to say so. */
 const SETTLE_MS = 300
 

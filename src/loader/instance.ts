@@ -1,6 +1,6 @@
 import type { OwnerInfo, Reading } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
-import { localCaller, noServices, type ServicesFor } from '../core/context.ts'
+import { localCaller, noServices, originOf, type ServicesFor } from '../core/context.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { SetupStep, ToolModule } from '../core/module.ts'
@@ -19,7 +19,7 @@ import { within } from './within.ts'
 export interface Instance {
   readonly id: string
   /** What the catalogue is told of it. */
-  readonly info: Pick<OwnerInfo, 'summary' | 'about' | 'synonyms' | 'readings' | 'promptSection'>
+  readonly info: Pick<OwnerInfo, 'summary' | 'about' | 'synonyms' | 'readings' | 'promptSection' | 'notices'>
   /** Its set-up steps that were made. Grows. */
   readonly setup: SetupStep[]
   readonly tools: readonly Tool[]
@@ -113,6 +113,16 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
                 nameOf,
                 setup,
               }),
+          }),
+          ...(module.notices && {
+            notices: (caller, profile) =>
+              module.notices?.({
+                config: configFor(profile),
+                caller,
+                profile,
+                origin: originOf(caller, profile),
+                services: servicesFor?.({ module: id, caller, profile }) ?? noServices,
+              }) ?? [],
           }),
         }
       : { summary: summaryOf(tools) },

@@ -115,6 +115,8 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
   if (module['enabled'] !== undefined && typeof module['enabled'] !== 'function')
     throw shape(`enabled of ${name} is not a function: the operator's switch is modules.${name}.enabled`)
   if (module['resources'] !== undefined) checkResources(module['resources'], tools as Record<string, unknown>, name)
+  if (module['notices'] !== undefined && typeof module['notices'] !== 'function')
+    throw shape(`the notices of ${name} are not a function`)
   for (const [action, tool] of Object.entries(tools as Record<string, unknown>)) {
     const id = `${name}.${action}`
     if (!isToolName(action)) throw new PegboardError('E_NAME_INVALID', `"${action}" is not a legal tool name.`)
@@ -150,7 +152,7 @@ function checkResources(given: unknown, tools: Record<string, unknown>, name: st
 
 const MODULE_KEYS = [
   ...['name', 'description', 'config', 'tools', 'synonyms', 'renamed', 'override', 'promptSection', 'start', 'stop'],
-  ...['readOnly', 'writes', 'enabled', 'resources'],
+  ...['readOnly', 'writes', 'enabled', 'resources', 'notices'],
 ]
 const TOOL_KEYS = [
   ...['title', 'description', 'input', 'output', 'effect', 'idempotent', 'openWorld', 'sideEffects', 'aliases', 'tags'],

@@ -5,12 +5,15 @@ import type {
   Adapters,
   Completed,
   Conversations,
+  Graph,
   Kv,
   Llm,
+  Memory,
   Messages,
   PlatformAdapter,
   Registry,
   Tasks,
+  Threadweave,
 } from '../core/services.ts'
 
 /** A file as tools of the simpler shapes send it. */
@@ -40,6 +43,22 @@ export interface FlatConversations extends Conversations {
   mark_deleted(channel: string, messageId: string): Promise<boolean>
 }
 
+export interface FlatGraph {
+  add_entity: Graph['addEntity']
+  add_relation: Graph['addRelation']
+  query: Graph['query']
+  neighbors: Graph['neighbors']
+}
+
+export interface FlatThreadweave {
+  vault_dna: Threadweave['vaultDna']
+  read_dna: Threadweave['readDna']
+  weave: Threadweave['weave']
+  unweave: Threadweave['unweave']
+  shadow_get: Threadweave['shadowGet']
+  shadow_set: Threadweave['shadowSet']
+}
+
 /**
  * The flat context that tools in single files receive. Every field has a default, so a test may write `new ToolContext()`.
  * A service that is not there is `null`. `sent_files` and `injected_tools` are only ever appended to.
@@ -55,9 +74,9 @@ export class ToolContext {
   config: unknown = null
   redis: Kv | null = null
   message_cache: Messages | null = null
-  kg_manager: null = null
+  kg_manager: FlatGraph | null = null
   task_manager: Tasks | null = null
-  threadweave: null = null
+  threadweave: FlatThreadweave | null = null
   tool_registry: Registry | null = null
   conversation_manager: FlatConversations | null = null
   openrouter: FlatLlm | null = null
@@ -97,6 +116,8 @@ export function flatContext(ctx: CallContext): CallToolContext {
   lazily(flat, 'redis', () => (services.kv?.backend === 'redis' ? services.kv : null))
   lazily(flat, 'message_cache', () => services.messages)
   lazily(flat, 'task_manager', () => services.tasks)
+  lazily(flat, 'kg_manager', () => flatGraph(services.memory))
+  lazily(flat, 'threadweave', () => flatThreadweave(services.memory))
   lazily(flat, 'tool_registry', () => services.registry)
   lazily(flat, 'conversation_manager', () => flatConversations(services.conversations))
   lazily(flat, 'openrouter', llm)
@@ -123,6 +144,24 @@ export function flatContext(ctx: CallContext): CallToolContext {
 }
 
 /** @param shown false for what is none of the twenty */
+const flatGraph = (memory: Memory | null): FlatGraph | null =>
+  memory && {
+    add_entity: memory.graph.addEntity,
+    add_relation: memory.graph.addRelation,
+    query: memory.graph.query,
+    neighbors: memory.graph.neighbors,
+  }
+
+const flatThreadweave = (memory: Memory | null): FlatThreadweave | null =>
+  memory && {
+    vault_dna: memory.threadweave.vaultDna,
+    read_dna: memory.threadweave.readDna,
+    weave: memory.threadweave.weave,
+    unweave: memory.threadweave.unweave,
+    shadow_get: memory.threadweave.shadowGet,
+    shadow_set: memory.threadweave.shadowSet,
+  }
+
 function lazily(target: object, name: string, make: () => unknown, shown = true): void {
   let made: { readonly value: unknown } | undefined
   Object.defineProperty(target, name, {
@@ -214,12 +253,12 @@ export interface ScriptEnv {
 }
 
 export function scriptEnv({ origin, caller }: CallContext): ScriptEnv {
-  const { userName, channelId } = origin
+  const { userName, channelId, channelMembers = [], seenMembers = [] } = origin
   return {
     speaker: { alias: userName || caller.principal },
     channel: channelId,
-    channel_members: [],
-    seen_members: [],
+    channel_members: channelMembers,
+    seen_members: seenMembers,
     mode: '',
   }
 }

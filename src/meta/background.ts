@@ -6,6 +6,7 @@ import type { Task } from '../exec/task.ts'
 import { readCall } from './execute_tool.ts'
 import type { Host, MetaTool } from './host.ts'
 import { onlyKeys, text, whole } from './input.ts'
+import { lostNote } from './lost.ts'
 
 const TASK_ID = { type: 'object', properties: { task_id: { type: 'string' } }, required: ['task_id'] } as const
 const READS = { readOnlyHint: true, openWorldHint: false }
@@ -72,7 +73,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
     {
       name: 'background_wait',
       title: 'Wait for background',
-      description: () => 'Wait for a background task, timeout in seconds, and get what it gave.',
+      description: () => 'Wait for a background task, timeout in seconds; what it gave.',
       inputSchema: {
         type: 'object',
         properties: {
@@ -118,6 +119,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
           tasks: all.map((task) => statusOf(task, now())),
           total: all.length,
           running: all.filter(({ status }) => status === 'running').length,
+          ...lostNote(host),
         })
       },
     },

@@ -2,8 +2,8 @@ import type { Caller, Services } from '../core/context.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Injection } from '../core/services.ts'
 import type { CallRequest } from '../exec/call.ts'
+import type { CallLog } from '../exec/call-log.ts'
 import type { Delivery } from '../exec/delivery.ts'
-import type { Records } from '../exec/records.ts'
 import type { Tasks } from '../exec/tasks.ts'
 import type { ToolAnswer, ToolQueryOptions } from '../search/index.ts'
 import type { Exposure } from '../view/exposure.ts'
@@ -38,6 +38,8 @@ export interface Host {
   missed(name: string, request: CallRequest): Promise<boolean>
   /** Milliseconds since the epoch. */
   now(): number
+  /** When what was kept before was put aside as damaged, a while ago at most. */
+  lostAt(): number | undefined
   readonly context: ContextHost
 }
 
@@ -45,7 +47,7 @@ export interface Host {
 export interface ContextHost {
   readonly injected: Injected
   /** `null`: calls are not remembered. */
-  readonly records: Records | null
+  readonly records: CallLog | null
   readonly turns: Turns
   servicesOf(caller: Caller): Services
   /** Has visible tools injected for this caller. */

@@ -13,7 +13,7 @@ export function factTools(facts: () => Facts): readonly MetaTool[] {
     {
       name: 'remember',
       title: 'Remember',
-      description: () => 'Keep a fact for later sessions; without content: list what is kept.',
+      description: () => 'Keep a fact for later sessions; without content: list them.',
       inputSchema: { type: 'object', properties: { content: { type: 'string' } } },
       hints: CHANGES,
       async run(input, { caller }) {
@@ -31,7 +31,7 @@ export function factTools(facts: () => Facts): readonly MetaTool[] {
     {
       name: 'forget',
       title: 'Forget',
-      description: () => 'Forget a remembered fact.',
+      description: () => 'Forget a fact.',
       inputSchema: { type: 'object', properties: { fact_id: { type: 'string' } }, required: ['fact_id'] },
       hints: CHANGES,
       async run(input, { caller }) {

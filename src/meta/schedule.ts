@@ -4,6 +4,7 @@ import type { Listed, Schedule } from '../exec/schedule.ts'
 import { readCall } from './execute_tool.ts'
 import type { Host, MetaTool } from './host.ts'
 import { onlyKeys, text, whole } from './input.ts'
+import { lostNote } from './lost.ts'
 import { unasked } from './unasked.ts'
 
 const ONE = { type: 'object', properties: { job_id: { type: 'string' } }, required: ['job_id'] } as const
@@ -40,7 +41,7 @@ export function scheduleTools(host: Host, schedule: () => Schedule): readonly Me
     {
       name: 'schedule_once',
       title: 'Schedule once',
-      description: () => 'Run a tool later: when is "in 30s", "in 5m", "in 2h", "in 1d" or an ISO 8601 time.',
+      description: () => 'Run a tool later: when is "in 30s" (s, m, h, d) or an ISO 8601 time.',
       inputSchema: {
         type: 'object',
         properties: {
@@ -62,8 +63,7 @@ export function scheduleTools(host: Host, schedule: () => Schedule): readonly Me
     {
       name: 'schedule_cron',
       title: 'Schedule repeatedly',
-      description: () =>
-        'Run a tool again and again by a cron expression of five fields, in UTC unless timezone is given.',
+      description: () => 'Run a tool by a cron of five fields, in UTC or timezone.',
       inputSchema: {
         type: 'object',
         properties: {
@@ -96,7 +96,7 @@ export function scheduleTools(host: Host, schedule: () => Schedule): readonly Me
     {
       name: 'schedule_cancel',
       title: 'Cancel schedule',
-      description: () => 'Take back a scheduled job.',
+      description: () => 'Cancel a job.',
       inputSchema: ONE,
       hints: CHANGES,
       async run(input, { caller }) {
@@ -114,13 +114,13 @@ export function scheduleTools(host: Host, schedule: () => Schedule): readonly Me
       async run(input, { caller }) {
         onlyKeys(input, [], 'schedule_list')
         const all = await schedule().list(caller)
-        return valueResult({ jobs: all.map(brief), total: all.length })
+        return valueResult({ jobs: all.map(brief), total: all.length, ...lostNote(host) })
       },
     },
     {
       name: 'schedule_status',
       title: 'Schedule status',
-      description: () => 'When a job runs next, how often it ran, and what came of it.',
+      description: () => 'Next run, runs and last result of a job.',
       inputSchema: ONE,
       hints: READS,
       async run(input, { caller }) {
@@ -139,7 +139,7 @@ export function scheduleTools(host: Host, schedule: () => Schedule): readonly Me
     {
       name: 'remind',
       title: 'Remind',
-      description: () => 'Be told a message later.',
+      description: () => 'Be told a message later; when as schedule_once.',
       inputSchema: {
         type: 'object',
         properties: { when: { type: 'string' }, message: { type: 'string' }, name: { type: 'string' } },

@@ -7,6 +7,7 @@ import type { ListedWatcher, Watchers } from '../exec/watchers.ts'
 import { readCall } from './execute_tool.ts'
 import type { Host, MetaTool } from './host.ts'
 import { invalid, onlyKeys, text, whole } from './input.ts'
+import { lostNote } from './lost.ts'
 import { unasked } from './unasked.ts'
 
 const ONE = { type: 'object', properties: { watcher_id: { type: 'string' } }, required: ['watcher_id'] } as const
@@ -50,13 +51,13 @@ export function watchTools(host: Host, watchers: () => Watchers): readonly MetaT
       name: 'watch_start',
       title: 'Start watcher',
       description: () =>
-        `Call a tool every interval seconds (5 to 3600) and be told by notify_when: ${STRATEGIES.join(', ')}.`,
+        'Call a tool every interval seconds; be told as notify_when says. on_threshold: expression "result.value > 1".',
       inputSchema: {
         type: 'object',
         properties: {
           name: { type: 'string' },
           params: { type: 'object' },
-          interval: { type: 'integer', default: 30 },
+          interval: { type: 'integer', default: 30, minimum: 5 },
           label: { type: 'string' },
           max_checks: { type: 'integer', default: 0 },
           notify_when: { enum: STRATEGIES },
@@ -101,15 +102,15 @@ export function watchTools(host: Host, watchers: () => Watchers): readonly MetaT
       },
     },
     one('watch_stop', 'Stop watcher', 'End a watcher.', (caller, id) => watchers().remove(caller, id)),
-    one('watch_pause', 'Pause watcher', 'Let a watcher rest.', async (caller, id) => {
+    one('watch_pause', 'Pause watcher', 'Pause a watcher.', async (caller, id) => {
       await inState(caller, id, 'running', 'paused')
       return watchers().pause(caller, id)
     }),
-    one('watch_resume', 'Resume watcher', 'Go on with a paused watcher.', async (caller, id) => {
+    one('watch_resume', 'Resume watcher', 'Resume a watcher.', async (caller, id) => {
       await inState(caller, id, 'paused', 'resumed')
       return watchers().resume(caller, id)
     }),
-    one('watch_status', 'Watcher status', 'How a watcher is doing.', (caller, id) => watchers().get(caller, id), READS),
+    one('watch_status', 'Watcher status', 'State of a watcher.', (caller, id) => watchers().get(caller, id), READS),
     {
       name: 'watch_list',
       title: 'List watchers',
@@ -119,13 +120,13 @@ export function watchTools(host: Host, watchers: () => Watchers): readonly MetaT
       async run(input, { caller }) {
         onlyKeys(input, [], 'watch_list')
         const all = await watchers().list(caller)
-        return valueResult({ watchers: all.map(statusOf), total: all.length })
+        return valueResult({ watchers: all.map(statusOf), total: all.length, ...lostNote(host) })
       },
     },
     {
       name: 'watch_history',
       title: 'Watcher history',
-      description: () => 'The latest checks of a watcher.',
+      description: () => 'Its latest checks.',
       inputSchema: {
         type: 'object',
         properties: { watcher_id: { type: 'string' }, last_n: { type: 'integer', default: 10, maximum: 100 } },

@@ -21,7 +21,7 @@ export interface FetchOptions {
   readonly maxWireBytes?: number
   /** Default 20 MiB. */
   readonly maxBytes?: number
-  /** Default `pegboard`, for an empty one too. */
+  /** Default `pegboard`, for an empty one, too. */
   readonly userAgent?: string
   /** Answers of the name service; tests pass their own. */
   readonly lookup?: NetRules['lookup']

@@ -196,7 +196,8 @@ export async function createGuardedAgent(
   })
 }
 
-function guardedLookup(rules: NetRules): LookupFunction {
+/** Looks names up as the rules allow: one answer that is refused refuses all. */
+export function guardedLookup(rules: NetRules): LookupFunction {
   return (host, options, callback) => {
     const fail = (error: unknown): void => callback(error as Error, '', 0)
     resolved(host, rules).then((answers) => {

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import { monotonicMs } from '../core/clock.ts'
 import { type Log, silentLog } from '../core/log.ts'
 import { createCorpus, type ModelState } from './corpus.ts'
 import type { SearchSource } from './document.ts'
@@ -143,8 +144,8 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
   function catchUp(sliceMs: number): boolean {
     const current = work
     if (!current) return true
-    const started = performance.now()
-    while (!current.next().done) if (performance.now() - started >= sliceMs) return false
+    const started = monotonicMs()
+    while (!current.next().done) if (monotonicMs() - started >= sliceMs) return false
     work = undefined
     return true
   }
@@ -155,8 +156,8 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     await practise()
     while (!catchUp(WARM_SLICE_MS)) await setImmediate()
     await practise()
-    if (performance.now() - savedAt < SAVE_EVERY_MS || !corpus.save()) return
-    savedAt = performance.now()
+    if (monotonicMs() - savedAt < SAVE_EVERY_MS || !corpus.save()) return
+    savedAt = monotonicMs()
   }
 
   /** The first queries of a process take ten times as long as later ones: code is compiled, memory touched. Not while a client waits. */

@@ -42,7 +42,8 @@ export async function callTool(host: ServerHost, request: CallRequest): Promise<
     const { maxResultBytes } = host.view(request.caller).limits
     if (maxResultBytes !== undefined) checkTaken(request, result, maxResultBytes)
     const own = named(host, request, result)
-    return host.inbox.has(request.caller) ? await withNotices(host, request, own) : own
+    const told = host.notices(request.caller)
+    return told || host.inbox.has(request.caller) ? await withNotices(host, request, own, told) : own
   } catch (error) {
     if (isProtocolFailure(error)) throw toFailure(error)
     if (!isPegboardError(error)) return toErrorResult(unsayable(host, request, error), promised(host, request))
@@ -58,9 +59,14 @@ export async function callTool(host: ServerHost, request: CallRequest): Promise<
 const MAX_NOTICES = 20
 
 /** With the lines its caller has not heard yet: most clients show a model nothing else that nobody asked for. */
-async function withNotices(host: ServerHost, { caller }: CallRequest, result: McpResult): Promise<McpResult> {
+async function withNotices(
+  host: ServerHost,
+  { caller }: CallRequest,
+  result: McpResult,
+  told: ReturnType<ServerHost['notices']>,
+): Promise<McpResult> {
   if (result.resultType !== undefined || !Array.isArray(result.content)) return result
-  const lines = await host.inbox.take(caller, MAX_NOTICES)
+  const lines = [...(await host.inbox.take(caller, MAX_NOTICES)), ...((await told?.()) ?? [])]
   if (lines.length === 0) return result
   return {
     ...result,

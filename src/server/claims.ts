@@ -21,6 +21,7 @@ const KEYS = [
   'user_id',
   'user_name',
   'guild_id',
+  'category_id',
   'message',
   'deliberate',
   'generation_id',
@@ -28,9 +29,15 @@ const KEYS = [
   'provider',
 ] as const
 type Key = (typeof KEYS)[number]
+const LISTS = ['channel_members', 'seen_members'] as const
+type List = (typeof LISTS)[number]
+const MAX_MEMBERS = 1_000
 
 const isOurs = (key: string): boolean =>
-  key === NESTED || key.startsWith(PREFIX) || (KEYS as readonly string[]).includes(key)
+  key === NESTED ||
+  key.startsWith(PREFIX) ||
+  (KEYS as readonly string[]).includes(key) ||
+  (LISTS as readonly string[]).includes(key)
 
 const saysAny = (meta: Meta): boolean => {
   for (const key in meta) if (isOurs(key)) return true
@@ -102,20 +109,28 @@ export function createClaims(host: ClaimsHost, entrant: Entrant): Claims {
   }
 }
 
-type Said = { readonly [K in Key]?: string }
+type Said = { readonly [K in Key]?: string } & { readonly [K in List]?: readonly string[] }
 
 /** Of three spellings the most particular is taken. What is no text, is too long or holds control characters was not said. */
 function read(meta: Meta): Said {
   const nested = isRecord(meta[NESTED]) ? meta[NESTED] : {}
-  const said: Record<string, string> = {}
+  const saidAs = (key: string): unknown =>
+    [meta[`${PREFIX}${key}`], nested[key], meta[key]].find((one) => one !== undefined)
+  const said: Record<string, string | readonly string[]> = {}
   for (const key of KEYS) {
-    const value = [meta[`${PREFIX}${key}`], nested[key], meta[key]].find((one) => one !== undefined)
-    if (typeof value !== 'string') continue
-    if (key === 'message') said[key] = value.slice(0, MAX_MESSAGE_CHARS)
-    else if (value.length <= MAX_CHARS && !/[\u0000-\u001f\u007f]/.test(value)) said[key] = value
+    const value = saidAs(key)
+    if (key === 'message' && typeof value === 'string') said[key] = value.slice(0, MAX_MESSAGE_CHARS)
+    else if (isName(value)) said[key] = value
+  }
+  for (const key of LISTS) {
+    const value = saidAs(key)
+    if (Array.isArray(value)) said[key] = value.filter(isName).slice(0, MAX_MEMBERS)
   }
   return said
 }
+
+const isName = (value: unknown): value is string =>
+  typeof value === 'string' && value.length <= MAX_CHARS && !/[\u0000-\u001f\u007f]/.test(value)
 
 function profileIn({ profile, guild_id: guild }: Said, entrant: Entrant, host: ClaimsHost): string | undefined {
   if (host.trustMeta !== 'all' || entrant.bound) return undefined
@@ -130,6 +145,9 @@ function originIn(said: Said, base: Caller, entrant: Entrant) {
     channelId: said.channel_id ?? '',
     messageId: said.message_id ?? '',
     guildId: said.guild_id ?? '',
+    ...(said.category_id === undefined ? {} : { categoryId: said.category_id }),
+    ...(said.channel_members === undefined ? {} : { channelMembers: said.channel_members }),
+    ...(said.seen_members === undefined ? {} : { seenMembers: said.seen_members }),
     ...(entrant.named
       ? { userId, userName }
       : { userId: said.user_id ?? userId, userName: said.user_name ?? userName }),

@@ -4,9 +4,9 @@ import type { Clock } from '../core/clock.ts'
 import type { Caller, SentFile } from '../core/context.ts'
 import type { Log } from '../core/log.ts'
 import type { PromptSection } from '../core/module.ts'
-import type { ToolCount } from '../exec/history.ts'
 import type { Inbox } from '../exec/inbox.ts'
 import type { Tasks } from '../exec/tasks.ts'
+import type { ToolCount } from '../exec/usage.ts'
 import type { SearchStatus } from '../meta/host.ts'
 import type { Surface } from '../meta/surface.ts'
 import type { Clients } from '../services/clients.ts'
@@ -58,10 +58,14 @@ export interface ServerHost {
   readonly clock: Clock
   /** Lines for clients that were not listening. */
   readonly inbox: Inbox
+  /** Takes what modules have to tell this caller; absent where none ever has anything. */
+  notices(caller: Caller): (() => Promise<readonly string[]>) | undefined
   /** Module files that could not be loaded, as far as a caller may know of them. */
   failed(caller: Caller): readonly { readonly file: string; readonly error: string; readonly code: string }[]
   /** What an owner answered, without credentials, as far as this caller's policy wants that. @throws PegboardError E_SECRET_BLOCKED */
   inspect<T extends object>(caller: Caller, owner: string, answer: T): T
+  /** What keeps it from doing its work now, in words for anybody; `undefined`: nothing. */
+  ready(): Promise<string | undefined>
   /** What other processes have in common with this one; absent where it is alone. */
   readonly shared?: Pick<Shared, 'store' | 'tell' | 'hear'>
   /** What only another of them can do. */

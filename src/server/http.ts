@@ -34,6 +34,8 @@ export interface HttpOptions {
   readonly clock: Clock
   /** The body of `GET /health`, which anybody may read. */
   health(): object
+  /** Why `GET /ready` says no, in words for anybody; default it says yes. */
+  ready?(): Promise<string | undefined>
   /** A request came without a valid token. */
   onUnauthorized?(): void
   /** How patient we are with a request that arrives slowly; tests are in a hurry. */
@@ -101,6 +103,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     closing: false,
     running: new Set(),
     health: () => options.health(),
+    ready: async () => options.ready?.(),
     onUnauthorized: () => options.onUnauthorized?.(),
   }
   const handlers = await createHandlers({ sessions, sse, modern, gate })

@@ -42,6 +42,7 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
       host.shared &&
       createRoaming({ shared: host.shared, clock: host.clock, log: host.log, idleMs: settings.sessionIdleMs }),
     health: () => ({ status: 'ok' }),
+    ready: host.ready,
     enter: (entrant, meta) => createClaims(host, entrant).enter(meta),
     follow: (entrant, meta, uris) => follow(host, callerFor(entrant, meta), uris),
     followTasks: (entrant, meta, tasks, send) => followTasks(host, clock, callerFor(entrant, meta), tasks, send),

@@ -1,4 +1,5 @@
 import type { Message } from '../core/jsonrpc.ts'
+import { isRecord } from '../core/record.ts'
 
 export type Read =
   | { readonly ok: true; readonly message: Message }
@@ -40,6 +41,9 @@ export function readMessage(line: string): Read {
   const params = message.params
   if (params !== undefined && (typeof params !== 'object' || params === null || Array.isArray(params)))
     return refuse(known, -32600, 'Invalid request: params must be an object')
+  // Whoever reads the rest of it would drop it without a word.
+  const meta = isRecord(params) ? params['_meta'] : undefined
+  if (meta !== undefined && !isRecord(meta)) return refuse(known, -32602, 'Invalid params: _meta must be an object')
   return { ok: true, message: message as unknown as Message }
 }
 

@@ -49,7 +49,7 @@ export function relayOlderTasks(server: Server, host: ServerHost, { caller, rela
   async function list(ctx: ServerContext): Promise<Json> {
     const short = AbortSignal.any([ctx.mcpReq.signal, AbortSignal.timeout(SHORT_MS)])
     const who = caller(ctx)
-    const begun = host.tasks.of(holderOf(who)).map(({ name }) => name)
+    const begun = await host.tasks.names(holderOf(who))
     // Those that were begun by a tool are the same kind of task, named by their ids.
     const here = (await host.tasksHere.list(sessionOwner(who))).map(({ id }) => id)
     const states = await Promise.all(

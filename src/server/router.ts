@@ -11,6 +11,7 @@ import type { Sse } from './sse.ts'
 /** Every route there is. All need a token but those marked `open`; behind all others the name of a profile may stand. */
 export const routes = [
   { method: 'GET', path: '/health', name: 'health', open: true },
+  { method: 'GET', path: '/ready', name: 'ready', open: true },
   { method: 'POST', path: '/mcp', name: 'mcpPost', open: false },
   { method: 'GET', path: '/mcp', name: 'mcpListen', open: false },
   { method: 'DELETE', path: '/mcp', name: 'mcpEnd', open: false },
@@ -36,6 +37,8 @@ export interface Gate {
   readonly profile: string
   hasProfile(name: string): boolean
   health(): object
+  /** What keeps this process from doing its work now; `undefined` for nothing. */
+  ready(): Promise<string | undefined>
   onUnauthorized(): void
   /** Calls that wait for their answer. */
   readonly running: Set<ServerResponse>
@@ -153,6 +156,13 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
     health: ({ res }) => {
       res.setHeader('content-type', 'application/json')
       res.end(JSON.stringify(gate.health()))
+    },
+    async ready({ res }) {
+      const why = gate.closing ? 'the server is stopping' : await gate.ready()
+      res.statusCode = why === undefined ? 200 : 503
+      res.setHeader('content-type', 'application/json')
+      if (why !== undefined) res.setHeader('retry-after', '2')
+      res.end(JSON.stringify(why === undefined ? { status: 'ready' } : { status: 'not ready', reason: why }))
     },
     async mcpPost({ req, res, entrant }) {
       const body = await receive(req, res)

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
+import { keyOf as hashOf } from '../state/documents.ts'
+import type { Table } from '../state/store.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -16,13 +18,15 @@ export interface Known {
 }
 
 /**
- * Remembers which tasks were begun, to list them and to say whose a notification is. Only this process knows them; asking
- * for one by its name needs nothing of it.
+ * Remembers which tasks were begun, to list them and to say whose a notification is. Asking for one by its name needs nothing of
+ * it.
  */
 export interface TaskBook {
   began(known: Known, ttlMs: unknown): void
-  /** The latest of a holder, newest first. */
+  /** The latest of a holder that this process began, newest first. */
   of(holder: string): readonly Known[]
+  /** What the latest of a holder are called, whichever process began them, newest first. */
+  names(holder: string): Promise<readonly string[]>
   find(owner: string, id: string): Known | undefined
   /** Keeps the result of a call that was done at once, and gives the task it is of. Its owner is `DONE`. */
   keep(result: Json, ttlMs: unknown): Json
@@ -37,7 +41,15 @@ const LISTED = 100
 const MAX = { known: 2_000, kept: 64 } as const
 const LIFE_MS = { usual: 60 * 60_000, longest: 24 * 60 * 60_000, kept: 5 * 60_000 } as const
 
-export function createTaskBook(clock: Clock): TaskBook {
+/**
+ * @param others what several processes have in common: the names of tasks
+ * @param onError told of what the others could not be told
+ */
+export function createTaskBook(
+  clock: Clock,
+  others?: () => Table<string>,
+  onError: (error: unknown) => void = () => undefined,
+): TaskBook {
   const known = new Map<string, Known & { readonly until: number }>()
   const done = new Map<string, { readonly task: Json; readonly result: Json; readonly until: number }>()
   const keyOf = (owner: string, id: string): string => `${owner}:${id}`
@@ -50,18 +62,30 @@ export function createTaskBook(clock: Clock): TaskBook {
     while (done.size > MAX.kept) done.delete(done.keys().next().value as string)
   }
 
+  function of(holder: string): readonly Known[] {
+    sweep()
+    return [...known.values()]
+      .filter((one) => one.holder === holder)
+      .slice(-LISTED)
+      .reverse()
+  }
+
   return {
     began(one, ttlMs) {
       const lives = typeof ttlMs === 'number' ? Math.min(ttlMs, LIFE_MS.longest) : LIFE_MS.usual
-      known.set(keyOf(one.owner, one.id), { ...one, until: clock.now() + lives })
+      const until = clock.now() + lives
+      known.set(keyOf(one.owner, one.id), { ...one, until })
+      others?.()
+        .put({ id: hashOf(one.name), owner: one.holder, value: one.name, expiresAt: until })
+        .catch(onError)
       sweep()
     },
-    of(holder) {
-      sweep()
-      return [...known.values()]
-        .filter((one) => one.holder === holder)
-        .slice(-LISTED)
-        .reverse()
+    of,
+    async names(holder) {
+      const own = of(holder).map(({ name }) => name)
+      if (!others) return own
+      const theirs = (await others().list(holder)).map(({ value }) => value)
+      return [...new Set([...theirs.slice(-LISTED).reverse(), ...own])].slice(0, LISTED)
     },
     find: (owner, id) => known.get(keyOf(owner, id)),
     keep(result, wanted) {

@@ -67,7 +67,11 @@ export function toErrorResult(error: PegboardError, promised: boolean): McpResul
     ...(error.data === undefined ? {} : { data: error.data }),
   }
   return {
-    content: [{ type: 'text', text: `${error.code}: ${sentences(error.message, error.hint)}` }],
+    content: [
+      { type: 'text', text: `${error.code}: ${sentences(error.message, error.hint)}` },
+      // What came of it all the same, such as the output of a command: most clients show models nothing but text.
+      ...(error.data === undefined ? [] : [{ type: 'text', text: JSON.stringify(error.data) }]),
+    ],
     ...(promised ? { _meta: { [ERROR_META]: structured } } : { structuredContent: structured }),
     isError: true,
   }
@@ -81,7 +85,7 @@ function fileBlocks(file: SentFile, { keep, inlineBytes }: FileOutlet, caller: C
   const bytes = bytesOf(file)
   if (bytes.length === 0 && fileUrl !== undefined) return linked
   const uri = keep(caller, file)
-  if (bytes.length > inlineBytes) {
+  if (bytes.length > inlineBytes || file.apart) {
     if (uri !== undefined) return [{ type: 'resource_link', uri, name, mimeType, size: bytes.length }, ...linked]
     const lost = `Warning: ${name} (${bytes.length} bytes) is too long to be sent; services.files.maxBytes is the most.`
     return [{ type: 'text', text: lost }, ...linked]

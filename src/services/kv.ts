@@ -114,6 +114,14 @@ export function createKv({
           put(now, key, old + by)
           return { result: old + by }
         }),
+      update: (key, work) =>
+        change((now) => {
+          const { value, result } = work(now.get(checked(key))?.value ?? null)
+          if (value === undefined) return { result, same: true }
+          if (value === null) return { result, same: !now.delete(key) }
+          put(now, key, jsonOf(key, value))
+          return { result }
+        }),
       expire: (key, seconds) =>
         change((now) => {
           const entry = now.get(key)

@@ -41,6 +41,10 @@ export const servicesOptions = z.strictObject({
   kv: z.boolean().default(true).describe('A key-value store for modules, in the state folder.'),
   messages: z.boolean().default(true).describe('Recent messages of channels, for tools that serve chat platforms.'),
   conversations: z.boolean().default(true).describe('The last hundred entries of each channel.'),
+  memory: z
+    .boolean()
+    .default(true)
+    .describe('Facts, a knowledge graph and threadweave, for modules that keep what is known.'),
   maxBytes: z
     .int()
     .min(1_024)

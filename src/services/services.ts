@@ -6,6 +6,7 @@ import type {
   Incoming,
   Kv,
   Llm,
+  Memory,
   Messages,
   Processes,
   Registry,
@@ -26,6 +27,7 @@ export interface ServiceParts {
   readonly kv: ReturnType<typeof createKv> | null
   readonly messages: ReturnType<typeof createMessages> | null
   readonly conversations: ReturnType<typeof createConversations> | null
+  readonly memory: ((user: ServiceUser) => Memory) | null
   readonly adapters: AdapterRegistry
   readonly incoming: ReturnType<typeof createIncoming>
   readonly endpoint: Endpoint | null
@@ -51,7 +53,6 @@ interface Made extends Services {
 export function createServices(parts: ServiceParts): ServicesFor {
   const origin = ({ caller, profile }: ServiceUser) => originOf(caller, profile)
   const shared: Services & ThisType<Made> = {
-    memory: null,
     get servers(): Servers {
       return parts.servers(this[USER])
     },
@@ -63,6 +64,9 @@ export function createServices(parts: ServiceParts): ServicesFor {
     },
     get conversations(): Conversations | null {
       return parts.conversations?.(this[USER].caller, origin(this[USER])) ?? null
+    },
+    get memory(): Memory | null {
+      return parts.memory?.(this[USER]) ?? null
     },
     get tasks(): Tasks | null {
       return parts.tasks(this[USER])

@@ -20,6 +20,8 @@ export interface Shared {
   /** Whether something was kept before, or may be by others now. */
   readonly hasPast: boolean
   store(): Store
+  /** Whether the store answers now. */
+  ready(): Promise<boolean>
   /** By the kind of what rings. */
   alarms(name: string): Alarms
   /** Random bytes that all of them know. */
@@ -49,6 +51,21 @@ export function createLocalShared(
   const hold = (): void => {
     if (files.lock !== undefined) letGo ??= holdAlone(files.lock, process.pid)
   }
+  function open(): Store {
+    try {
+      hold()
+      store ??= openStateStore(files.database, clock, log)
+    } catch (error) {
+      // Clients read what is thrown here, and where the file lies is for the operator.
+      log.error('the state file cannot be used', { error: messageOf(error) })
+      const code = isPegboardError(error) && error.code === 'E_STATE_UNAVAILABLE' ? error.code : 'E_STATE'
+      throw new PegboardError(code, 'What is kept for later cannot be read or written now.', {
+        ...(isPegboardError(error) ? { hint: error.hint } : {}),
+        cause: error,
+      })
+    }
+    return store
+  }
   return {
     async open() {
       hold()
@@ -56,20 +73,15 @@ export function createLocalShared(
     get hasPast() {
       return existsSync(files.database)
     },
-    store() {
+    store: open,
+    async ready() {
+      if (!store && !existsSync(files.database)) return true
       try {
-        hold()
-        store ??= openStateStore(files.database, clock, log)
-      } catch (error) {
-        // Clients read what is thrown here, and where the file lies is for the operator.
-        log.error('the state file cannot be used', { error: messageOf(error) })
-        const code = isPegboardError(error) && error.code === 'E_STATE_UNAVAILABLE' ? error.code : 'E_STATE'
-        throw new PegboardError(code, 'What is kept for later cannot be read or written now.', {
-          ...(isPegboardError(error) ? { hint: error.hint } : {}),
-          cause: error,
-        })
+        await open().table('instance').get('')
+        return true
+      } catch {
+        return false
       }
-      return store
     },
     alarms: () => createLocalAlarms(clock, log),
     key() {
@@ -92,6 +104,7 @@ const KEY_BYTES = 32
 
 /** The time is asked again this often, and when Redis was away. */
 const ASK_TIME_MS = 60_000
+const PING_MS = 1_000
 /** A clock that is further off is worth a line. */
 const OFF_MS = 2_000
 
@@ -106,6 +119,20 @@ export function createRedisShared(url: string, prefix: string, clock: CommonCloc
   const opened = () => {
     if (parts) return parts
     throw new PegboardError('E_STATE', 'The Redis of state.url is not connected.')
+  }
+  let asked: Promise<boolean> | undefined
+  /** A connection that is being made again is none. */
+  async function ping(): Promise<boolean> {
+    const redis = parts?.redis
+    if (redis?.status !== 'ready') return false
+    const late = new Promise<boolean>((resolve) => clock.after(PING_MS, () => resolve(false)))
+    return await Promise.race([
+      redis.ping().then(
+        () => true,
+        () => false,
+      ),
+      late,
+    ])
   }
   let cancelAsking: (() => void) | undefined
   let told = false
@@ -149,6 +176,12 @@ export function createRedisShared(url: string, prefix: string, clock: CommonCloc
     },
     hasPast: true,
     store: () => opened().store,
+    ready() {
+      asked ??= ping().finally(() => {
+        asked = undefined
+      })
+      return asked
+    },
     alarms: (name) =>
       createQueueAlarms({
         connection: () => opened().redis,

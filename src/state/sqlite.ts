@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, renameSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, renameSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
@@ -71,9 +71,15 @@ export function openStateStore(file: string, clock: Pick<Clock, 'now'>, log: Pic
 }
 
 function openSound(file: string): Database {
+  const isNew = !existsSync(file)
   const database = openDatabase(file)
   try {
     database.exec(`PRAGMA busy_timeout = ${WAIT_MS.opening}`)
+    // It holds what tools were given; the files that SQLite makes beside it get the rights of this one.
+    if (isNew) {
+      closeSync(openSync(file, 'a', 0o600))
+      chmodSync(file, 0o600)
+    }
     // Claims must hold after a power cut: every commit is on the disk before it counts.
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     const [check] = database.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[]

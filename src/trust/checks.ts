@@ -115,21 +115,23 @@ function checkName(name: string, { own, lookalikes, reserved }: Surroundings): F
       },
     ]
   const shape = skeleton(name)
-  for (const other of reserved) {
-    if (shape === skeleton(other) && looksLike(name, other))
-      return [
-        { ...at, code: 'look-alike-name', level: 'block', what: `has a name that looks like the built-in ${other}` },
-      ]
-    if (name.toLowerCase() === other)
-      return [
-        {
-          ...at,
-          code: 'reserved-name',
-          level: 'note',
-          what: `is called as the built-in ${other}; it stays behind its prefix`,
-        },
-      ]
-  }
+  const builtIn = shapesOf(reserved)
+    .get(shape)
+    ?.find((one) => looksLike(name, one))
+  if (builtIn !== undefined)
+    return [
+      { ...at, code: 'look-alike-name', level: 'block', what: `has a name that looks like the built-in ${builtIn}` },
+    ]
+  const folded = name.toLowerCase()
+  if (reserved.has(folded))
+    return [
+      {
+        ...at,
+        code: 'reserved-name',
+        level: 'note',
+        what: `is called as the built-in ${folded}; it stays behind its prefix`,
+      },
+    ]
   const other = lookalikes(shape).find((one) => !own.has(one) && looksLike(name, one))
   if (other !== undefined)
     return [
@@ -141,6 +143,18 @@ function checkName(name: string, { own, lookalikes, reserved }: Surroundings): F
       },
     ]
   return []
+}
+
+const shapes = new WeakMap<ReadonlySet<string>, ReadonlyMap<string, readonly string[]>>()
+
+/** The same few names are compared with ten thousand. */
+function shapesOf(names: ReadonlySet<string>): ReadonlyMap<string, readonly string[]> {
+  const known = shapes.get(names)
+  if (known) return known
+  const made = new Map<string, readonly string[]>()
+  for (const name of names) made.set(skeleton(name), [...(made.get(skeleton(name)) ?? []), name])
+  shapes.set(names, made)
+  return made
 }
 
 function checkSize(description: string): Finding[] {

@@ -5,7 +5,7 @@ import { skeleton } from './lookalike.ts'
 /** A tool of somebody else: its name there, and the ways a text may speak of it. */
 export interface Stranger {
   readonly name: string
-  readonly spellings: readonly string[]
+  spellings(): readonly string[]
 }
 
 const NONE: readonly string[] = []
@@ -14,7 +14,7 @@ const NONE: readonly string[] = []
 export function strangersOf(tools: () => Iterable<Stranger>): Strangers {
   const shapes = once(() => new Map([...tools()].map(({ name }) => [skeleton(name), name])))
   const spellings = once(
-    () => new Set([...tools()].flatMap(({ spellings }) => spellings.map((one) => one.toLowerCase()))),
+    () => new Set([...tools()].flatMap((tool) => tool.spellings().map((one) => one.toLowerCase()))),
   )
   const shaped = (shape: string): readonly string[] => {
     const name = shapes().get(shape)

@@ -6,7 +6,7 @@ import { createSignal } from '../core/signal.ts'
 import type { FileStore } from '../state/files.ts'
 import { assess, type Held, type Look, type Rules, type Seen } from './assess.ts'
 import type { Finding } from './finding.ts'
-import { createLock, type Lock, type LockDigests } from './lock.ts'
+import { createLock, type Lock, type LockDigests, type Pins } from './lock.ts'
 
 /** Approved definitions of one server, for showing later what changed: by tool, the fingerprint and the definition. */
 export type Kept = Readonly<
@@ -43,6 +43,13 @@ export interface Trust {
   holds(server: string, seal: string | undefined): boolean
   /** Somebody may have changed the lock file. */
   reread(): void
+  /** Told what the lock has of a server when somebody has changed that in the file, which is a decision of a person. */
+  onDecision(listener: (server: string, pins: Pins) => void): () => void
+  /**
+   * Takes over what was decided elsewhere.
+   * @param firm it was decided just now and counts; else what was decided here stays, unless the other was to keep a tool out
+   */
+  adopt(server: string, pins: Pins, firm: boolean): void
   /** Told when tools may be let in or kept out that were not before. */
   onChange(listener: () => void): () => void
   /** Resolves when the lock file is written. */
@@ -58,6 +65,9 @@ const KEEP_LONGEST_MS = 5_000
 export function createTrust(options: TrustOptions): Trust {
   const { log, kept, frozen = false, clock = systemClock } = options
   const changed = createSignal<[]>()
+  const decided = createSignal<[server: string, pins: Pins]>()
+  /** Servers that were asked for, and so may be decided about. */
+  const asked = new Set<string>()
   const lock = createLock({ file: options.file, log, digests: options.digests, onChange: () => changed.emit() })
   const later = createLater(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS)
   const told = new Map<string, string>()
@@ -75,6 +85,7 @@ export function createTrust(options: TrustOptions): Trust {
   return {
     look(look, fresh) {
       const { server, tools } = look
+      asked.add(server)
       const rules = rulesFor(server)
       const { pins, broken, open } = rules
       const { held, taken } = assess({ ...look, reserved: options.reserved }, rules)
@@ -94,13 +105,36 @@ export function createTrust(options: TrustOptions): Trust {
     },
     admits: (look) => assess({ ...look, reserved: options.reserved }, rulesFor(look.server)).held.size === 0,
     seal(server, tools) {
+      asked.add(server)
       const pins = lock.pins(server)
       if (lock.broken !== undefined || !tools.every(({ name, hash }) => pins?.get(name) === hash)) return undefined
       return lock.digest(server)
     },
-    holds: (server, seal) => seal !== undefined && lock.digest(server) === seal,
+    holds(server, seal) {
+      asked.add(server)
+      return seal !== undefined && lock.digest(server) === seal
+    },
     reread() {
+      const before = [...asked].map((server) => [server, lock.digest(server)] as const)
       if (!lock.reread()) return
+      changed.emit()
+      if (lock.broken !== undefined) return
+      for (const [server, digest] of before)
+        if (lock.digest(server) !== digest) decided.emit(server, lock.pins(server) ?? new Map())
+    },
+    onDecision: (listener) => decided.listen(listener),
+    adopt(server, pins, firm) {
+      if (frozen || lock.broken !== undefined) return
+      const before = lock.digest(server)
+      lock.change((servers) => {
+        const own = servers.get(server) ?? new Map<string, string>()
+        if (firm) for (const name of own.keys()) if (!pins.has(name)) own.delete(name)
+        for (const [name, entry] of pins)
+          if (firm || !own.has(name) || entry.startsWith('rejected ')) own.set(name, entry)
+        servers.set(server, own)
+      })
+      if (lock.digest(server) === before) return
+      log.info(`what was decided elsewhere about the tools of ${server} counts here, too`)
       changed.emit()
     },
     onChange: (listener) => changed.listen(listener),

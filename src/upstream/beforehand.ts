@@ -1,6 +1,6 @@
 import type { UnreadTools } from '../catalog/catalog.ts'
 import { actionNames, exposedName } from '../catalog/naming.ts'
-import { isToolName, WIRE_NAME_MAX } from '../core/names.ts'
+import { isToolName, LEGAL_WIRE, WIRE_NAME_MAX } from '../core/names.ts'
 import { once } from '../core/once.ts'
 import { isRecord } from '../core/record.ts'
 import type { Tool } from '../core/tool.ts'
@@ -53,9 +53,11 @@ export function createBeforehand(options: BeforehandOptions): Pick<UnreadTools, 
   /** The server's names by what clients see, in lower case; undefined for one that several want. */
   const shown = once(() => {
     const names = new Map<string, string | undefined>()
+    const longest = head === '' ? 0 : WIRE_NAME_MAX - head.length
     for (const name of sent().keys()) {
       if (!options.passes(name)) continue
-      const folded = exposedName(settings, name).toLowerCase()
+      const asIs = name.length <= longest && LEGAL_WIRE.test(name)
+      const folded = asIs ? head + name.toLowerCase() : exposedName(settings, name).toLowerCase()
       names.set(folded, names.has(folded) ? undefined : name)
     }
     return names

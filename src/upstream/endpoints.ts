@@ -1,4 +1,5 @@
 import type { Endpoints } from '../catalog/catalog.ts'
+import { monotonicMs } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { mostVerbose } from '../core/levels.ts'
@@ -131,7 +132,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   const hand = (uri: unknown): void => {
     if (typeof uri !== 'string' || uri.length > MAX_URI) return
     // The latest is kept longest.
-    const since = hadSince(uri) ?? performance.now()
+    const since = hadSince(uri) ?? monotonicMs()
     handed.delete(uri)
     handed.set(uri, since)
     if (handed.size > MAX_HANDED) handed.delete(handed.keys().next().value as string)
@@ -148,7 +149,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     hadSince,
     lists(uris) {
       if (uris.length + listed.size === 0) return
-      const now = performance.now()
+      const now = monotonicMs()
       listed = new Map(uris.map((uri) => [uri, hadSince(uri) ?? now]))
     },
     remember,

@@ -342,6 +342,11 @@ const strangers = new WeakMap<readonly Tool[], Strangers>()
 
 function strangerOf({ id, module, name: wire }: Tool): Stranger {
   const name = id.slice(module.length + 1)
-  const owner = module.replace(/^mcp_/, '')
-  return { name, spellings: [name, id, wire, `${owner}.${name}`, `${owner}:${name}`, `${owner}/${name}`] }
+  return {
+    name,
+    spellings: () => {
+      const owner = module.replace(/^mcp_/, '')
+      return [name, id, wire, `${owner}.${name}`, `${owner}:${name}`, `${owner}/${name}`]
+    },
+  }
 }

@@ -2,12 +2,12 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Later } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
+import type { Environment } from '../programs/spawn.ts'
+import type { Watchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/store.ts'
-import type { Environment } from './spawn.ts'
 import type { Turns } from './turns.ts'
-import type { Watchdog } from './watchdog.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -10,6 +10,7 @@ import type { Connection } from './connection.ts'
 import { createCredentials } from './credentials.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints, type EndpointsHost } from './endpoints.ts'
+import { createFirstLook } from './first-look.ts'
 import { createIdle } from './idle.ts'
 import { createKeeper } from './keep.ts'
 import { createLink, type Link } from './link.ts'
@@ -110,11 +111,6 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let startMs: number | undefined
   let told = ''
   let listing: Listing = emptyListing
-  /** Makes its first connection; only while that waits for its time. */
-  let look: (() => void) | undefined
-  let turn: Promise<void> | undefined
-  /** Calls that wait for its first answer. */
-  let meeting = 0
 
   // The tools of a private list are for the login it came from alone.
   let listIsPrivate = false
@@ -145,7 +141,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     log,
     async opened(connection, beganAt) {
       refresh.begin()
-      const read = await readLists(connection, ALL, emptyListing, meeting > 0 && publisher.canWait)
+      const read = await readLists(connection, ALL, emptyListing, firstLook.awaited && publisher.canWait)
       startMs = clock.now() - beganAt
       show(read, connection)
       idle.begin()
@@ -164,6 +160,13 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     notification: onNotification,
     relearnt: keep,
+  })
+  const firstLook = createFirstLook({
+    clock,
+    turns: shared.turns,
+    link,
+    isNew: () => state === 'configured',
+    stays: () => settings.start === 'background',
   })
   const openTasks = createOpenTasks(clock)
   const idle = createIdle(clock, {
@@ -348,16 +351,6 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     }
   }
 
-  /** Its turn to be connected has come, and it is being connected. */
-  const nextTurn = (): Promise<void> =>
-    new Promise((begun) =>
-      shared.turns.first(() => {
-        begun()
-        turn = undefined
-        return state === 'configured' ? link.connect() : Promise.resolve()
-      }),
-    )
-
   return {
     start(delayMs) {
       const known = keeper.recall(relearn)
@@ -373,29 +366,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       if (settings.start === 'eager') link.later(0)
       else if (known) {
         if (settings.start === 'background') link.later(delayMs.known)
-      } else {
-        const cancel = clock.after(delayMs.cold, () => look?.())
-        look = () => {
-          cancel()
-          look = undefined
-          if (settings.start === 'background') link.later(0)
-          else shared.turns.take(link.connect, () => state !== 'configured' || link.nextAttemptAt !== undefined)
-        }
-      }
+      } else firstLook.plan(delayMs.cold)
     },
-    begin: () => look?.(),
-    async meet(signal) {
-      meeting++
-      try {
-        if (state === 'configured' && link.nextAttemptAt === undefined) {
-          turn ??= nextTurn()
-          await turn
-        }
-        await link.ready(signal)
-      } finally {
-        meeting--
-      }
-    },
+    begin: firstLook.begin,
+    meet: firstLook.meet,
     get unseen() {
       return (state === 'configured' || state === 'connecting') && publisher.tools === 0
     },
@@ -455,7 +429,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     problems: () => publisher.problems(),
     offered: () => listing.tools.map(({ name }) => name),
     async stop(graceMs, why) {
-      look = undefined
+      firstLook.cancel()
       refresh.stop()
       idle.end()
       become('stopped', why)

@@ -5,16 +5,16 @@ import type { Stop } from '../core/ending.ts'
 import { PegboardError } from '../core/errors.ts'
 import { createLater } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
+import type { Environment } from '../programs/spawn.ts'
+import { createWatchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
 import { createNames } from './adapt.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/store.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamHooks, UpstreamShared } from './shared.ts'
-import type { Environment } from './spawn.ts'
 import { createTurns } from './turns.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
-import { createWatchdog } from './watchdog.ts'
 
 export interface UpstreamsOptions {
   readonly catalog: Catalog
@@ -101,6 +101,8 @@ const KEEP_LONGEST_MS = 5_000
 /** What came while calls waited is looked at when no server is coming for so long, after the second time at the latest. */
 const READ_QUIET_MS = 150
 const READ_LONGEST_MS = 5_000
+/** One that is slow to come keeps nobody waiting for the tools of those that came. */
+const READ_BUSY_MS = 500
 /** A timer this late means that the machine slept, or that we did. */
 const BEAT_MS = 30_000
 const LATE_MS = 15_000
@@ -142,7 +144,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     reapers: new Set(),
     watchdog,
     later: createLater(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS),
-    unread: createLater(clock, READ_QUIET_MS, READ_LONGEST_MS, () => turns.busy),
+    unread: createLater(clock, READ_QUIET_MS, READ_LONGEST_MS, () => turns.busy, READ_BUSY_MS),
     turns,
   }
   const delays = { cold: 0, known: 1_000, ...options.delayMs }

@@ -41,6 +41,8 @@ export interface View {
   readonly byId: ReadonlyMap<string, ViewTool>
   /** Owners with at least one visible tool, resource or prompt, and upstreams that are not ready. */
   readonly owners: readonly Owner[]
+  /** Those with something to tell beside results, where the caller sees one of their tools. Known without looking at all the others. */
+  readonly noticing: readonly Owner[]
   readonly hidden: ReadonlyMap<string, Hidden>
   /** Accepts `weather.forecast`, `weather__forecast`, `weather:forecast`, aliases and near spellings. */
   resolve(name: string): Resolution
@@ -222,6 +224,9 @@ function build(
       ),
     }
   })
+  const noticing = once(() =>
+    owners().filter(({ notices, tools }) => notices && tools.some((tool) => 'tool' in see(tool, caller, rules))),
+  )
   const withheld = once(() => lookWithheld(snapshot, caller, rules))
   const hidden = once(() => new Map([...whole().hidden, ...withheld().hidden]))
   const resolver = once(() =>
@@ -268,6 +273,9 @@ function build(
     },
     get owners() {
       return counted().owners
+    },
+    get noticing() {
+      return noticing()
     },
     get size() {
       return counted().size

@@ -29,13 +29,15 @@ it('what the scripts load from outside themselves is there', async () => {
     '@napi-rs/keyring',
     'bullmq',
     'ioredis',
+    'mysql2',
     'node:crypto',
     'node:dns/promises',
+    'pg',
     'undici',
   ])
   const require = createRequire(join(dist, 'start.cjs'))
-  // Whoever keeps the state in Redis installs these.
-  for (const name of foreign.filter((one) => !['bullmq', 'ioredis'].includes(one))) {
+  // Whoever keeps the state in Redis, or asks such a database, installs these.
+  for (const name of foreign.filter((one) => !['bullmq', 'ioredis', 'mysql2', 'pg'].includes(one))) {
     const at = name.startsWith('node:') ? name : pathToFileURL(require.resolve(name)).href
     expect(Object.keys(await import(at)).length).toBeGreaterThan(0)
   }

@@ -35,7 +35,7 @@ describe('serve', () => {
     const client = newClient()
     await client.connect(new StreamTransport(output, input) as never)
     expect(await names(client)).toContain('notes__add')
-    await vi.waitFor(() => expect(err()).toContain('Pegboard serves on stdio.'))
+    await vi.waitFor(() => expect(err()).toContain('Pegboard serves on stdio.'), { timeout: 5_000 })
     expect(err()).toMatch(/\d+ tools in \d+ categor(y|ies), shown in direct mode: /)
     expect(err()).toContain('Not loaded: bad.mjs:1: not today')
     expect(out()).toBe('')
@@ -70,7 +70,7 @@ describe('serve', () => {
   it('listens from a terminal, prints address, token and snippets, and stops when told', async () => {
     const { io, out, stop } = terminal(at.dir)
     const served = run(['serve', '--config', 'mcp.config.json'], io)
-    await vi.waitFor(() => expect(out()).toContain('VS Code'))
+    await vi.waitFor(() => expect(out()).toContain('VS Code'), { timeout: 5_000 })
     const [, url = ''] = /Pegboard serves at (\S+)/.exec(out()) ?? []
     const [, token = ''] = /Bearer ([\w-]+)/.exec(out()) ?? []
     for (const client of ['Claude Desktop', 'Claude Code', 'Cursor', 'VS Code'])
@@ -106,7 +106,7 @@ describe('serve', () => {
     for (let start = 0; start < 2; start++) {
       const { io, out, stop } = terminal(at.dir)
       const served = run(['serve', '--http', '--port', '0', '--json'], io)
-      await vi.waitFor(() => expect(out()).toContain('\n'))
+      await vi.waitFor(() => expect(out()).toContain('\n'), { timeout: 5_000 })
       const facts = JSON.parse(out())
       expect(facts).toMatchObject({ url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/mcp$/), failed: [] })
       tokens.push(facts.token)
@@ -126,7 +126,7 @@ describe('serve', () => {
     const client = newClient()
     await client.connect(new StreamTransport(output, input) as never)
     expect(await names(client)).toEqual(['notes__add', 'notes__read'])
-    await vi.waitFor(() => expect(err()).toContain('2 tools in 1 category'))
+    await vi.waitFor(() => expect(err()).toContain('2 tools in 1 category'), { timeout: 5_000 })
     await client.close()
     expect(await served).toBe(0)
     const other = terminal(at.dir, false)
@@ -138,7 +138,7 @@ describe('serve', () => {
     writeFileSync(join(at.dir, 'addresses.json'), '{"profiles":{"notes":{"use":["notes"]},"guild-42":{}}}')
     const { io, out, stop } = terminal(at.dir)
     const served = run(['serve', '--http', '--port', '0', '--profile', 'guild-42', '--config', 'addresses.json'], io)
-    await vi.waitFor(() => expect(out()).toContain('VS Code'))
+    await vi.waitFor(() => expect(out()).toContain('VS Code'), { timeout: 5_000 })
     const [, url = ''] = /Pegboard serves at (\S+)/.exec(out()) ?? []
     expect(out()).toContain(`\nProfiles: ${url}/notes ${url}/guild-42\n`)
     expect(out()).toContain('"--profile",\n        "guild-42"')

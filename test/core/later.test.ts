@@ -44,6 +44,19 @@ describe('work nobody waits for', () => {
     expect([done, later.busy]).toEqual([['a'], false])
   })
 
+  it('waits no longer than it may for what is slow to come', () => {
+    const clock = manualClock()
+    const done: string[] = []
+    const later = createLater(clock, 100, 5_000, () => true, 500)
+    later.add('a', () => done.push('a'))
+    clock.advance(300)
+    later.add('b', () => done.push('b'))
+    for (let n = 0; n < 4; n++) clock.advance(100)
+    expect(done).toEqual([])
+    clock.advance(100)
+    expect(done).toEqual(['a', 'b'])
+  })
+
   it('is done at once when asked, and not again', () => {
     const { clock, done, add, later } = setUp()
     add('a')

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { redact } from '../../src/core/redact.ts'
+import { redact, redactUrl } from '../../src/core/redact.ts'
 
 const body =
   'MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\nMzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu\n'
@@ -18,7 +18,9 @@ describe('redact', () => {
   })
 
   it.each([
-    ['Authorization: Basic YW5uOmh1bnRlcjI=', 'Authorization: [redacted]'],
+    ['Authorization: Basic YW5uOmh1bnRlcjI=', 'Authorization: Basic [redacted]'],
+    ['Authorization: Bearer abcdef0123456789', 'Authorization: Bearer [redacted]'],
+    ['proxy-authorization: k-123', 'proxy-authorization: [redacted]'],
     ['< Set-Cookie: sid=1234; Path=/', '< Set-Cookie: [redacted]'],
     ['{"apiKey": "k-123456", "name": "x"}', '{"apiKey": "[redacted]", "name": "x"}'],
     ["client_secret = 's3cr3t'", "client_secret = '[redacted]'"],
@@ -79,5 +81,14 @@ describe('redact', () => {
     ]) {
       expect(redact(`token=1 ${piece.repeat(size / piece.length)}`), piece).toMatch(/^token=/)
     }
+  })
+})
+
+describe('redactUrl', () => {
+  it('takes the values of parameters by their names, and treats what is no whole address as text', () => {
+    expect(redactUrl('https://a.example/b?x=1&api_key=short&y=2#c')).toBe(
+      'https://a.example/b?x=1&api_key=%5Bredacted%5D&y=2#c',
+    )
+    expect(redactUrl('/relative?token=abcdefgh12')).toBe('/relative?token=[redacted]')
   })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { looksSecret } from '../../src/core/credentials.ts'
-import { guardSecrets, guardText, type Wire } from '../../src/core/tripwire.ts'
+import { guardSecrets, guardText, mayTell, type Wire } from '../../src/core/tripwire.ts'
 
 const throws: Wire = { level: 'throw', opaque: [] }
 const redacts: Wire = { level: 'redact', opaque: [] }
@@ -107,5 +107,26 @@ describe('the wire', () => {
       token: '[redacted]',
       body: { token: 'y' },
     })
+  })
+})
+
+describe('the name of a credential in JSON, written otherwise', () => {
+  it.each([
+    ['escaped', '{"p\\u0061ssword":"hunter2"}'],
+    ['escaped, all of it', '{"\\u0070\\u0061\\u0073\\u0073\\u0077\\u0064":"hunter2"}'],
+    ['full-width', '{"ｐａｓｓｗｏｒｄ":"hunter2"}'],
+    ['full-width and escaped', '{"\\uff50\\uff41\\uff53\\uff53\\uff57\\uff44":"hunter2"}'],
+    ['mathematical', '{"𝐩𝐚𝐬𝐬𝐰𝐝":"hunter2"}'],
+  ])('is found: %s [OUT-02]', (_how, json) => {
+    expect(blocked({ text: json })).toMatch(/^forbidden field "text\./)
+    expect(JSON.stringify(guardSecrets([{ type: 'text', text: json }], redacts))).not.toContain('hunter2')
+    expect(guardText(json, redacts)).not.toContain('hunter2')
+    // A server's answer that is still bytes is looked at as such.
+    expect(mayTell(Buffer.from(json).toString('latin1'))).toBe(true)
+  })
+
+  it('is not looked for in text of other languages', () => {
+    for (const text of ['{"naïve":"é"}', '{"名前":"値、です（ね）！"}', '{"a":"\\u00e9\\u4e2d"}', '{"имя":"кот 🐱"}'])
+      expect([mayTell(text), mayTell(Buffer.from(text).toString('latin1'))]).toEqual([false, false])
   })
 })

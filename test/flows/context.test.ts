@@ -54,7 +54,7 @@ describe('the context of a call', () => {
         "kv": "object",
         "llm": null,
         "loop": null,
-        "memory": null,
+        "memory": "object",
         "messages": "object",
         "registry": "object",
         "servers": "object",
@@ -63,9 +63,9 @@ describe('the context of a call', () => {
     `)
     const off = await withModules(
       { 'm.mjs': module_('m', tool('look', look)) },
-      { services: { kv: false, messages: false, conversations: false } },
+      { services: { kv: false, messages: false, conversations: false, memory: false } },
     )
-    expect(await ask(off.app, 'm.look')).toMatchObject({ kv: null, messages: null, conversations: null })
+    expect(await ask(off.app, 'm.look')).toMatchObject({ kv: null, messages: null, conversations: null, memory: null })
   })
 
   it('is twenty flat fields for single tools, over the same objects', async () => {
@@ -80,7 +80,8 @@ export const run = async (_input, ctx) => {
   return {
     keys: Object.keys(ctx),
     texts: [ctx.platform, ctx.channel_id, ctx.message_id, ctx.user_id, ctx.user_name, ctx.guild_id],
-    nulls: [ctx.redis, ctx.kg_manager, ctx.threadweave, ctx.openrouter, ctx.adapter],
+    nulls: [ctx.redis, ctx.openrouter, ctx.adapter],
+    memory: [Object.keys(ctx.kg_manager), Object.keys(ctx.threadweave)],
     task: await ctx.task_manager.check('none'),
     recent: (await ctx.message_cache.recent('c1')).map((one) => one.text + ' by ' + one.user_name),
     left: await ctx.conversation_manager.get('c1'),
@@ -97,7 +98,11 @@ export const run = async (_input, ctx) => {
     expect(seen.keys).toHaveLength(20)
     expect(seen).toMatchObject({
       texts: ['chat', 'c1', 'm1', 'u1', 'Ann', 'g1'],
-      nulls: [null, null, null, null, null],
+      nulls: [null, null, null],
+      memory: [
+        ['add_entity', 'add_relation', 'query', 'neighbors'],
+        ['vault_dna', 'read_dna', 'weave', 'unweave', 'shadow_get', 'shadow_set'],
+      ],
       task: null,
       recent: ['hello by Ann'],
       left: [],

@@ -300,6 +300,18 @@ describe('a read-only tool', () => {
     expect(kept).toEqual(['a'])
   })
 
+  it('writes to the stores of the host as it says, and only looks at the others', async () => {
+    const source = `export default { name: 'counter', description: 'Counts.', readOnly: true, writes: ['kv'], tools: {
+      up: { description: 'Counts one more.', effect: 'write', run: async (_input, ctx) => ({ n: await ctx.services.kv.incr('n'),
+        config: typeof ctx.services.config.exposure, said: (await ctx.services.messages.recent('c')).length }) },
+      say: { description: 'Says it in the chat.', effect: 'write', run: (_input, ctx) => ctx.services.messages.record({ text: 'x' }) } } }`
+    const { app } = await withFiles({ 'counter.mjs': source })
+    const run = async (name: string) => await app.call({ name, input: {}, caller: localCaller })
+    expect(await run('counter.up')).toMatchObject({ value: { n: 1, config: 'object', said: 0 } })
+    expect(await run('counter.up')).toMatchObject({ value: { n: 2 } })
+    await expect(run('counter.say')).rejects.toMatchObject({ code: 'E_READ_ONLY_CONTRACT' })
+  })
+
   it('is not loaded when its effect says that it writes, and it does not say where to', async () => {
     const liar = (more: string) =>
       `export default { name: 'liar', description: 'Lies.', readOnly: true, tools: { go: { description: 'Says that it only reads.', effect: 'write', ${more} run: () => 1 } } }`

@@ -4,7 +4,9 @@ import { describe, expect, it } from 'vitest'
 import { valueResult } from '../../src/core/result.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
+import { place, talkTo } from '../process.ts'
 import { makeTool } from '../tools.ts'
+import { until } from '../upstream/host.ts'
 
 const database = { id: 'database', summary: 'Tables.', origin: 'module', state: 'ready' } as const
 
@@ -252,5 +254,35 @@ describe('a module that fails', () => {
     }
     const line = logged.map((one) => JSON.parse(one)).find(({ outcome }) => outcome === 'E_INTERNAL')
     expect(line).toMatchObject({ tool: 'bad.bug', callId: expect.any(String) })
+  })
+
+  it.each([
+    ['bug', 'TypeError', 'E_INTERNAL'],
+    ['plain', 'Error', 'E_TOOL_FAILED'],
+  ])('tells values of the environment neither to a client nor to the log: a %s [OUT-05]', async (_kind, type, code) => {
+    const secret = 'sk-from-the-environment-0123456789'
+    const configured = 'from-the-configuration-0123456789'
+    const here = place(
+      { exposure: { mode: 'direct' }, modules: { leaky: { config: { password: '${OTHER}' } } } },
+      {
+        'leaky.mjs': `export default { name: 'leaky', description: 'Tells what it was given.', tools: { tell: {
+          description: 'Fails, and says with what.', effect: 'read',
+          run(_input, { config }) { throw new ${type}('no login with ' + process.env.SERVICE_TOKEN + ' or ' + config.password + ' at ' + import.meta.url) } } } }`,
+      },
+    )
+    const { send, answer, stderr } = await talkTo({
+      ...here,
+      env: { ...here.env, SERVICE_TOKEN: secret, OTHER: configured },
+    })
+    send({ id: 1, method: 'tools/call', params: { name: 'leaky__tell', arguments: {} } })
+    const { result } = (await answer(1)) as Answer
+    const { error } = result.structuredContent
+    expect(error).toMatchObject({ code, correlationId: expect.stringMatching(/^[0-9a-f-]{36}$/) })
+    expect(error.message.length).toBeLessThan(200)
+    for (const told of [secret, configured, here.dir]) expect(JSON.stringify(result)).not.toContain(told)
+    if (code === 'E_INTERNAL') await until(() => stderr().includes(error.correlationId))
+    // The operator learns where it broke, and not with what.
+    expect(stderr().includes('leaky.mjs')).toBe(code === 'E_INTERNAL')
+    for (const told of [secret, configured]) expect(stderr()).not.toContain(told)
   })
 })

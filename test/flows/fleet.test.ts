@@ -140,21 +140,22 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
   it('mean the same time by it, whatever the clocks of their machines say', async () => {
     const fleet = await startFleet(3, settings, { 'work.mjs': WORK }, undefined, [0, 3_600_000, -600_000])
     const clients = await Promise.all(fleet.members.map(({ url }) => clientOf(url, 'modern')))
-    const at = Date.now() + 4_000
+    const at = Date.now() + 6_000
     for (const [n, client] of clients.entries()) {
       const when = new Date(at).toISOString()
       expect(await call(client, 'schedule_once', { when, name: 'work.tick', params: { n } })).toMatchObject({
         next_run_at: when,
       })
-      await call(client, 'schedule_once', { when: 'in 4s', name: 'work.tick', params: { n: n + 10 } })
-      await call(client, 'background_run', { name: 'work.unsafe', params: { n: n + 20, ms: 60_000 } })
+      await call(client, 'schedule_once', { when: 'in 7s', name: 'work.tick', params: { n: n + 10 } })
+      await call(client, 'background_run', { name: 'work.unsafe', params: { n: n + 20, ms: 50_000 } })
     }
     const ticks = () => runsOf(fleet).filter((line) => line.startsWith('tick'))
     while (Date.now() < at - 300) {
       expect(ticks()).toEqual([])
       await sleep(100)
     }
-    await until(() => ticks().length >= 6, 8_000)
+    // Who waits for the queue looks again after ten seconds.
+    await until(() => ticks().length >= 6, 20_000)
     await sleep(1_000)
     expect(
       ticks()
@@ -168,7 +169,7 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
       }
       expect(tasks.map(({ status }) => status)).toEqual(['running', 'running', 'running'])
       for (const { elapsed_seconds } of tasks)
-        expect([elapsed_seconds >= 4, elapsed_seconds < 60]).toEqual([true, true])
+        expect([elapsed_seconds >= 4, elapsed_seconds < 120]).toEqual([true, true])
     }
     expect(fleet.members.map(({ stderr }) => stderr().includes('is not that of Redis'))).toEqual([false, true, true])
   }, 40_000)
@@ -200,22 +201,22 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
     const { members } = fleet
     const client = await clientOf(fleet.url, 'modern')
     let retries = 0
-    /** What a client may do that knows nothing of several servers: try again. */
+    /** What a client may do that knows nothing of several servers: try again, once. */
     const again = async (name: string, args: Record<string, unknown>) => {
       for (let tries = 1; ; tries++)
         try {
           return await call(client, name, args)
         } catch (error) {
-          if (tries === 5) throw error
+          if (tries === 2) throw error
           retries++
           await sleep(200)
         }
     }
     const at = Date.now() + 5_000
-    // Twenty of them, around the moments when two are killed.
+    // Twenty of them, around the moments when each is killed once.
     for (let n = 0; n < 20; n++)
       await again('schedule_once', {
-        when: new Date(at + n * 400).toISOString(),
+        when: new Date(at + n * 600).toISOString(),
         name: 'work.tick',
         params: { n, ms: 200 },
         label: `tick ${n}`,
@@ -226,22 +227,21 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
         Array.from({ length: 20 }, async (_, k) => {
           const n = from + k
           const safe = n % 2 === 0
-          const params = { n, ms: 2_000 + ((n * 7_919) % 7_000) }
+          const params = { n, ms: 2_000 + ((n * 7_919) % 12_000) }
           const { task_id } = await again('background_run', { name: safe ? 'work.safe' : 'work.unsafe', params })
           tasks.push({ id: String(task_id), n, safe })
         }),
       )
     expect(new Set(tasks.map(({ id }) => id)).size).toBe(200)
-    const dead = [pids(fleet)[0], pids(fleet)[1]]
+    const dead = pids(fleet)
 
     await sleep(Math.max(0, at + 1_500 - Date.now()))
-    await members[0]?.kill()
-    await Promise.all(Array.from({ length: 12 }, () => again('work__pid', {})))
-    await members[0]?.restart()
-    await sleep(1_500)
-    await members[1]?.kill()
-    await Promise.all(Array.from({ length: 12 }, () => again('work__pid', {})))
-    await members[1]?.restart()
+    for (const member of members) {
+      await member.kill()
+      await Promise.all(Array.from({ length: 12 }, () => again('work__pid', {})))
+      await member.restart()
+      await sleep(1_500)
+    }
 
     const readers = await Promise.all(members.map(({ url }) => clientOf(url, 'modern')))
     const over = async () =>
@@ -251,9 +251,21 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
     await until(over, 40_000, 1_000)
     const runs = runsOf(fleet)
     const ran = (kind: string, n: number) => runs.filter((line) => line.startsWith(`${kind} ${n} `))
-    const statuses = await Promise.all(
-      readers.map((reader) => Promise.all(tasks.map(({ id }) => call(reader, 'background_result', { task_id: id })))),
-    )
+    /** All of one server, some at a time; one that is too busy is asked once more. */
+    const read = async (reader: Asked): Promise<Answer[]> => {
+      const found: Answer[] = []
+      for (let from = 0; from < tasks.length; from += 20)
+        found.push(
+          ...(await Promise.all(
+            tasks.slice(from, from + 20).map(async ({ id }) => {
+              const first = await call(reader, 'background_result', { task_id: id })
+              return first['status'] === undefined ? call(reader, 'background_result', { task_id: id }) : first
+            }),
+          )),
+        )
+      return found
+    }
+    const statuses = await Promise.all(readers.map(read))
     for (const [index, { n, safe }] of tasks.entries()) {
       const [first, ...others] = statuses.map((all) => all[index] as { status: string; result?: unknown })
       for (const one of others) expect(one.status).toBe(first?.status)
@@ -276,7 +288,7 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
       else expect(ran('tick', n).length).toBeLessThanOrEqual(1)
     }
     expect(retries).toBeLessThan(40)
-  }, 90_000)
+  }, 120_000)
 })
 
 describe.skipIf(!fleetRuns)('a server whose Redis goes away', () => {

@@ -5,6 +5,18 @@ import { type Answer, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 
 describe('the statistics of tools', () => {
+  it('go on where they were after a restart', async () => {
+    const { app, dir } = await startApp({})
+    await app.work()
+    const client = await connectTo(app)
+    await client.callTool({ name: 'hello__say_hello', arguments: { name: 'Ada' } })
+    await app.stop()
+    const { app: again } = await startApp({}, dir)
+    await again.work()
+    const read = (await readOwn(again.server, localCaller, 'stats://tools')) as Answer
+    expect(JSON.parse(read.contents[0].text)).toMatchObject({ tools: [{ name: 'hello.say_hello', calls: 1 }] })
+  })
+
   it('count what this principal ran, of tools it sees [TOM-10]', async () => {
     const { app } = await startApp({
       exposure: { mode: 'discovery' },

@@ -308,7 +308,8 @@ describe('how servers are doing', () => {
 describe('what a server at rest costs', () => {
   it('is told with its tools until it is started, within the tokens of an answer', async () => {
     const dir = temporaryFolder()
-    const settings = { mcpServers: { s: scripted() } }
+    // Every hit is to be one of the server's.
+    const settings = { mcpServers: { s: scripted() }, autoload: false, exposure: { mode: 'discovery' } }
     const learning = await startApp(settings, dir)
     await learning.app.settled(20_000)
     await learning.app.stop()

@@ -2,13 +2,14 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
-import { parseContacts } from '../../modules/_shared/contacts.ts'
+import { parseContacts } from '../../modules/_contact-files.ts'
 import { uuidV7 } from '../../modules/contacts/envelope.ts'
 import contacts, { contacts as contactsAt } from '../../modules/contacts/index.ts'
 import { routeTo } from '../../modules/contacts/route.ts'
 import { noServices } from '../../src/core/context.ts'
 import { ToolError } from '../../src/core/errors.ts'
 import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
+import { botServer, TOKEN as TELEGRAM_TOKEN } from '../bot-api.ts'
 import { adapterSource, mailbox, TOKEN } from '../chat-platform.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
@@ -41,7 +42,12 @@ interface Rig {
 /** The whole product with these contacts and a platform behind `url`. */
 async function rig(
   active: string,
-  { url, config = {}, ...settings }: { url?: string; config?: object; [key: string]: unknown } = {},
+  {
+    url,
+    config = {},
+    modules = {},
+    ...settings
+  }: { url?: string; config?: object; modules?: object; [key: string]: unknown } = {},
 ): Promise<Rig> {
   const dir = temporaryFolder()
   const state = join(dir, 'state/files')
@@ -49,7 +55,10 @@ async function rig(
   writeFileSync(join(state, 'contacts/ACTIVE.md'), active)
   mkdirSync(join(dir, 'modules'))
   if (url !== undefined) writeFileSync(join(dir, 'modules/telegram.mjs'), adapterSource(url))
-  const { app } = await startApp({ exposure: { mode: 'direct' }, modules: { contacts: { config } }, ...settings }, dir)
+  const { app } = await startApp(
+    { exposure: { mode: 'direct' }, ...settings, modules: { contacts: { config }, ...modules } },
+    dir,
+  )
   const client = await connectTo(app)
   const ask = (tool: string, input: object) =>
     client.callTool({ name: `contacts__${tool}`, arguments: input as Record<string, unknown> })
@@ -291,6 +300,27 @@ describe('the way to a contact', () => {
     expect(await refusal(to('tg:@zoe'))).toContain('contact not found: tg:@zoe')
   })
 
+  it('is found by the ids that entries of the to-do list have', async () => {
+    const { url } = await mailbox()
+    const { send, refusal } = await rig(
+      [
+        section('A', { contact_id: 'ann', tg_private_chat_id: '11', tg_group_chat_ids: '[-5]' }),
+        section('B', { contact_id: 'b', tg_private_chat_id: '12' }),
+        section('C', { contact_id: 'c', tg_private_chat_id: '12' }),
+        section('D', { contact_id: 'd' }),
+      ].join('\n'),
+      { url },
+    )
+    expect(await send({ contact_id: 'tg:11', message_text: 'Hi' })).toMatchObject({
+      contact_id: 'ann',
+      peer_id: 'tg:11',
+    })
+    expect(await refusal({ contact_id: 'tg:12', message_text: 'Hi' })).toContain('tg:12 could be b or c')
+    // A group is several people.
+    expect(await refusal({ contact_id: 'tg:-5', message_text: 'Hi' })).toContain('contact not found: tg:-5')
+    expect(await refusal({ contact_id: 'tg:', message_text: 'Hi' })).toContain('contact not found: tg:')
+  })
+
   it('is the adapter of another platform that a module brought', async () => {
     const { url, got } = await mailbox()
     const dir = temporaryFolder()
@@ -435,6 +465,30 @@ describe('how it went', () => {
     expect(sent).toBe(2)
   })
 
+  it('is an error, and no reason to leave them alone, where the platform is not allowed to', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'contacts'))
+    writeFileSync(join(dir, 'contacts/ACTIVE.md'), ANN)
+    const adapter = {
+      name: 'telegram',
+      client: null,
+      listServers: async () => [],
+      sendFile: async () => null,
+      async send() {
+        throw new ToolError('unauthorized chat_id: 1001', { code: 'E_DENIED_BY_POLICY' })
+      },
+    }
+    const adapters = { list: () => [adapter], get: () => adapter, current: null, add: () => () => undefined }
+    const config = { peers: false, allow_humans: true, manage: false, cooldown_hours: 72, max_active: 150 }
+    const ctx = testContext({ config: { ...config, file_state_dir: dir }, services: { ...noServices, adapters } })
+    const sent = contactsAt(() => new Date()).tools['contacts_send']?.run(
+      { contact_id: 'tg:1001', message_text: 'Hi' },
+      ctx as never,
+    )
+    await expect(sent).rejects.toMatchObject({ code: 'E_DENIED_BY_POLICY', message: 'unauthorized chat_id: 1001' })
+    expect(readFileSync(join(dir, 'contacts/ACTIVE.md'), 'utf8')).toBe(ANN)
+  })
+
   it('is no with people, where only agents are allowed', async () => {
     const { url, got } = await mailbox()
     const { refusal } = await rig(ANN, { url, config: { allow_humans: false } })
@@ -442,6 +496,65 @@ describe('how it went', () => {
       'modules.contacts.config.allow_humans',
     )
     expect(got).toEqual([])
+  })
+})
+
+describe('by the telegram that comes with Pegboard', () => {
+  const BOB = section('Bob', { contact_id: 'tg:2002', tg_private_chat_id: '2002' })
+  const withBot = async (token = TELEGRAM_TOKEN) => {
+    const bot = await botServer()
+    const telegram = { token, base_url: bot.url, allowed_chat_ids: ['1001'] }
+    return { bot, ...(await rig(`${ANN}\n${BOB}`, { modules: { telegram: { config: telegram } } })) }
+  }
+  const input = { contact_id: 'tg:1001', message_text: 'Hello *Ann* <b>' }
+
+  it('a message arrives as it was written, as the answer to another where that is one of theirs', async () => {
+    const { bot, send } = await withBot()
+    expect(await send(input)).toMatchObject({ accepted: true, peer_id: 'tg:1001' })
+    await send({ ...input, reply_to: '77' })
+    await send({ ...input, reply_to: 'msg_1' })
+    const sent = { chat_id: '1001', text: 'Hello *Ann* <b>' }
+    expect(bot.of('sendMessage').map(({ params }) => params)).toEqual([
+      sent,
+      { ...sent, reply_parameters: { message_id: 77 } },
+      sent,
+    ])
+  })
+
+  it('a failure of it is in the outcome, and leads to a cooldown [MOR-38]', async () => {
+    const { bot, send, refusal, file } = await withBot()
+    bot.answer('sendMessage', 500, { ok: false, error_code: 500, description: 'Internal Server Error' })
+    expect(await send(input)).toMatchObject({
+      accepted: false,
+      error: 'Telegram refused bot<redacted>/sendMessage: 500 Internal Server Error',
+    })
+    expect(file('ACTIVE.md')).toMatch(/cooldown_until: \S+Z\n/)
+    expect(await refusal(input)).toContain('is left alone until')
+    expect(bot.of('sendMessage')).toHaveLength(1)
+  })
+
+  it('a chat that is not allowed is refused, and nothing is noted [MSG-03]', async () => {
+    const { bot, refusal, file } = await withBot()
+    expect(await refusal({ ...input, contact_id: 'tg:2002' })).toContain('unauthorized chat_id: 2002')
+    expect(bot.calls).toEqual([])
+    expect(file('ACTIVE.md')).toBe(`${ANN}\n${BOB}`)
+  })
+
+  it('a wrong token is told without it [MSG-01]', async () => {
+    const { send } = await withBot('4242:another-secret-token-000')
+    const { accepted, error } = await send(input)
+    expect(accepted).toBe(false)
+    expect(error).toContain('bot<redacted>/sendMessage: 401')
+    expect(error).not.toContain('another-secret')
+  })
+
+  it('nobody is asked again before it wants to be [MSG-07]', async () => {
+    const { bot, refusal } = await withBot()
+    const limited = { ok: false, error_code: 429, description: 'Too Many Requests', parameters: { retry_after: 30 } }
+    bot.answer('sendMessage', 429, limited)
+    expect(await refusal(input)).toContain('Telegram wants no request for 30 s')
+    expect(await refusal(input)).toContain('is left alone until')
+    expect(bot.of('sendMessage')).toHaveLength(1)
   })
 })
 

@@ -565,6 +565,8 @@ describe('a database that cannot be used', () => {
       text: 'E_DB_CORRUPT',
     })
     expect(JSON.stringify(connections)).not.toMatch(/p4ssw0rd|someone|127\.0\.0\.1|invalid/)
+    // The operator is told more, but no password.
+    expect(logged.filter((line) => line.includes('ECONNREFUSED')).length).toBeGreaterThan(0)
     expect(logged.join('\n')).not.toContain(secret)
     expect(readdirSync(dir)).not.toContain('none.db')
   })

@@ -40,6 +40,29 @@ describe('without a connection', () => {
   })
 })
 
+describe('a configuration that cannot be meant', () => {
+  it.each([
+    ['no driver', { connections: { a: { database: 'x' } } }, 'connections.a'],
+    ['no database', { connections: { a: { url: 'postgres://x' } } }, 'connections.a'],
+    [
+      'a parameter of an address that would be ignored',
+      { connections: { a: { url: 'mysql://x/y?a=b' } } },
+      'connections.a',
+    ],
+    [
+      'a policy that is misspelt',
+      { connections: { a: { driver: 'sqlite', database: 'x', polici: 'readonly' } } },
+      'polici',
+    ],
+    ['a policy that does not exist', { default_policy: 'all' }, 'default_policy'],
+  ])('is refused, and the key named: %s', async (_what, config, key) => {
+    const { app, logged } = await open(config)
+    expect(app.view(localCaller).tools.filter(({ tool }) => tool.module === 'database')).toEqual([])
+    const line = logged.find((one) => one.includes('E_MODULE_CONFIG')) ?? ''
+    expect(line).toContain(key)
+  })
+})
+
 describe('a set-up step', () => {
   const seed = (policy: object = {}) => ({
     modules: {
@@ -441,6 +464,91 @@ describe.each(kinds)('%s', (kind) => {
   })
 })
 
+describe('things in a database', () => {
+  it.each(kinds)('are found by patterns of their names in %s', async (kind) => {
+    const more =
+      kind === 'postgresql'
+        ? 'CREATE FUNCTION add_up(a int, b int) RETURNS int LANGUAGE sql AS $$ SELECT a + b $$; CREATE SCHEMA sales; CREATE TABLE sales.deals (id int primary key)'
+        : kind === 'mysql'
+          ? 'CREATE FUNCTION add_up(a INT, b INT) RETURNS INT DETERMINISTIC RETURN a + b'
+          : ''
+    const { call } = await openOn(kind, {}, {}, `${SHOP} CREATE VIEW ids AS SELECT id FROM orders; ${more}`)
+    const find = async (object_type: string, pattern = '%', rest = {}) =>
+      (await call('search_objects', { object_type, pattern, ...rest })).objects
+    expect(await find('table', 'CUST%')).toEqual([{ name: 'customers' }])
+    expect(await find('view')).toEqual([{ name: 'ids' }])
+    expect(await find('column', '%_id')).toEqual([{ name: 'customer_id', table: 'orders' }])
+    expect(await find('column', 'i_', { table: 'customers' })).toEqual([{ name: 'id', table: 'customers' }])
+    expect(await find('index', 'orders_by%', { detail: 'full' })).toEqual([
+      { name: 'orders_by_customer', table: 'orders', columns: ['customer_id'], unique: false },
+    ])
+    expect(await call('search_objects', { object_type: 'column', limit: 2 })).toMatchObject({
+      count: 2,
+      truncated: true,
+    })
+    if (kind === 'postgresql') {
+      expect(await find('schema')).toEqual([{ name: 'public' }, { name: 'sales' }])
+      expect(await find('table', 'deals')).toEqual([{ name: 'deals', schema: 'sales' }])
+      expect(await call('describe', { table: 'sales.deals' })).toMatchObject({ schema: 'sales', primary_key: ['id'] })
+      expect(await call('browse', { table: 'deals' })).toMatchObject({ table: 'sales.deals', total: 0 })
+    }
+    expect(await find('function', 'add%', { detail: 'full' })).toMatchObject(
+      kind === 'sqlite'
+        ? []
+        : [{ name: 'add_up', returns: expect.stringMatching(/^int/), definition: expect.stringContaining('a + b') }],
+    )
+  })
+})
+
+describe.each(kinds)('a query that the operator prepared, on %s', (kind) => {
+  const saved_queries = {
+    orders_of: {
+      description: 'The orders of a customer, dearest first.',
+      sql: 'SELECT id FROM orders WHERE customer_id = :customer AND total >= :least ORDER BY total DESC',
+      parameters: { customer: { description: 'The id of the customer.' }, least: { default: 0 } },
+    },
+    sweep: { description: 'Must not work.', sql: 'DELETE FROM orders' },
+  }
+  it('is named in the description of its tool, is run with its values, and only reads', async () => {
+    const { call, fails, app } = await openOn(kind, { policy: 'unrestricted' }, { saved_queries }, SHOP)
+    const shown = app.view(localCaller).tools.find(({ tool }) => tool.id === 'database.saved_query')
+    expect(shown?.description).toContain(
+      'There are: orders_of(customer, least) – The orders of a customer, dearest first; sweep() – Must not work.',
+    )
+    const run = (params: object) => call('saved_query', { name: 'orders_of', params })
+    expect((await run({ customer: 1 })).rows).toEqual([{ id: 10 }, { id: 11 }])
+    expect((await run({ customer: 1, least: 10 })).rows).toEqual([{ id: 10 }])
+    expect(await fails('saved_query', { name: 'orders_of' })).toMatchObject({
+      code: 'E_VALIDATION',
+      message: '"orders_of" needs customer.',
+      hint: 'The id of the customer.',
+    })
+    expect((await fails('saved_query', { name: 'orders_of', params: { customer: 1, other: 2 } })).code).toBe(
+      'E_VALIDATION',
+    )
+    expect((await fails('saved_query', { name: 'sweep' })).code).toBe('E_READ_ONLY')
+    expect((await fails('saved_query', { name: 'none' })).code).toBe('E_NOT_FOUND')
+  })
+
+  it('may be explained like any other, and nothing is run', async () => {
+    const { call, fails, database } = await openOn(kind, {}, {}, SHOP)
+    const plan = await call('explain', { sql: 'SELECT * FROM orders WHERE customer_id = :p0', params: [1] })
+    expect(JSON.stringify(plan.rows)).toMatch(/orders/)
+    // MariaDB does not even tell how, where it may only read.
+    const deletion = call('explain', { sql: 'DELETE FROM orders' })
+    if (kind === 'mysql') await expect(deletion).rejects.toMatchObject({ code: 'E_READ_ONLY' })
+    else expect(JSON.stringify(await deletion)).toMatch(/orders/)
+    expect((await database.rows('SELECT count(*) FROM orders')).map(([n]) => Number(n))).toEqual([3])
+    for (const sql of [
+      'ANALYZE DELETE FROM orders',
+      'EXPLAIN SELECT 1',
+      '(ANALYZE) DELETE FROM orders',
+      'DROP TABLE orders',
+    ])
+      expect((await fails('explain', { sql })).code, sql).toBe('E_VALIDATION')
+  })
+})
+
 describe('several connections', () => {
   it('are used side by side by their names', async () => {
     const dir = temporaryFolder()
@@ -488,6 +596,25 @@ describe('several connections', () => {
     ).rejects.toMatchObject({ code: 'E_TOOL_HIDDEN' })
     expect(await call('disconnect', { connection_id: 'mine' })).toEqual({ disconnected: ['mine'] })
     expect((await call('list_connections')).connections.map(({ id }: { id: string }) => id)).toEqual(['new'])
+  })
+
+  it('that are to be remembered open again by their names alone after a restart', async () => {
+    const dir = temporaryFolder()
+    await sqliteIn(join(dir, 'a.db')).exec('CREATE TABLE t (a)')
+    const first = await open({ roots: ['.'] }, dir)
+    await first.call('connect', {
+      connection_id: 'kept',
+      driver: 'sqlite',
+      database: 'a.db',
+      persist: true,
+      role: 'notes',
+    })
+    await first.app.stop()
+    const second = await open({ roots: ['.'] }, dir)
+    expect(await second.call('connect', { connection_id: 'kept' })).toMatchObject({ id: 'kept', role: 'notes' })
+    expect(await second.call('list_tables', { connection_id: 'kept' })).toMatchObject({ count: 1 })
+    await second.call('disconnect', { connection_id: 'kept' })
+    expect((await second.fails('connect', { connection_id: 'kept' })).code).toBe('E_VALIDATION')
   })
 
   it.runIf(servers.length > 0)('get their password from a variable that only the operator can name', async () => {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import mcp from '../../modules/mcp/index.ts'
@@ -284,6 +284,35 @@ describe('what servers offer', () => {
     expect(JSON.stringify(other)).toContain('k-1')
   })
 
+  it.each(['legacy', 'modern'] as const)(
+    'asks the person of a client of the %s era, in either era of its own',
+    async (era) => {
+      const newer = {
+        command: 'node',
+        args: [join(import.meta.dirname, '../fixtures/upstreams/modern.mjs')],
+        start: 'eager',
+      }
+      const { app } = await startApp({ mcpServers: { older: { ...lazy(), start: 'eager' }, newer } })
+      await app.settled(20_000)
+      const client = await connectTo(app, era, { capabilities: { elicitation: { form: {} } } })
+      let asked = 0
+      client.setRequestHandler('elicitation/create', () => {
+        asked++
+        return { action: 'accept', content: { name: 'Ann' } }
+      })
+      for (const [server, tool] of [
+        ['older', 'ask_person'],
+        ['newer', 'greet'],
+      ] as const) {
+        const direct = (await client.callTool({ name: `mcp_${server}.${tool}`, arguments: {} })) as Answer
+        const through = (await client.callTool({ name: 'mcp__call_tool', arguments: { server, tool } })) as Answer
+        expect(direct.isError ?? false, `${server} ${JSON.stringify(direct)}`).toBe(false)
+        expect(through, server).toEqual(direct)
+      }
+      expect(asked).toBe(4)
+    },
+  )
+
   it('has resources and prompts that are listed and read', async () => {
     const { call, fails, app } = await open({ everything: real.everything })
     await call('connect', { server_id: 'everything' })
@@ -354,6 +383,47 @@ describe('what servers offer', () => {
     expect(await fails('list_servers', {}, { ...localCaller, profile: 'none' })).toMatchObject({
       code: 'E_TOOL_HIDDEN',
       message: expect.stringContaining('no servers are configured'),
+    })
+  })
+})
+
+describe('services.servers', () => {
+  const module_ = (fields: string, run: string): string =>
+    `export default { name: 'own', description: 'Looks at servers.', ${fields} tools: { go: {
+      description: 'Does something with the servers.', effect: 'read', ${run} } } }`
+  const open = async (text: string) => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'modules'))
+    writeFileSync(join(dir, 'modules', 'own.mjs'), text)
+    return (await startApp({ mcpServers: { fake: lazy() } }, dir)).app
+  }
+  const go = { name: 'own.go', input: {}, caller: localCaller }
+
+  it('lets a read-only module look, and change nothing', async () => {
+    for (const action of ['disconnect', 'reconnect', 'connect']) {
+      const app = await open(module_('readOnly: true,', `run: (_in, ctx) => ctx.services.servers.${action}('fake')`))
+      await expect(app.call(go), action).rejects.toMatchObject({ code: 'E_READ_ONLY_CONTRACT' })
+      expect(app.upstreams.status()[0]?.state, action).not.toBe('stopped')
+    }
+    const app = await open(
+      module_('readOnly: true,', `run: (_in, ctx) => ctx.services.servers.list().map((one) => one.id)`),
+    )
+    expect(((await app.call(go)) as Answer).value).toEqual(['fake'])
+  })
+
+  it('gives a module of anyone what its caller has, and no more outside of a call than which there are', async () => {
+    const app = await open(
+      module_('', `run: (_in, ctx) => ctx.services.servers.listTools('fake').some(({ id }) => id === 'mcp_fake.echo')`),
+    )
+    await app.settled(20_000)
+    await app.call({ name: 'mcp.connect', input: { server_id: 'fake' }, caller: localCaller })
+    expect(((await app.call(go)) as Answer).value).toBe(true)
+    const asking = await open(
+      module_('', `available: ({ services }) => services.servers.listTools().length > 0 || 'no', run: () => 1`),
+    )
+    expect(asking.view(localCaller).hidden.get('own.go')).toMatchObject({
+      kind: 'unavailable',
+      failure: 'Outside of a call only services.servers.list() can be asked.',
     })
   })
 })

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
@@ -271,6 +271,14 @@ describe('an entry that is added', () => {
     expect(shown.open_count).toBe(2)
   })
 
+  it('is of the person that the settings name, where nobody says who speaks', async () => {
+    const { update, model } = await rig([resolved('Ann Lee (tg:1001) calls Bob (tg:@bob_b)')], undefined, {
+      modules: { todo: { config: { user_name: 'Ann Lee' } } },
+    })
+    await update({ action: 'add', content: 'I call Bob', people: ['$SPEAKER'] })
+    expect(JSON.parse(model.asked[0]?.user ?? '')).toMatchObject({ people: ['Ann Lee'], speaker: 'Ann Lee' })
+  })
+
   it('is refused when there are as many as may be', async () => {
     const { refusal, model } = await rig(
       [],
@@ -453,6 +461,27 @@ ${two}
     expect(file('TODO.md')).toMatch(
       /^---\ncreated_at: "2026-01-01T00:00:00Z"\nowner: ann\nupdated_at: "(?!2026-01-01)[^"]+"\nopen_count: 2\n---\n/,
     )
+  })
+
+  it('are written neither through a link nor where there is no folder, and the setting is named', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'elsewhere'))
+    symlinkSync(join(dir, 'elsewhere'), join(dir, 'link'))
+    writeFileSync(join(dir, 'file'), '')
+    for (const [name, words] of [
+      ['link', 'The folder of the files is a symbolic link. Set modules.todo.config.file_state_dir'],
+      ['file', 'The folder of the files cannot be written to. modules.todo.config.file_state_dir'],
+    ]) {
+      const { refusal } = await rig(
+        [{ status: 'missing_reference_id' }],
+        {},
+        {
+          modules: { todo: { config: { file_state_dir: join(dir, String(name)) } } },
+        },
+      )
+      expect(await refusal(add)).toContain(words)
+    }
+    expect(readdirSync(join(dir, 'elsewhere'))).toEqual([])
   })
 
   it('lose nothing when twenty are added at once, by two servers [MOR-27]', async () => {

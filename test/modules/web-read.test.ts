@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { readPage } from '../../modules/_page.ts'
 import { createReader } from '../../modules/web/reader.ts'
@@ -292,6 +293,45 @@ describe('what may be read', () => {
   })
 })
 
+describe('robots.txt', () => {
+  const site = (robots: (answer: ServerResponse) => void) => {
+    const asked: string[] = []
+    const url = serve((request, answer) => {
+      asked.push(`${request.method} ${request.url}`)
+      if (request.url === '/robots.txt') return robots(answer)
+      answer.setHeader('content-type', 'text/plain').end('read')
+    })
+    return url.then((at) => ({ url: at, asked }))
+  }
+
+  it('is heeded where the operator wants that, and asked for once', async () => {
+    const { url, asked } = await site(
+      (answer) => void answer.end('User-agent: tests\nDisallow: /private\n\nUser-agent: *\nDisallow: /'),
+    )
+    const { call } = await open({ fetch: { robots: 'obey' } })
+    for (const action of ['fetch_url', 'extract']) {
+      expect(await call(action, { url: `${url}/open` })).toMatchObject({ url: `${url}/open` })
+      await expect(call(action, { url: `${url}/private/a` })).rejects.toMatchObject({
+        code: 'E_DENIED_BY_POLICY',
+        hint: 'Use another page; modules.web.config.fetch.robots decides.',
+      })
+    }
+    expect(asked).toEqual(['GET /robots.txt', 'GET /open', 'GET /open'])
+    const other = await open({ fetch: { robots: 'obey' }, user_agent: 'somebody else' })
+    await expect(other.call('fetch_url', { url: `${url}/open` })).rejects.toMatchObject({ code: 'E_DENIED_BY_POLICY' })
+    expect(await (await open()).call('fetch_url', { url: `${url}/private/a` })).toMatchObject({ content: 'read' })
+  })
+
+  it('that is not there forbids nothing, and one that is broken everything', async () => {
+    const { call } = await open({ fetch: { robots: 'obey' } })
+    const none = await site((answer) => void answer.writeHead(404).end())
+    expect(await call('fetch_url', { url: none.url })).toMatchObject({ content: 'read' })
+    const broken = await site((answer) => void answer.writeHead(503).end())
+    await expect(call('fetch_url', { url: broken.url })).rejects.toMatchObject({ code: 'E_DENIED_BY_POLICY' })
+    expect(broken.asked).toEqual(['GET /robots.txt'])
+  })
+})
+
 describe('engines that read', () => {
   it.each([
     ['foo,crawl4ai,crawl4ai', 'crawl4ai'],
@@ -354,7 +394,7 @@ describe('engines that read', () => {
 
 describe('the reader', () => {
   it('gives up on a page that is made to be slow, and the page is read another way', async () => {
-    const reader = createReader(1_500)
+    const reader = createReader(4_000)
     const slow = `<title>Slow</title><p>Words</p>${'<div>'.repeat(20_000)}deep`
     expect(await reader.read(slow, 'https://example.com/')).toBeUndefined()
     expect(await reader.read(ARTICLE, 'https://example.com/')).toMatchObject({ title: 'About cats | The Site' })
@@ -395,9 +435,6 @@ describe('extract', () => {
         { text: 'Home', url: `${url}/1` },
         { text: 'Shop', url: `${url}/2` },
         { text: 'more', url: `${url}/more?a=1&b=2` },
-        {},
-        {},
-        {},
       ],
     })
     const { text } = (await call('extract', { url })) as { text: string }

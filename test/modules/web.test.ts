@@ -4,8 +4,8 @@ import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import web from '../../modules/web/index.ts'
-import { redact } from '../../src/core/redact.ts'
 import { startApp, temporaryFolder } from '../app.ts'
+import { botServer, TOKEN } from '../bot-api.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { crawl4aiApi, open, searxngApi, serve } from './web-servers.ts'
@@ -50,10 +50,9 @@ describe('what requests say they come from', () => {
       agents[request.url ?? ''] = request.headers['user-agent']
       answer.setHeader('content-type', 'text/plain').end('read')
     })
-    const [searxng, crawl4ai] = [await searxngApi(), await crawl4aiApi()]
+    const [searxng, crawl4ai, bot] = [await searxngApi(), await crawl4aiApi(), await botServer()]
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
-    // What a module of a chat platform sends goes by this, too.
     writeFileSync(
       join(dir, 'modules/sender.mjs'),
       `export default { name: 'sender', description: 'Sends.', tools: { send: { description: 'Sends a request somewhere.', effect: 'write',
@@ -66,6 +65,7 @@ describe('what requests say they come from', () => {
         services: { fetch: { userAgent: 'ours/7 (+https://example.com)', allowPrivate: true } },
         modules: {
           http: { config: { access: 'read', allow_private_hosts: true } },
+          telegram: { config: { token: TOKEN, base_url: bot.url, allowed_chat_ids: ['42'] } },
           web: {
             config: {
               access: 'write',
@@ -92,6 +92,9 @@ describe('what requests say they come from', () => {
       ),
     )
     expect(searxng.asked[0]?.headers['user-agent']).toBe('ours/7 (+https://example.com)')
+    await call('telegram__telegram_react', { emoji: '👍', chat_id: '42', message_id: '7' })
+    expect(bot.calls.map(({ userAgent }) => userAgent)).toEqual(bot.calls.map(() => 'ours/7 (+https://example.com)'))
+    expect(bot.calls.length).toBeGreaterThan(0)
     const { call: read } = await open({ user_agent: 'mine/2', fetch: { crawl4ai_base_url: crawl4ai.url } })
     await read('fetch_url', { url: `${url}/own` })
     expect(agents['/own']).toBe('mine/2')
@@ -126,17 +129,5 @@ describe('a name', () => {
           hint: expect.stringContaining('FETCH_URL_ALLOW_PRIVATE_NETWORK=false'),
         })
     expect(crawl4ai.asked).toEqual([])
-  })
-})
-
-describe('redaction', () => {
-  it('takes time in proportion to what it looks at, whatever that is', () => {
-    for (const part of ['eyJ-', 'bearer ', 'token=', '-----BEGIN PRIVATE KEY-----', 'a'.repeat(64), 'api_key: "'])
-      expect(typeof redact(part.repeat(Math.ceil(1_000_000 / part.length)))).toBe('string')
-  })
-
-  it('leaves harmless text as it is', () => {
-    const text = 'See https://example.com/a?page=2&sort=name. Version 1.22.333; key: value; tokens: 1234567890 of 2.'
-    expect(redact(text)).toBe(text)
   })
 })

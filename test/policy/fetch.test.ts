@@ -72,6 +72,42 @@ describe('a guarded fetch', () => {
     await expect(unknown('http://a.test/')).rejects.toMatchObject({ code: 'E_DNS' })
   })
 
+  it('looks at an address for others who ask for it, without asking', async () => {
+    let hits = 0
+    const url = await serve((_, answer) => answer.end(String(++hits)))
+    const lookup = (name: string) => leads(...(name === 'open.test' ? ['8.8.8.8'] : ['8.8.8.8', '10.0.0.1']))
+    const strict = made({
+      allowPrivate: false,
+      lookup,
+      check: ({ pathname }) => {
+        if (pathname === '/no') throw new PegboardError('E_DENIED_BY_POLICY', 'No.')
+      },
+    })
+    await expect(strict.check(url)).rejects.toMatchObject({ code: 'E_SSRF_BLOCKED', hint: 'x.allow_private decides.' })
+    await expect(strict.check('http://closed.test/')).rejects.toMatchObject({ code: 'E_SSRF_BLOCKED' })
+    await expect(strict.check('http://open.test/no')).rejects.toMatchObject({ code: 'E_DENIED_BY_POLICY' })
+    await expect(strict.check('ftp://open.test/')).rejects.toMatchObject({ code: 'E_VALIDATION' })
+    expect(await strict.check('http://open.test/')).toBeUndefined()
+    const unknown = made({ lookup: () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' })) })
+    await expect(unknown.check('http://a.test/')).rejects.toMatchObject({ code: 'E_DNS' })
+    expect(hits).toBe(0)
+  })
+
+  it('follows redirects within one origin only, where it is told so', async () => {
+    const other = await serve((_, answer) => answer.end('other'))
+    const url = await serve((request, answer) =>
+      request.url === '/there'
+        ? answer.end('there')
+        : answer.writeHead(302, { location: request.url === '/away' ? other : '/there' }).end(),
+    )
+    const fetch = made()
+    expect(await (await fetch(`${url}/here`, { redirect: 'same-origin' })).text()).toBe('there')
+    await expect(fetch(`${url}/away`, { redirect: 'same-origin' })).rejects.toMatchObject({
+      code: 'E_REDIRECT_BLOCKED',
+    })
+    expect(await (await fetch(`${url}/away`)).text()).toBe('other')
+  })
+
   it('refuses other kinds of addresses, and passwords in them, which it does not repeat [NET-10] [NET-11]', async () => {
     const fetch = made()
     for (const url of ['file:///etc/passwd', 'ftp://a/', 'gopher://a', 'data:,x', 'javascript:1', 'ws://a', 'nonsense'])

@@ -32,6 +32,23 @@ describe('what a request says of itself', () => {
     })
   })
 
+  it('names who is in the channel, as far as those are names, and servers behind us are not told', () => {
+    const members = ['Ada', 7, 'Bob\nroot', 'x'.repeat(257), 'Cleo']
+    const meta = {
+      toolctx: { channel_members: members, category_id: 'k1' },
+      'pegboard/seen_members': ['Dan'],
+      other: 1,
+    }
+    expect(callerWith('origin', meta).origin).toEqual({
+      ...ORIGIN,
+      categoryId: 'k1',
+      channelMembers: ['Ada', 'Cleo'],
+      seenMembers: ['Dan'],
+    })
+    expect(callerWith('origin', { channel_members: 'Ada' }).origin).toEqual(ORIGIN)
+    expect(withoutClaims({ ...meta, channel_members: members })).toEqual({ other: 1 })
+  })
+
   it.each([
     ['no text', { user_id: 7, platform: ['x'], message: { a: 1 } }],
     ['too long', { user_id: 'x'.repeat(257), generation_id: 'x'.repeat(257) }],

@@ -35,17 +35,17 @@ afterEach(async () => {
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
 
 describe('the router', () => {
-  it('wants a token on every route but health, which says no more than ok', async () => {
+  it('wants a token on every route but health and ready, which say no more than that', async () => {
     let unauthorized = 0
     const { url } = await serve({}, { onUnauthorized: () => unauthorized++ })
-    expect(routes.filter((route) => route.open).map(({ path }) => path)).toEqual(['/health'])
+    expect(routes.filter((route) => route.open).map(({ path }) => path)).toEqual(['/health', '/ready'])
     for (const { method, path, open } of routes) {
       const answer = await ask(url, { method, path, anonymous: true, ...(method === 'POST' ? { body: list } : {}) })
       expect({ method, path, status: answer.status }).toEqual({ method, path, status: open ? 200 : 401 })
       expect(answer.headers['www-authenticate']).toBe(open ? undefined : 'Bearer realm="pegboard"')
-      if (open) expect(answer.json).toEqual({ status: 'ok' })
+      if (open) expect(answer.json).toEqual({ status: path === '/ready' ? 'ready' : 'ok' })
     }
-    expect(unauthorized).toBe(routes.length - 1)
+    expect(unauthorized).toBe(routes.length - 2)
   })
 
   it.each([

@@ -94,6 +94,19 @@ describe('a client of the 2025 era', () => {
     expect(client.messages().filter(({ error }) => error?.code === -32600)).toHaveLength(2)
   })
 
+  it('hears of every request whose _meta is no object, whatever it asks for', async () => {
+    const client = await opened(await appWith())
+    let id = 100
+    for (const _meta of ['x', 1, null, [], true])
+      for (const method of ['ping', 'tools/list', 'resources/list', 'tools/call', 'server/discover']) {
+        client.send({ id: ++id, method, params: { _meta, name: 'list_categories' } })
+        expect((await client.answer(id)).error, `${method} ${JSON.stringify(_meta)}`).toEqual({
+          code: -32602,
+          message: 'Invalid params: _meta must be an object',
+        })
+      }
+  })
+
   it('that sends a line of 20 MiB is told so and the next message is served', async () => {
     const client = await opened(await appWith())
     client.write(`{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":"${'y'.repeat(20 * 1024 * 1024)}"}}\n`)

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createTaskBook } from '../../src/server/task-book.ts'
+import { createMemoryStore } from '../../src/state/memory.ts'
 import { createManualClock } from '../clock.ts'
 
 const known = (holder: string, id: string) => ({ holder, session: 's', owner: 'mcp_t', id, name: `${id}-name` })
@@ -18,6 +19,29 @@ describe('the tasks begun through this process', () => {
     expect(book.of('ann').map(({ id }) => id)).toEqual(['three'])
     clock.pass(60 * 60_000)
     expect(book.of('bob')).toEqual([])
+  })
+
+  it('are listed by every process that has the names in common, and a name that cannot be told stops nothing', async () => {
+    const clock = createManualClock(0)
+    const store = createMemoryStore(clock)
+    const [one, other] = [1, 2].map(() => createTaskBook(clock, () => store.table('begun')))
+    one?.began(known('ann', 'one'), 1_000)
+    other?.began(known('ann', 'two'), null)
+    other?.began(known('bob', 'three'), null)
+    await Promise.resolve()
+    for (const book of [one, other]) expect(await book?.names('ann')).toEqual(['two-name', 'one-name'])
+    clock.pass(1_000)
+    expect(await other?.names('ann')).toEqual(['two-name'])
+    expect(other?.of('ann').map(({ id }) => id)).toEqual(['two'])
+    const errors: unknown[] = []
+    const alone = createTaskBook(
+      clock,
+      () => ({ ...store.table<string>('begun'), put: () => Promise.reject(new Error('away')) }),
+      (error) => errors.push(error),
+    )
+    alone.began(known('eve', 'four'), null)
+    expect(await alone.names('eve')).toEqual(['four-name'])
+    expect(errors).toEqual([new Error('away')])
   })
 
   it('that were done at once are kept five minutes at most, and 64 of them', () => {

@@ -48,6 +48,36 @@ describe('the key-value store', () => {
     await expect(kv.set('x', 1, { ttl: Number.NaN })).rejects.toMatchObject({ code: 'E_VALIDATION' })
   })
 
+  it('changes a value whole, without losing one of many changes at the same time', async () => {
+    const { kv, clock } = stores()
+    const add = (name: string) =>
+      kv.update('names', (names) => {
+        const longer = [...((names as string[] | null) ?? []), name]
+        return { value: longer, result: longer.length }
+      })
+    const lengths = await Promise.all(['a', 'b', 'c'].map(add))
+    expect(lengths.sort()).toEqual([1, 2, 3])
+    expect(((await kv.get('names')) as string[]).toSorted()).toEqual(['a', 'b', 'c'])
+    expect(await kv.update('names', () => ({ result: 'unchanged' }))).toBe('unchanged')
+    expect(await kv.llen('names')).toBe(3)
+    await expect(
+      kv.update('names', () => {
+        throw new Error('no')
+      }),
+    ).rejects.toThrow('no')
+    await expect(kv.update('names', () => ({ value: () => 1, result: 0 }))).rejects.toMatchObject({
+      code: 'E_VALIDATION',
+    })
+    expect(await kv.llen('names')).toBe(3)
+    await kv.expire('names', 10)
+    await add('d')
+    clock.pass(11_000)
+    expect(await kv.update('names', (names) => ({ result: names }))).toBeNull()
+    await kv.set('gone', 1)
+    await kv.update('gone', () => ({ value: null, result: undefined }))
+    expect(await kv.keys()).toEqual([])
+  })
+
   it('has lists with two ends', async () => {
     const { kv } = stores()
     expect(await kv.rpush('l', 'c', 'd')).toBe(2)

@@ -181,7 +181,7 @@ describe('a SQLite file', () => {
     )
     warnings.length = 0
     await openSqliteStore(file, clock, log).close()
-    expect([statSync(join(at, 'deep')).mode & 0o777, warnings]).toEqual([0o700, []])
+    expect([statSync(join(at, 'deep')).mode & 0o777, statSync(file).mode & 0o777, warnings]).toEqual([0o700, 0o600, []])
     chmodSync(join(at, 'deep'), 0o777)
     await openSqliteStore(file, clock, log).close()
     expect(warnings).toEqual(['others may write to the state folder, and decide so what is done later'])

@@ -24,22 +24,24 @@ export async function textOfTool(
   call: (id: string, input: unknown) => Promise<unknown>,
   id: string,
   input: unknown,
-): Promise<{ readonly text: string; readonly structured: unknown }> {
+): Promise<{ readonly text: string; readonly texts: readonly string[]; readonly structured: unknown }> {
   const answer = recordOf(await call(id, input))
   const result = answer['kind'] === 'mcp' ? recordOf(answer['result']) : { structuredContent: answer['value'] }
   const { structuredContent: structured, isError } = result as { structuredContent?: unknown; isError?: unknown }
   const texts = listOf((result as { content?: unknown }).content).map((block) => stringOf(recordOf(block)['text']))
   const text = texts.filter(Boolean).join('\n') || (typeof structured === 'string' ? structured : '')
   if (isError === true) throw new ToolError(`${id} failed: ${text.slice(0, 200)}`, { code: 'E_BACKEND_UNAVAILABLE' })
-  return { text, structured }
+  return { text, texts, structured }
 }
 
 const URL_KEYS = ['url', 'link', 'href']
 const SNIPPET_KEYS = ['snippet', 'description', 'content', 'text', 'summary']
 
-/** Servers answer with JSON, or with blocks of `Title: … URL: …`; whatever else they say is one result without an address. */
-function resultsIn({ text, structured }: { readonly text: string; readonly structured: unknown }): readonly Result[] {
-  const rows = rowsIn(structured) ?? rowsIn(parsed(text)?.value)
+/** Servers answer with JSON, in one text or one for each result, or with blocks of `Title: … URL: …`. */
+function resultsIn({ text, texts, structured }: Awaited<ReturnType<typeof textOfTool>>): readonly Result[] {
+  const values = texts.map((one) => parsed(one)?.value)
+  const each = values.every((value) => typeof value === 'object' && value !== null) ? rowsIn(values) : undefined
+  const rows = rowsIn(structured) ?? (values.length === 1 ? rowsIn(values[0]) : undefined) ?? each
   if (rows) return rows.flatMap((row) => resultOf(namedAs(row)))
   const blocks = text.split(/\n\s*\n|\n(?=(?:\d+\.\s|Title:))/)
   return blocks.flatMap((block) => {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { PegboardError } from '../../core/errors.ts'
 import { isLoopback } from '../../policy/net.ts'
-import type { Environment } from '../spawn.ts'
+import type { Environment } from '../../programs/spawn.ts'
 
 /** Opens a page for a person. The URL has been through `browserUrl`. */
 export type OpenBrowser = (url: string) => Promise<void>

@@ -1,4 +1,4 @@
-import type { Environment } from '../spawn.ts'
+import type { Environment } from '../../programs/spawn.ts'
 
 /** Where the operating system keeps secrets: Keychain, Credential Manager, Secret Service. */
 export interface Keyring {

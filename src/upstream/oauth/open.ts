@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { Environment } from '../spawn.ts'
+import type { Environment } from '../../programs/spawn.ts'
 import { openKeyring } from './keyring.ts'
 import { createTokenStore, type TokenStore } from './store.ts'
 

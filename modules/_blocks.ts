@@ -1,0 +1,33 @@
+import type { Kv } from 'pegboard'
+import { sameName } from './_names.ts'
+
+/** A user who is not to be heard for a time, by one persona in one guild. */
+export interface Block {
+  readonly guild_id: string
+  readonly user_id: string
+  readonly user_name: string
+  readonly block_type: 'mute' | 'block'
+  readonly reason: string
+  readonly duration_hours: number
+  /** Milliseconds since the epoch. */
+  readonly expires_at: number
+}
+
+/** In the store that all modules of the profile share: adapters look there before they act on a message. */
+export const BLOCKS = 'moderation.blocks'
+
+export const blocksIn = (value: unknown): readonly Block[] => (value ?? []) as readonly Block[]
+
+/** Those that hold now. */
+export const blocksOf = async (kv: Kv, guild: string, now: number): Promise<readonly Block[]> =>
+  blocksIn(await kv.shared.get(BLOCKS)).filter(({ guild_id, expires_at }) => guild_id === guild && expires_at > now)
+
+/** The block of a user, by id or name. */
+export const blockOf = (
+  blocks: readonly Block[],
+  { id, name }: { readonly id: string; readonly name: string },
+): Block | undefined =>
+  blocks.find(({ user_id }) => id !== '' && user_id === id) ??
+  blocks.find(
+    ({ user_id, user_name }) => name !== '' && [user_name, user_id].some((one) => sameName(one) === sameName(name)),
+  )

@@ -1,0 +1,164 @@
+import { isReferenceId, telegramNumber } from './_reference-ids.ts'
+import { type StateFiles, stateFiles } from './_state-files.ts'
+
+/** Somebody to write to, as `contacts/ACTIVE.md` and `contacts/INACTIVE.md` have them. Empty where nothing is said. */
+export interface Contact {
+  /** The heading of its section. */
+  readonly name: string
+  readonly status: Status
+  readonly contact_id: string
+  readonly nickname: string
+  readonly kind: 'human' | 'agent'
+  readonly channel: string
+  readonly tg_username: string
+  /** Numbers of 64 bits, as text. */
+  readonly tg_private_chat_id: string
+  readonly tg_group_chat_ids: readonly string[]
+  readonly maep_node_id: string
+  readonly maep_dial_address: string
+  readonly persona_brief: string
+  readonly topic_preferences: readonly string[]
+  readonly cooldown_until: string
+  readonly last_interaction_at: string
+}
+export type Status = 'active' | 'inactive'
+
+export const FILES: Readonly<Record<Status, string>> = {
+  active: 'contacts/ACTIVE.md',
+  inactive: 'contacts/INACTIVE.md',
+}
+
+/** A contact where it stands in its file. */
+export interface Section {
+  readonly contact: Contact
+  /** The lines of its block of YAML, without the fences. */
+  readonly lines: readonly [from: number, to: number]
+  /** The lines of all of it. */
+  readonly whole: readonly [from: number, to: number]
+}
+
+export interface ContactFile {
+  readonly lines: readonly string[]
+  readonly sections: readonly Section[]
+  /** What could not be read, in words for people. */
+  readonly problems: readonly string[]
+}
+
+/** `##` headings with a fenced block of YAML each; comments, and whatever else people write around them, are left alone. */
+export async function parseContacts(text: string, status: Status): Promise<ContactFile> {
+  const lines = text.split(/\r?\n/)
+  const sections: Section[] = []
+  const problems: string[] = []
+  for (const { name, block, whole } of blocksOf(lines)) {
+    if (!block) continue
+    const fields = await fieldsOf(lines.slice(...block).join('\n'))
+    const contact_id = string(fields?.['contact_id'])
+    if (!fields) problems.push(`${FILES[status]}: the block of "${name}" is not YAML`)
+    else if (contact_id === '') problems.push(`${FILES[status]}: "${name}" has no contact_id`)
+    else sections.push({ contact: contactOf(name, status, contact_id, fields), lines: block, whole })
+  }
+  return { lines, sections, problems }
+}
+
+interface Block {
+  readonly name: string
+  readonly block?: readonly [number, number]
+  readonly whole: readonly [number, number]
+}
+
+function blocksOf(lines: readonly string[]): readonly Block[] {
+  const found: Array<{ name: string; start: number; block?: readonly [number, number] }> = []
+  let inComment = false
+  let fence: { readonly start: number; readonly yaml: boolean } | undefined
+  for (const [index, line] of lines.entries()) {
+    if (fence) {
+      if (!/^```\s*$/.test(line)) continue
+      const last = found.at(-1)
+      if (fence.yaml && last && !last.block) last.block = [fence.start + 1, index]
+      fence = undefined
+      continue
+    }
+    const visible = inComment ? '' : line
+    inComment = staysInComment(line, inComment)
+    const heading = /^##\s+(.+?)\s*$/.exec(visible)
+    if (heading) found.push({ name: heading[1] as string, start: index })
+    else if (/^```/.test(visible)) fence = { start: index, yaml: /^```ya?ml\s*$/i.test(visible) }
+  }
+  return found.map((one, index) => ({
+    name: one.name,
+    whole: [one.start, found[index + 1]?.start ?? lines.length],
+    ...(one.block === undefined ? {} : { block: one.block }),
+  }))
+}
+
+/** Whether a comment of HTML is open at the end of a line. */
+export function staysInComment(line: string, inComment: boolean): boolean {
+  let open = inComment
+  for (let at = 0; ; ) {
+    const next = line.indexOf(open ? '-->' : '<!--', at)
+    if (next < 0) return open
+    at = next + (open ? 3 : 4)
+    open = !open
+  }
+}
+
+/** Every value as text: numbers of chats are longer than JavaScript's. */
+async function fieldsOf(yaml: string): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const { parseDocument } = await import('yaml')
+  const document = parseDocument(yaml, { schema: 'failsafe', logLevel: 'silent' })
+  if (document.errors.length > 0) return undefined
+  try {
+    const fields: unknown = document.toJS()
+    return typeof fields === 'object' && fields !== null && !Array.isArray(fields)
+      ? (fields as Record<string, unknown>)
+      : undefined
+  } catch {
+    // Aliases that stand for themselves, or for too much.
+    return undefined
+  }
+}
+
+const string = (value: unknown): string =>
+  typeof value === 'string' && value !== 'null' && value !== '~' ? value.trim() : ''
+const strings = (value: unknown): readonly string[] =>
+  (Array.isArray(value) ? value : [value]).map(string).filter((one) => one !== '')
+
+function contactOf(
+  name: string,
+  status: Status,
+  contact_id: string,
+  fields: Readonly<Record<string, unknown>>,
+): Contact {
+  const chats = strings(fields['tg_group_chat_ids']).flatMap((id) => telegramNumber(id) ?? [])
+  return {
+    name,
+    status,
+    contact_id,
+    nickname: string(fields['nickname']),
+    kind: string(fields['kind']).toLowerCase() === 'agent' ? 'agent' : 'human',
+    channel: string(fields['channel']),
+    tg_username: string(fields['tg_username']).replace(/^@/, ''),
+    tg_private_chat_id: telegramNumber(string(fields['tg_private_chat_id'])) ?? '',
+    tg_group_chat_ids: [...new Set(chats)],
+    maep_node_id: string(fields['maep_node_id']).replace(/^maep:/, ''),
+    maep_dial_address: string(fields['maep_dial_address']),
+    persona_brief: string(fields['persona_brief']),
+    topic_preferences: strings(fields['topic_preferences']),
+    cooldown_until: string(fields['cooldown_until']),
+    last_interaction_at: string(fields['last_interaction_at']),
+  }
+}
+
+export const contactFiles = (dir: string, setting: string): StateFiles => stateFiles(dir, '.contacts.lock', setting)
+
+/** What can be written behind a name, because a message to it would arrive. */
+export function reachableIds(contact: Contact): readonly string[] {
+  const { contact_id, tg_private_chat_id, tg_group_chat_ids, tg_username, maep_node_id } = contact
+  const ids = [
+    contact_id,
+    ...[tg_private_chat_id, ...tg_group_chat_ids].flatMap((id) => (id === '' ? [] : [`tg:${id}`])),
+    ...(tg_username === '' ? [] : [`tg:@${tg_username}`]),
+    ...(maep_node_id === '' ? [] : [`maep:${maep_node_id}`]),
+  ]
+  return [...new Set(ids.filter(isReferenceId))]
+}

@@ -1,0 +1,139 @@
+import { defineModule, ToolError, type ToolModule, z } from 'pegboard'
+import { createJsonFile } from '../_json-file.ts'
+
+const SETTING = 'modules.archives.config'
+const words = (...given: string[]) => z.array(z.string().min(1)).default(given)
+
+const Redirect = z.strictObject({
+  names: words('synchronet', 'sbbs').describe('What the software of the host is called.'),
+  terms: words(
+    'mqtt',
+    'config',
+    'configure',
+    'configuration',
+    'install',
+    'installing',
+    'setup',
+    'upgrade',
+    'compile',
+    'scfg',
+    'sbbsctrl',
+    'ini',
+    'javascript',
+    'baja',
+    'binkp',
+    'ftp',
+    'ssh',
+    'telnet',
+    'websocket',
+    'nntp',
+    'smtp',
+    'imap',
+    'docker',
+    'tls',
+    'certificate',
+  ).describe('Words that make a question one of how to run it.'),
+  wiki: z.string().default('https://wiki.synchro.net/').describe('Where such questions are answered.'),
+})
+
+const Config = z.strictObject({
+  enabled: z.boolean().default(false).describe('Whether the tool is there.'),
+  index_file: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('An index of your own instead of the one that comes along; absolute.'),
+  redirect: Redirect.prefault({}).describe('Questions that are answered by a manual, not by archives.'),
+})
+
+const Query = z.object({
+  query: z
+    .string({ error: () => 'external_archives needs a "query" arg with a few words of what is looked for' })
+    .max(500)
+    .describe('A few words of what is looked for: a person, a program, a game, a network, an event.'),
+  limit: z.int().min(1).max(10).default(5).describe('Most pages to name.'),
+})
+
+const Hits = z.object({
+  query: z.string(),
+  count: z.int(),
+  hits: z.array(z.object({ url: z.string(), summary: z.string(), tags: z.array(z.string()) })),
+  note: z.string().optional(),
+})
+
+const MAX_TAGS = 5
+
+/** What was read lives in here, so that a reloaded or second copy has its own. */
+function archives(): ToolModule<unknown> {
+  const files = createJsonFile()
+  return defineModule({
+    name: 'archives',
+    description: 'A curated offline index of public archives about the history of bulletin board systems.',
+    config: Config,
+    enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
+    readOnly: true,
+    synonyms: [['archive', 'history', 'archives', 'histoire', 'historia', 'Geschichte']],
+    promptSection: ({ nameOf }) => {
+      const name = nameOf('archives.external_archives')
+      return name === undefined
+        ? undefined
+        : {
+            priority: 40,
+            text: `Before you answer a question about the history of bulletin boards, call ${name} and cite what it names.`,
+          }
+    },
+    tools: {
+      external_archives: {
+        title: 'Find BBS history',
+        description:
+          'Names web pages about BBS history from a curated index. Call it first, before answering any question about BBS history: people, board software, door games, networks, the art and hacking scenes, events and dates. Cite the urls. Do not use it for individual boards or whether one is up, nor for how to run board software.',
+        aliases: [
+          'bbs history',
+          'textfiles',
+          'fidonet history',
+          'histoire des bbs',
+          'historia de las bbs',
+          'BBS-Geschichte',
+        ],
+        tags: ['bbs', 'history', 'archive', 'textfiles', 'documentary'],
+        input: Query,
+        output: Hits,
+        effect: 'read',
+        sideEffects: ['none'],
+        examples: [
+          { input: { query: 'fidonet history' } },
+          { input: { query: 'ward christensen first bbs 1978', limit: 3 } },
+        ],
+        async run({ query, limit }, { config }) {
+          const { entriesIn, find, isOwnFeature, termsOf } = await import('./search.ts')
+          if (query.trim() === '')
+            throw new ToolError('external_archives needs a "query" arg with a few words of what is looked for', {
+              code: 'E_VALIDATION',
+            })
+          const none = (note: string) => ({ query, count: 0, hits: [], note })
+          const { redirect, index_file } = config
+          if (isOwnFeature(query, redirect))
+            return none(`This is a question about how to run the software of this board: see ${redirect.wiki}`)
+          const entries =
+            index_file === undefined ? (await import('./entries.ts')).entries : entriesIn(await files.read(index_file))
+          if (entries === undefined)
+            throw new ToolError('external_archives index unavailable.', {
+              code: 'E_BACKEND_UNAVAILABLE',
+              hint: `The operator checks ${SETTING}.index_file.`,
+            })
+          const terms = termsOf(query)
+          if (terms.length === 0)
+            return none('Nothing in the query says what is looked for. Name a person, program, game, network or event.')
+          const found = find(entries, terms)
+          if (found.length === 0) return none('Nothing in the index fits. Say so; do not make up an address.')
+          const hits = found
+            .slice(0, limit)
+            .map(({ url, summary, tags }) => ({ url, summary, tags: tags.slice(0, MAX_TAGS) }))
+          return { query, count: hits.length, hits }
+        },
+      },
+    },
+  }) as ToolModule<unknown>
+}
+
+export default archives()

@@ -1,0 +1,100 @@
+/** A page somewhere, as the index describes it. */
+export interface Entry {
+  readonly id: string
+  /** Which of the sources of the index it belongs to. */
+  readonly src: string
+  readonly url: string
+  readonly tags: readonly string[]
+  readonly summary: string
+}
+
+/** Words that every question about boards has, and that tell nothing about what is wanted. */
+const STOP_WORDS = new Set(
+  `a about all an and any are as at be been but by can could did do does for from get give had has have how i in info information into is
+  it its know like list looking made me more most my of on or our please share show some tell than that the their them there these they
+  this those to us want was we were what when where which who why will with would you your
+  bbs bbses board boards bulletin system systems website websites page pages site sites link links`.split(/\s+/),
+)
+
+/** The words of a text, in lower case: letters and digits, with what ties them together inside, as in `tcp/ip` and `rbbs-pc`. */
+const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]+(?:[/.'-][\p{L}\p{N}]+)*/gu) ?? []
+
+export const termsOf = (query: string): string[] => [
+  ...new Set(wordsOf(query).filter((word) => word.length > 1 && !STOP_WORDS.has(word))),
+]
+
+/** Whether a text has a word or several, whole. */
+function has(text: string, term: string): boolean {
+  const lower = text.toLowerCase()
+  for (let at = lower.indexOf(term); at !== -1; at = lower.indexOf(term, at + 1))
+    if (!isWord(lower[at - 1]) && !isWord(lower[at + term.length])) return true
+  return false
+}
+
+const isWord = (character: string | undefined): boolean => character !== undefined && /[\p{L}\p{N}]/u.test(character)
+
+interface Match {
+  readonly entry: Entry
+  /** How many of the terms it has, and how many of them in a tag. */
+  readonly distinct: number
+  readonly tagged: number
+  readonly score: number
+  /** A tag is one of the terms, or all of them in a row. */
+  readonly exact: boolean
+}
+
+function matchOf(entry: Entry, terms: readonly string[]): Match {
+  const tags = entry.tags.map((tag) => tag.toLowerCase())
+  const inTags = terms.filter((term) => tags.some((tag) => has(tag, term)))
+  const elsewhere = terms.filter((term) => !inTags.includes(term) && (has(entry.summary, term) || has(entry.url, term)))
+  return {
+    entry,
+    distinct: inTags.length + elsewhere.length,
+    tagged: inTags.length,
+    score: 2 * inTags.length + elsewhere.length,
+    exact: tags.some((tag) => terms.includes(tag) || tag === terms.join(' ')),
+  }
+}
+
+/**
+ * The entries that fit the terms, best first. One word of several is not enough unless it is a tag of its own: "history" alone
+ * would fit most of them. A single word that some have as a tag is not looked for in what the others say.
+ */
+export function find(entries: readonly Entry[], terms: readonly string[]): readonly Entry[] {
+  const matches = entries.map((entry) => matchOf(entry, terms)).filter(({ distinct }) => distinct > 0)
+  const tagged = matches.filter((match) => match.tagged > 0)
+  const fitting =
+    terms.length > 1
+      ? matches.filter(({ distinct, exact }) => distinct > 1 || exact)
+      : tagged.length > 0
+        ? tagged
+        : matches
+  return fitting.sort((a, b) => b.distinct - a.distinct || b.score - a.score).map(({ entry }) => entry)
+}
+
+/** What of an index file can be used; undefined where it is no index. */
+export function entriesIn(value: unknown): readonly Entry[] | undefined {
+  const list = Array.isArray(value) ? value : (value as { entries?: unknown } | null | undefined)?.entries
+  return Array.isArray(list) ? list.filter(isEntry) : undefined
+}
+
+const isEntry = (value: unknown): value is Entry => {
+  const { url, summary, tags } = (value ?? {}) as Record<string, unknown>
+  return (
+    typeof url === 'string' &&
+    /^https?:\/\//.test(url) &&
+    typeof summary === 'string' &&
+    Array.isArray(tags) &&
+    tags.every((tag) => typeof tag === 'string')
+  )
+}
+
+export interface Redirect {
+  readonly names: readonly string[]
+  readonly terms: readonly string[]
+  readonly wiki: string
+}
+
+/** Whether a question is about how to run the software of the host, which its own manual answers. */
+export const isOwnFeature = (query: string, { names, terms }: Redirect): boolean =>
+  [names, terms].every((words) => words.some((word) => has(query, word.toLowerCase())))

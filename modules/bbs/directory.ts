@@ -1,0 +1,175 @@
+import { type Fields, fieldsOf, listOf, numberOf, textOf } from './json.ts'
+import type { Order } from './kinds.ts'
+import { contains } from './match.ts'
+
+export interface Service {
+  readonly protocol: string
+  readonly address: string
+  readonly port: number
+}
+
+/** A board as the list of boards has it. */
+export interface Listed {
+  readonly fields: Fields
+  readonly name: string
+  readonly sysops: readonly string[]
+  readonly software: string
+  readonly services: readonly Service[]
+  readonly networks: readonly { readonly name: string; readonly address: string }[]
+}
+
+/** What of a directory file can be used: a list, as Synchronet writes it. */
+export const listedIn = (value: unknown): readonly Listed[] =>
+  listOf(value)
+    .filter(({ name }) => textOf(name) !== '')
+    .map((fields) => ({
+      fields,
+      name: textOf(fields['name']),
+      sysops: listOf(fields['sysop'])
+        .map(({ name }) => textOf(name))
+        .filter((name) => name !== ''),
+      software: textOf(fields['software']),
+      services: listOf(fields['service']).map(({ protocol, address, port }) => ({
+        protocol: textOf(protocol).toLowerCase(),
+        address: textOf(address),
+        port: numberOf(port),
+      })),
+      networks: listOf(fields['network']).map(({ name, address }) => ({
+        name: textOf(name),
+        address: textOf(address),
+      })),
+    }))
+
+/** So much of an address has to be the same for it to be that of a board. */
+const MIN_ADDRESS = 4
+
+/** The board that is meant: by its name, else by who runs it, else by where it is. */
+export function lookup(boards: readonly Listed[], query: string): Listed | undefined {
+  const wanted = query.trim().toLowerCase()
+  if (wanted === '') return undefined
+  const bare = wanted.replace(/^(?:bbs|telnet|ftp|ssh)\./, '')
+  const isAt = (address: string): boolean =>
+    [wanted, bare].some(
+      (host) =>
+        address === host ||
+        (host.length >= MIN_ADDRESS && address.includes(host)) ||
+        (address.length >= MIN_ADDRESS && host.includes(address)),
+    )
+  return (
+    boards.find(({ name }) => name.toLowerCase() === wanted) ??
+    boards.find(({ name }) => contains(name, wanted)) ??
+    boards.find(({ sysops }) => sysops.some((sysop) => sysop.toLowerCase() === wanted)) ??
+    boards.find(({ sysops }) => sysops.some((sysop) => contains(sysop, wanted))) ??
+    boards.find(({ services }) => services.some(({ address }) => address !== '' && isAt(address.toLowerCase())))
+  )
+}
+
+const entryOf = ({ fields }: Listed): Fields => fieldsOf(fields['entry'])
+const verifiedOf = (board: Listed): Fields => fieldsOf(entryOf(board)['autoverify'])
+const onOf = (value: unknown): string => textOf(fieldsOf(value)['on'])
+
+/** How many of the nightly checks went well, where there were any. */
+function reliabilityOf(board: Listed) {
+  const { attempts, successes } = verifiedOf(board)
+  const [all, good] = [numberOf(attempts), numberOf(successes)]
+  return all > 0 ? { attempts: all, successes: good, ratio: Number((good / all).toFixed(3)) } : null
+}
+
+/** Everything the list says of a board. */
+export function recordOf(board: Listed) {
+  const { fields, name, sysops, software, services, networks } = board
+  const verified = verifiedOf(board)
+  const failure = fieldsOf(verified['last_failure'])
+  const { terminal, total, description } = fields
+  return {
+    name,
+    sysop: sysops.join(', '),
+    location: textOf(fields['location']),
+    software,
+    description: Array.isArray(description) ? description.map(textOf).join(' ') : textOf(description),
+    web_site: textOf(fields['web_site']),
+    first_online: textOf(fields['first_online']),
+    services,
+    terminal: terminal ?? null,
+    networks: networks.map((network) =>
+      network.address === '' ? network.name : `${network.name} (${network.address})`,
+    ),
+    verify_status: 'success' in verified ? (verified['success'] === true ? 'up' : 'down') : 'unknown',
+    verify_last_success: onOf(verified['last_success']),
+    verify_last_failure: onOf(failure),
+    verify_last_failure_reason: textOf(failure['result']),
+    verify_reliability: reliabilityOf(board),
+    cached_stats: total ?? null,
+    cached_stats_asof: onOf(entryOf(board)['verified']),
+  }
+}
+
+export interface Filters {
+  readonly software?: string | undefined
+  readonly network?: string | undefined
+  readonly sysop?: string | undefined
+  readonly os?: string | undefined
+}
+
+const fits = (part: string | undefined, texts: readonly string[]): boolean =>
+  !part?.trim() || texts.some((text) => contains(text, part))
+
+const usersOf = ({ fields }: Listed): number => numberOf(fieldsOf(fields['total'])['users'])
+const beganOf = (board: Listed): string => textOf(board.fields['first_online']) || onOf(entryOf(board)['created'])
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+
+const orders: Readonly<Record<Order, (a: Listed, b: Listed) => number>> = {
+  recent: (a, b) => compare(beganOf(b), beganOf(a)),
+  oldest: (a, b) => compare(beganOf(a) || '9999', beganOf(b) || '9999'),
+  active: (a, b) => compare(onOf(verifiedOf(b)['last_success']), onOf(verifiedOf(a)['last_success'])),
+  reliable: (a, b) => {
+    const [one, other] = [reliabilityOf(a), reliabilityOf(b)]
+    return (other?.ratio ?? -1) - (one?.ratio ?? -1) || (other?.attempts ?? 0) - (one?.attempts ?? 0)
+  },
+  popular: (a, b) => usersOf(b) - usersOf(a),
+  name: (a, b) => compare(a.name.toLowerCase(), b.name.toLowerCase()),
+}
+
+const LOGINS = new Set(['telnet', 'ssh', 'rlogin'])
+
+/** Where callers log in: the first such service. */
+export const loginOf = ({ services }: Listed): Service | undefined =>
+  services.find(({ protocol, address }) => LOGINS.has(protocol) && address !== '')
+
+const compactOf = (board: Listed) => {
+  const login = loginOf(board)
+  return {
+    name: board.name,
+    sysop: board.sysops.join(', '),
+    location: textOf(board.fields['location']),
+    software: board.software,
+    address: login === undefined ? '' : `${login.address}:${login.port} (${login.protocol})`,
+    first_online: textOf(board.fields['first_online']),
+  }
+}
+
+/** The boards that fit, ordered; `total` says how many there are before the limit. */
+export function list(boards: readonly Listed[], kind: Order, limit: number, filters: Filters) {
+  const { software, network, sysop, os } = filters
+  const fitting = boards.filter(
+    (board) =>
+      fits(software, [board.software]) &&
+      fits(
+        network,
+        board.networks.map(({ name }) => name),
+      ) &&
+      fits(sysop, board.sysops) &&
+      fits(os, [textOf(board.fields['os']), board.software]),
+  )
+  const given = Object.fromEntries(Object.entries(filters).filter(([, value]) => value?.trim()))
+  return {
+    kind,
+    limit,
+    total: fitting.length,
+    filters: given,
+    bbses: fitting.toSorted(orders[kind]).slice(0, limit).map(compactOf),
+    ...(fitting.length === 0
+      ? { note: 'No board of this directory fits. Say so; do not invent one, nor name one you know from elsewhere.' }
+      : {}),
+  }
+}

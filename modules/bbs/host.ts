@@ -1,0 +1,228 @@
+import { ToolError } from 'pegboard'
+import { type Fields, fieldsOf, listOf, numberOf, textOf } from './json.ts'
+import type { Kind } from './kinds.ts'
+import { type Named, named } from './match.ts'
+
+/** Who asks, as the board knows users. */
+export interface BoardUser {
+  readonly level: number
+  readonly flags: readonly string[]
+}
+
+/** What is known of the board: a snapshot, or an object that says how it is now. Members may be functions. */
+export interface Board {
+  readonly msg_groups?: unknown
+  readonly file_libs?: unknown
+  readonly door_sections?: unknown
+  readonly stats?: unknown
+  /** The messages of a sub, where the snapshot does not hold them. */
+  readonly list_messages?: unknown
+}
+
+export interface Asked {
+  readonly kind: Kind
+  readonly group?: string | undefined
+  readonly lib?: string | undefined
+  readonly section?: string | undefined
+  readonly sub?: string | undefined
+  readonly limit: number
+}
+
+interface Item extends Named {
+  readonly code: string
+  readonly description: string
+  readonly fields: Fields
+  readonly open: boolean
+}
+
+const itemOf = (fields: Fields, user: BoardUser): Item => ({
+  name: textOf(fields['name']),
+  code: textOf(fields['code']),
+  description: textOf(fields['description']),
+  fields,
+  open: mayEnter(fields['access'], user),
+})
+
+/** Open to all unless it says otherwise; `public: false` alone keeps guests out. */
+function mayEnter(access: unknown, { level, flags }: BoardUser): boolean {
+  if (access === undefined) return true
+  const { min_level, flags: needed, public: isPublic } = fieldsOf(access)
+  if (isPublic === true) return true
+  const least = min_level === undefined ? (isPublic === false ? 1 : 0) : numberOf(min_level)
+  return level >= least && (Array.isArray(needed) ? needed : []).every((flag) => flags.includes(textOf(flag)))
+}
+
+interface Parent extends Item {
+  readonly children: readonly Item[]
+}
+
+/** What of a two-level list this user may see: a parent without anything to see in it is none. */
+function visible(parents: unknown, childrenKey: string, user: BoardUser): readonly Parent[] {
+  return listOf(parents)
+    .map((fields) => ({
+      ...itemOf(fields, user),
+      children: listOf(fields[childrenKey])
+        .map((child) => itemOf(child, user))
+        .filter(({ open }) => open),
+    }))
+    .filter(({ open, children }) => open && children.length > 0)
+}
+
+/** Called by a number alone, a group is a placeholder of the board's own. */
+const isPlaceholder = (name: string): boolean => /^\d+$/.test(name)
+
+const groupsOf = (groups: unknown, user: BoardUser): readonly Parent[] =>
+  visible(groups, 'subs', user).filter(({ name }) => !isPlaceholder(name))
+
+const wrong = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+
+const namesOf = (all: readonly Item[]): string => all.map(({ name }) => name).join(', ') || 'none'
+
+/** @throws ToolError in words for the model */
+function parentOf(all: readonly Parent[], wanted: string | undefined, kind: Kind, parameter: string): Parent {
+  if (!wanted?.trim()) throw wrong(`${kind} needs "${parameter}".`, `There are: ${namesOf(all)}.`)
+  return named(all, wanted) ?? missing(all, wanted, parameter)
+}
+
+function missing(all: readonly Item[], wanted: string, what: string): never {
+  throw new ToolError(`There is no ${what} "${wanted.slice(0, 80)}" here.`, {
+    code: 'E_NOT_FOUND',
+    hint: `There are: ${namesOf(all).slice(0, 1_000)}.`,
+  })
+}
+
+const brief = ({ name, code, description }: Item) => ({ ...(code === '' ? {} : { code }), name, description })
+
+/** Answers what is asked of the board, as far as this user may know. @throws ToolError in words for the model */
+export async function describe(board: Board, user: BoardUser, asked: Asked, now: number): Promise<Fields> {
+  const { kind, limit } = asked
+  const cut = (children: readonly Item[]) => ({
+    count: children.length,
+    shown: Math.min(limit, children.length),
+    list: children.slice(0, limit).map(brief),
+  })
+  const groups = async (): Promise<readonly Parent[]> => groupsOf(await current(board.msg_groups), user)
+  const listed = (all: readonly Parent[]) => ({
+    kind: 'groups',
+    count: all.length,
+    groups: all.map(({ name, description, children }) => ({ name, description, sub_count: children.length })),
+  })
+  switch (kind) {
+    case 'groups':
+      return listed(await groups())
+    case 'subs': {
+      const all = await groups()
+      if (!asked.group?.trim())
+        return { ...listed(all), _note: 'These are the groups: ask again with one of them as "group" for its subs.' }
+      const group = named(all, asked.group) ?? missing(all, asked.group, 'group')
+      const { list, ...counts } = cut(group.children)
+      return { kind, group: group.name, ...counts, subs: list }
+    }
+    case 'libs': {
+      const all = visible(await current(board.file_libs), 'dirs', user)
+      return {
+        kind,
+        count: all.length,
+        libs: all.map(({ name, description, children }) => ({ name, description, dir_count: children.length })),
+      }
+    }
+    case 'dirs': {
+      const lib = parentOf(visible(await current(board.file_libs), 'dirs', user), asked.lib, kind, 'lib')
+      const { list, ...counts } = cut(lib.children)
+      return { kind, library: lib.name, ...counts, dirs: list }
+    }
+    case 'door_sections': {
+      const all = visible(await current(board.door_sections), 'programs', user)
+      return {
+        kind,
+        count: all.length,
+        sections: all.map(({ name, description, children }) => ({ name, description, program_count: children.length })),
+      }
+    }
+    case 'doors': {
+      const all = visible(await current(board.door_sections), 'programs', user)
+      const section = parentOf(all, asked.section, kind, 'section')
+      const { list, ...counts } = cut(section.children)
+      return { kind, section: section.name, ...counts, doors: list }
+    }
+    case 'recent_messages':
+      return await recentMessages(board, user, asked, now)
+    case 'stats':
+      return { kind, ...statsOf(await current(board.stats)) }
+  }
+}
+
+async function recentMessages(board: Board, user: BoardUser, { sub: wanted, limit }: Asked, now: number) {
+  const all = listOf(await current(board.msg_groups)).flatMap((group) =>
+    mayEnter(group['access'], user) && !isPlaceholder(textOf(group['name']))
+      ? listOf(group['subs']).map((sub) => ({ ...itemOf(sub, user), group: textOf(group['name']) }))
+      : [],
+  )
+  const open = all.filter((sub) => sub.open)
+  if (!wanted?.trim()) throw wrong('recent_messages needs "sub".', `There are: ${namesOf(open).slice(0, 1_000)}.`)
+  const sub = named(open, wanted) ?? named(all, wanted) ?? missing(open, wanted, 'sub')
+  if (!sub.open)
+    throw new ToolError(`${sub.name} is not publicly readable.`, {
+      code: 'E_DENIED_BY_POLICY',
+      hint: 'Say so; there is no other way to its messages.',
+    })
+  const { list_messages } = board
+  const given =
+    typeof list_messages === 'function'
+      ? await (list_messages as (code: string, limit: number) => unknown)(sub.code, limit)
+      : sub.fields['messages']
+  const messages = listOf(given)
+    .filter(({ vote, type }) => vote !== true && type !== 'vote' && type !== 'poll_vote')
+    .map((fields) => ({ fields, at: timeOf(fields['when_written']), number: numberOf(fields['number']) }))
+    .sort((a, b) => b.at - a.at || b.number - a.number)
+  return {
+    kind: 'recent_messages',
+    sub: sub.name,
+    sub_code: sub.code,
+    group: sub.group,
+    total: messages.length,
+    shown: Math.min(limit, messages.length),
+    messages: messages.slice(0, limit).map(({ fields, at, number }) => ({
+      number,
+      from: textOf(fields['from']),
+      to: textOf(fields['to']),
+      subject: textOf(fields['subject']),
+      when_written: at === 0 ? '' : `${new Date(at).toISOString().slice(0, 19)} UTC`,
+      age_seconds: at === 0 ? null : Math.max(0, Math.floor((now - at) / 1_000)),
+    })),
+  }
+}
+
+/** Seconds since the epoch, or a text that says when; 0 where it says nothing. */
+function timeOf(value: unknown): number {
+  const ms = typeof value === 'number' ? value * 1_000 : Date.parse(textOf(value).replace(/ UTC$/, 'Z'))
+  return Number.isFinite(ms) && Math.abs(ms) < 8.64e15 ? ms : 0
+}
+
+function statsOf(value: unknown): Fields {
+  const { today, lifetime } = fieldsOf(value)
+  const counts = (given: unknown): Fields =>
+    Object.fromEntries(
+      Object.entries(fieldsOf(given)).flatMap(([key, number]) =>
+        typeof number === 'number' ? [[key, /^bytes_|_bytes$/.test(key) ? bytes(number) : number]] : [],
+      ),
+    )
+  return { today: counts(today), lifetime: counts(lifetime) }
+}
+
+const UNITS = [
+  ['TiB', 4, 2],
+  ['GiB', 3, 2],
+  ['MiB', 2, 1],
+  ['KiB', 1, 0],
+] as const
+
+export function bytes(count: number): string {
+  for (const [unit, power, decimals] of UNITS)
+    if (count >= 1024 ** power) return `${(count / 1024 ** power).toFixed(decimals)} ${unit}`
+  return `${count} B`
+}
+
+/** A member as it is now. */
+const current = async (member: unknown): Promise<unknown> =>
+  typeof member === 'function' ? await (member as () => unknown)() : member

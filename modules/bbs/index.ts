@@ -1,0 +1,224 @@
+import { type CallContext, createConnect, defineModule, type ToolDef, ToolError, type ToolModule, z } from 'pegboard'
+import { createJsonFile, type JsonFile } from '../_json-file.ts'
+import { KINDS, ORDERS } from './kinds.ts'
+
+const SETTING = 'modules.bbs.config'
+const path = z.string().min(1).optional()
+
+const Config = z.strictObject({
+  host_file: path.describe('JSON file with what there is to know of this board; absolute.'),
+  provider: path.describe(
+    'Instead of a file: name of the `_` file in the modules folder that says how the board is now.',
+  ),
+  user: z
+    .strictObject({
+      level: z.int().min(0).default(0).describe('Security level.'),
+      flags: z.array(z.string()).default([]).describe('Flags the user has.'),
+    })
+    .prefault({})
+    .describe('As whom callers see this board; profiles say otherwise.'),
+  directory_file: path.describe(
+    'List of boards as Synchronet writes it (sbbslist.json), absolute; "sample" is an invented one.',
+  ),
+  finger: z
+    .strictObject({
+      enabled: z.boolean().default(true).describe('Ask boards that run Synchronet how they are now.'),
+      port: z.int().min(1).max(65_535).default(79).describe('Port of the finger service.'),
+      timeout_ms: z
+        .int()
+        .min(100)
+        .max(10_000)
+        .default(5_000)
+        .describe('For each of three questions; ten seconds for all.'),
+      allow_private: z.boolean().default(false).describe('Private networks and this machine may be asked.'),
+    })
+    .prefault({})
+    .describe('How boards are asked.'),
+})
+
+type Settings = z.infer<typeof Config>
+type Context = CallContext<Settings>
+
+const wrong = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+const within = (given: number | undefined, most: number, usual: number): number =>
+  Math.min(most, Math.max(1, Math.trunc(given ?? usual)))
+/** Models guess; what they mean is found out, or said, when the tool runs. */
+const lenient = (values: readonly string[]) => z.string().optional().meta({ enum: values })
+const limited = (most: number, usual: number) =>
+  z.number().optional().meta({ type: 'integer', minimum: 1, maximum: most, default: usual })
+const part = (what: string) => z.string().max(200).optional().describe(what)
+
+const isOneOf = <T extends string>(values: readonly T[], value: string): value is T =>
+  (values as readonly string[]).includes(value)
+
+const ThisBbs = z
+  .object({
+    kind: lenient(KINDS).describe('What to list.'),
+    group: part('For subs: the message group.'),
+    lib: part('For dirs: the file library.'),
+    section: part('For doors: the section.'),
+    sub: part('For recent_messages: the sub, by name or code.'),
+    limit: limited(50, 20).describe('Most to list.'),
+  })
+  .meta({ required: ['kind'] })
+
+const thisBbs = (files: JsonFile): ToolDef<Settings, typeof ThisBbs> => ({
+  title: 'This board',
+  description:
+    "Tells what this board itself has: message groups and subs, file libraries and dirs, door sections and doors, headers of recent messages of a sub, statistics of today and of all time. Call it for questions about this board's own contents. Do not use it for other boards (bbs_directory), nor for the text of messages, which it never gives.",
+  aliases: [
+    'message areas',
+    'file areas',
+    'door games here',
+    'board statistics',
+    'zones de messages',
+    'áreas de mensajes',
+  ],
+  tags: ['bbs', 'board', 'messages', 'files', 'doors'],
+  input: ThisBbs,
+  effect: 'read',
+  sideEffects: ['none'],
+  examples: [{ input: { kind: 'groups' } }, { input: { kind: 'recent_messages', sub: 'general', limit: 5 } }],
+  available: ({ config }) =>
+    config.host_file !== undefined ||
+    config.provider !== undefined ||
+    `set ${SETTING}.host_file or ${SETTING}.provider`,
+  async run(input, { config, shared }) {
+    const kind = (input.kind ?? 'groups').trim().toLowerCase()
+    if (!isOneOf(KINDS, kind))
+      throw wrong(`There is no kind "${kind.slice(0, 40)}".`, `There are: ${KINDS.join(', ')}.`)
+    const { describe } = await import('./host.ts')
+    const board = await boardOf(files, config, shared)
+    return await describe(board, config.user, { ...input, kind, limit: within(input.limit, 50, 20) }, Date.now())
+  },
+})
+
+/** @throws ToolError where nothing is known of the board */
+async function boardOf(files: JsonFile, { host_file, provider }: Settings, shared: Context['shared']) {
+  const given = provider === undefined ? undefined : shared[provider]
+  const found = provider === undefined ? await files.read(host_file as string) : (fieldOf(given, 'default') ?? given)
+  if (typeof found === 'object' && found !== null && !Array.isArray(found)) return found
+  throw new ToolError('What is known of this board cannot be read now.', {
+    code: 'E_BACKEND_UNAVAILABLE',
+    hint: `The operator checks ${SETTING}.${provider === undefined ? 'host_file' : 'provider'}.`,
+  })
+}
+
+const fieldOf = (value: unknown, key: string): unknown =>
+  typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
+
+const Directory = z
+  .object({
+    mode: lenient(['lookup', 'list']).describe('lookup: one board, by name alone. list: many, by filters.'),
+    name: part('For lookup only: name, sysop or address of a board.'),
+    kind: lenient(ORDERS).describe('For list only: the order.'),
+    limit: limited(30, 10).describe('For list only: most to name.'),
+    software: part('For list only: part of the software, such as "Synchronet".'),
+    network: part('For list only: part of a network, such as "FidoNet".'),
+    sysop: part('For list only: part of the name of who runs it.'),
+    os: part('For list only: part of the operating system.'),
+    query: part('What models send that know neither mode.'),
+  })
+  .meta({ required: ['mode'] })
+
+type Wanted = z.infer<typeof Directory>
+
+const FILTERS = ['kind', 'limit', 'software', 'network', 'sysop', 'os'] as const
+const isGiven = (value: unknown): boolean => value !== undefined && String(value).trim() !== ''
+
+/** Which mode is meant, by what it comes with where it is not said. @throws ToolError in words for the model */
+function modeOf(input: Wanted): { readonly mode: 'lookup' | 'list'; readonly input: Wanted } {
+  const said = input.mode?.trim().toLowerCase()
+  const filtered = FILTERS.some((key) => isGiven(input[key]))
+  if (said === 'lookup' || said === 'list') return { mode: said, input }
+  if (isGiven(input.name) && !filtered) return { mode: 'lookup', input }
+  if (filtered) return { mode: 'list', input }
+  if (isGiven(input.query)) return { mode: 'list', input: { ...input, network: input.query } }
+  throw wrong(
+    'It is not clear which mode is meant.',
+    'Use mode "lookup" with a name for one board, or "list" with kind, software, network or sysop for many.',
+  )
+}
+
+const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
+  title: 'Directory of boards',
+  description:
+    'Looks into the directory of bulletin boards. mode "lookup" with name: one board in full, whether it is up, how reliable, and who is on now. mode "list" with filters: many; total is the count before limit. Never mix name with filters. Call it for questions about individual boards; do not use it for this board\'s own contents (this_bbs), nor for BBS history.',
+  aliases: ['bbs list', 'find a bbs', 'is a board up', 'who is online', 'liste de bbs', 'lista de bbs', 'BBS-Liste'],
+  tags: ['bbs', 'directory', 'telnet', 'finger', 'synchronet'],
+  input: Directory,
+  hidden: ['os', 'query'],
+  effect: 'read',
+  openWorld: true,
+  sideEffects: ['asks a board how it is, by finger'],
+  examples: [
+    { input: { mode: 'lookup', name: 'Lantern Room' } },
+    { input: { mode: 'list', kind: 'reliable', network: 'FidoNet', limit: 5 } },
+  ],
+  available: ({ config }) => config.directory_file !== undefined || `set ${SETTING}.directory_file`,
+  async run(given, ctx) {
+    const { mode, input } = modeOf(given)
+    const { list, listedIn, lookup, recordOf } = await import('./directory.ts')
+    const { directory_file, finger } = ctx.config
+    const file =
+      directory_file === 'sample' ? (await import('./sample.ts')).sample : await files.read(directory_file as string)
+    const boards = listedIn(file)
+    if (mode === 'list') {
+      if (isGiven(input.name))
+        throw wrong('mode "list" takes no name.', 'Use mode "lookup" for one board, or sysop for those somebody runs.')
+      const kind = (input.kind ?? 'recent').trim().toLowerCase()
+      if (!isOneOf(ORDERS, kind))
+        throw wrong(`There is no kind "${kind.slice(0, 40)}".`, `There are: ${ORDERS.join(', ')}.`)
+      const { software, network, sysop, os } = input
+      return list(boards, kind, within(input.limit, 30, 10), { software, network, sysop, os })
+    }
+    const wanted = (isGiven(input.name) ? input.name : input.query)?.trim()
+    if (!wanted) throw wrong('mode "lookup" needs a name.', 'For boards by network, software or sysop use mode "list".')
+    if (FILTERS.some((key) => isGiven(input[key])))
+      throw wrong(
+        `mode "lookup" takes a name alone, not ${FILTERS.filter((key) => isGiven(input[key])).join(', ')}.`,
+        'Leave those out, or use mode "list".',
+      )
+    const board = lookup(boards, wanted)
+    if (!board)
+      return {
+        query: wanted,
+        found: false,
+        note: 'No board of this directory is called so, run by such a person, or at such an address. Say so; nothing else is known of it.',
+      }
+    const record = recordOf(board)
+    const told = { query: wanted, found: true, ...record }
+    if (!finger.enabled || !/synchronet/i.test(board.software)) return told
+    if (record.verify_status === 'down')
+      return {
+        ...told,
+        online_query_result: 'skipped: the last nightly check found the board down; verify_last_failure says how',
+      }
+    const { fingerHost, probe } = await import('./finger.ts')
+    const host = fingerHost(board)
+    if (host === undefined) return told
+    const connect = createConnect({ allowPrivate: finger.allow_private, setting: `${SETTING}.finger.allow_private` })
+    return { ...told, ...(await probe(connect, host, finger, ctx.signal, ctx.progress)) }
+  },
+})
+
+/** What was read lives in here, so that a reloaded or second copy has its own. */
+function bbs(): ToolModule<unknown> {
+  const files = createJsonFile()
+  return defineModule({
+    name: 'bbs',
+    description: 'What a bulletin board system has, for who calls it, and a directory of other boards.',
+    config: Config,
+    enabled: ({ config: { host_file, provider, directory_file } }) =>
+      [host_file, provider, directory_file].some((file) => file !== undefined) ||
+      `set ${SETTING}.host_file, ${SETTING}.provider or ${SETTING}.directory_file`,
+    readOnly: true,
+    synonyms: [
+      ['bbs', 'board', 'bulletin board'],
+      ['sysop', 'operator'],
+    ],
+    tools: { this_bbs: thisBbs(files), bbs_directory: directory(files) },
+  }) as ToolModule<unknown>
+}
+
+export default bbs()

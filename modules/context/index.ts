@@ -1,0 +1,271 @@
+import {
+  type CachedMessage,
+  type CallContext,
+  type ConversationEntry,
+  defineModule,
+  isPegboardError,
+  type ToolDef,
+  ToolError,
+  type ToolView,
+  z,
+} from 'pegboard'
+import { isAdmin } from '../_admin.ts'
+
+const SETTING = 'modules.context.config'
+
+const Config = z.strictObject({
+  enabled: z.boolean().default(false).describe('Whether the tools are there.'),
+})
+
+type Settings = z.infer<typeof Config>
+type Context = CallContext<Settings>
+type Service = 'conversations' | 'messages'
+
+const has =
+  (service: Service) =>
+  ({ services }: ToolView<Settings>): true | string =>
+    services[service] !== null || `set services.${service} to true`
+
+/** @throws ToolError where the host keeps none */
+function serviceOf<Name extends Service>({ services }: Context, name: Name): NonNullable<Context['services'][Name]> {
+  const service = services[name]
+  if (service !== null) return service as NonNullable<Context['services'][Name]>
+  throw new ToolError('Nothing is kept of channels here.', { hint: `The operator sets services.${name} to true.` })
+}
+
+/**
+ * The channel that is meant. Others than the one a request comes from are for who is on this machine, where the client
+ * serves all of them, and for admins. @throws ToolError
+ */
+function channelOf(ctx: Context, given: string | undefined): string {
+  const own = ctx.origin.channelId
+  const wanted = given?.trim() || own
+  if (wanted === '')
+    throw new ToolError('It is not known which channel is meant.', { code: 'E_VALIDATION', hint: 'Give channel_id.' })
+  if (wanted === own || ctx.caller.principal === 'local' || isAdmin(ctx)) return wanted
+  throw new ToolError('Only the channel that the request comes from can be looked at.', {
+    code: 'E_DENIED_BY_POLICY',
+    hint: 'Leave channel_id out.',
+  })
+}
+
+const iso = (timestamp: number): string => new Date(timestamp).toISOString()
+const channel_id = z.string().max(256).optional().describe('The channel; default the one the request comes from.')
+const message_id = z.string().min(1).max(256).describe('As conversation_get gave it.')
+const content = z.string().min(1).max(32_000).describe('The text.')
+const user_id = z.string().max(256).optional().describe('Id of who wrote it.')
+const user_name = z.string().max(256).optional().describe('What they are called.')
+const told = ({ timestamp, ...entry }: ConversationEntry) => ({ ...entry, timestamp: iso(timestamp) })
+const tags = ['context', 'chat', 'history']
+
+const missing = (id: string): ToolError =>
+  new ToolError(`There is no message "${id.slice(0, 80)}" in this conversation.`, {
+    code: 'E_NOT_FOUND',
+    hint: 'conversation_get shows what there is.',
+  })
+
+/** Without what users wrote whom the persona blocked. Where the moderation is off, nobody is. */
+async function heard(ctx: Context, messages: readonly Readonly<Record<string, unknown>>[]) {
+  try {
+    const result = await ctx.call('moderation.filter_history', { messages })
+    return result.kind === 'value' ? (result.value as { messages: typeof messages }).messages : messages
+  } catch (error) {
+    if (isPegboardError(error) && ['E_NOT_FOUND', 'E_TOOL_HIDDEN', 'E_TOOL_DISABLED'].includes(error.code))
+      return messages
+    throw error
+  }
+}
+
+const Get = z.object({
+  channel_id,
+  limit: z.int().min(1).max(100).default(20).describe('Most entries, of the newest.'),
+})
+
+const conversation_get: ToolDef<Settings, typeof Get> = {
+  title: 'Read a conversation',
+  description:
+    "Gives the last entries of a channel, the oldest first: what was said and by whom. Use it to find out what a channel is about. Not for searching (message_search), nor for this client's own chat.",
+  aliases: ['chat history', 'channel history', 'historique du salon', 'historial del canal', 'Verlauf'],
+  tags,
+  input: Get,
+  effect: 'read',
+  opaque: ['messages'],
+  sideEffects: ['none'],
+  examples: [{ input: { limit: 10 } }],
+  available: has('conversations'),
+  async run({ channel_id, limit }, ctx) {
+    const channel = channelOf(ctx, channel_id)
+    const entries = await serviceOf(ctx, 'conversations').get(channel, limit)
+    return { channel_id: channel, messages: await heard(ctx, entries.map(told)) }
+  },
+}
+
+const Append = z.object({
+  channel_id,
+  role: z.enum(['user', 'assistant', 'system', 'tool']).default('user').describe('Whose entry it is.'),
+  content,
+  user_id,
+  user_name,
+  message_id: z.string().max(256).optional().describe('Id on the platform; default a new one.'),
+})
+
+const conversation_append: ToolDef<Settings, typeof Append> = {
+  title: 'Add to a conversation',
+  description:
+    'Adds an entry to the conversation of a channel; of more than a hundred the oldest goes. For programs that bring a chat here. It sends nothing to anybody.',
+  aliases: ['append history', 'ajouter à l’historique', 'añadir al historial'],
+  tags,
+  input: Append,
+  effect: 'write',
+  sideEffects: ['changes the kept conversation'],
+  examples: [{ input: { role: 'user', user_name: 'Ada', content: 'Hello' } }],
+  available: has('conversations'),
+  async run({ channel_id, ...entry }, ctx) {
+    const channel = channelOf(ctx, channel_id)
+    const { origin } = ctx
+    const self = entry.role === 'user' ? { user_id: origin.userId, user_name: origin.userName } : {}
+    const added = await serviceOf(ctx, 'conversations').append(channel, { ...self, ...given(entry) })
+    return { channel_id: channel, ...told(added) }
+  },
+}
+
+const Update = z.object({ channel_id, message_id, content })
+
+const conversation_update: ToolDef<Settings, typeof Update> = {
+  title: 'Edit a conversation',
+  description:
+    'Replaces the text of an entry of a conversation, as when its author edited it. It changes nothing on the platform.',
+  aliases: ['edit history', 'modifier l’historique', 'editar historial'],
+  tags,
+  input: Update,
+  effect: 'destructive',
+  idempotent: true,
+  sideEffects: ['changes the kept conversation'],
+  examples: [{ input: { message_id: 'm1', content: 'Hello again' } }],
+  available: has('conversations'),
+  async run({ channel_id, message_id, content }, ctx) {
+    const channel = channelOf(ctx, channel_id)
+    const changed = await serviceOf(ctx, 'conversations').update(channel, message_id, { content })
+    if (changed) return { channel_id: channel, ...told(changed) }
+    throw missing(message_id)
+  },
+}
+
+const Delete = z.object({
+  channel_id,
+  message_id: z.string().max(256).optional().describe('The entry; without it everything.'),
+  all: z.boolean().default(false).describe('Must be true where message_id is left out.'),
+})
+
+const conversation_delete: ToolDef<Settings, typeof Delete> = {
+  title: 'Delete from a conversation',
+  description:
+    'Takes an entry out of a conversation, as when its author deleted it, or with all the whole of it. It deletes nothing on the platform.',
+  aliases: ['clear history', 'delete message', 'effacer l’historique', 'borrar historial'],
+  tags,
+  input: Delete,
+  effect: 'destructive',
+  sideEffects: ['deletes from the kept conversation'],
+  examples: [{ input: { message_id: 'm1' } }, { input: { all: true } }],
+  available: has('conversations'),
+  async run({ channel_id, message_id, all }, ctx) {
+    const channel = channelOf(ctx, channel_id)
+    const conversations = serviceOf(ctx, 'conversations')
+    if (message_id === undefined) {
+      if (all) return { channel_id: channel, deleted: await conversations.clear(channel) }
+      throw new ToolError('It is not said which entry is meant.', {
+        code: 'E_VALIDATION',
+        hint: 'Give message_id, or all: true for the whole conversation.',
+      })
+    }
+    if (await conversations.delete(channel, message_id)) return { channel_id: channel, deleted: 1 }
+    throw missing(message_id)
+  },
+}
+
+const toldMessage = ({ timestamp, ...message }: CachedMessage) => ({ ...message, timestamp: iso(timestamp) })
+
+const Message = z.object({
+  text: z.string().min(1).max(16_000).describe('What was said.'),
+  channel_id,
+  user_id,
+  user_name,
+  platform: z.string().max(64).optional().describe('Where; default where the request comes from.'),
+  message_id: z.string().max(256).optional().describe('Id on the platform; one that is known is replaced.'),
+  reply_to_id: z.string().max(256).optional().describe('Id of the message it answers.'),
+  timestamp: z.iso.datetime({ offset: true }).optional().describe('When; default now.'),
+})
+
+const message_record: ToolDef<Settings, typeof Message> = {
+  title: 'Record a message',
+  description:
+    'Keeps a message of a channel, for message_search and for who was seen there. For programs that bring a chat here. It sends nothing to anybody; for facts use a memory.',
+  aliases: ['cache message', 'log message', 'enregistrer un message', 'registrar mensaje'],
+  tags,
+  input: Message,
+  effect: 'write',
+  sideEffects: ['keeps a message for ninety days'],
+  examples: [{ input: { text: 'The build is green.', user_name: 'Ada' } }],
+  available: has('messages'),
+  async run({ channel_id, timestamp, ...message }, ctx) {
+    const at = timestamp === undefined ? {} : { timestamp: Date.parse(timestamp) }
+    const kept = { ...given(message), ...at, channel_id: channelOf(ctx, channel_id) }
+    return toldMessage(await serviceOf(ctx, 'messages').record(kept))
+  },
+}
+
+const Search = z.object({
+  query: z.string().max(500).default('').describe('What is looked for, in any words; without it the newest.'),
+  channel_id,
+  everywhere: z.boolean().default(false).describe('All channels; for admins and on this machine.'),
+  limit: z.int().min(1).max(50).default(10).describe('Most messages to give.'),
+})
+
+const message_search: ToolDef<Settings, typeof Search> = {
+  title: 'Search messages',
+  description:
+    "Finds recent messages of a channel by words and meaning, best first; without a query the newest. Use it for what somebody said. Not for files, nor for this client's own chat.",
+  aliases: ['find message', 'who said', 'recent messages', 'chercher un message', 'buscar mensaje', 'Nachricht suchen'],
+  tags,
+  input: Search,
+  effect: 'read',
+  opaque: ['messages'],
+  sideEffects: ['none'],
+  examples: [{ input: { query: 'when is the release' } }, { input: { limit: 5 } }],
+  available: has('messages'),
+  async run({ query, channel_id, everywhere, limit }, ctx) {
+    const messages = serviceOf(ctx, 'messages')
+    const wanted = query.trim()
+    if (everywhere && ctx.caller.principal !== 'local' && !isAdmin(ctx))
+      throw new ToolError('Only admins search all channels.', {
+        code: 'E_DENIED_BY_POLICY',
+        hint: 'Leave everywhere out.',
+      })
+    if (everywhere && wanted === '')
+      throw new ToolError('All channels are searched by a query only.', { code: 'E_VALIDATION', hint: 'Give a query.' })
+    const channel = everywhere ? undefined : channelOf(ctx, channel_id)
+    const found =
+      wanted === '' ? await messages.recent(channel ?? '', limit) : await messages.search(wanted, limit, channel)
+    return { query: wanted, messages: await heard(ctx, found.map(toldMessage)) }
+  },
+}
+
+/** Without what was not given. */
+const given = <T extends object>(fields: T): { [Key in keyof T]: Exclude<T[Key], undefined> } =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never
+
+export default defineModule({
+  name: 'context',
+  description: 'Conversations and messages of chat channels that are kept here: read, brought in, corrected, searched.',
+  config: Config,
+  enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
+  synonyms: [['channel', 'room', 'salon', 'canal', 'Kanal']],
+  tools: {
+    conversation_get,
+    conversation_append,
+    conversation_update,
+    conversation_delete,
+    message_record,
+    message_search,
+  },
+})

@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isPegboardError, type Paths, type ToolDef, ToolError, z } from 'pegboard'
+import { folder, type Settings, SKIPPED } from './config.ts'
+import { pathsFor } from './places.ts'
+
+/** More than this would be looked at all the time. */
+const MAX_ENTRIES = 5_000
+const LOOK_MS = 250
+/** Looking takes no more than this share of the time. */
+const SHARE = 0.1
+const MAX_SHOWN = 200
+
+const Watch = z.object({
+  path: folder.describe('The file or folder; of a folder all that is in it.'),
+  timeout: z.int().min(1).max(600).default(30).describe('Seconds to wait at most; execution.timeoutMs bounds it, too.'),
+  quiet_ms: z.int().min(0).max(60_000).default(300).describe('Tells when nothing more has changed for so long.'),
+})
+
+/** What there is, by path: kind, size, time and number tell one state from another. */
+type State = ReadonlyMap<string, string>
+
+export const watch: ToolDef<Settings, typeof Watch> = {
+  title: 'Wait for a change of files',
+  description:
+    'Waits until a file or something in a folder is created, modified or deleted, and tells once what has become of it. For waiting longer run it with background_run. Does not tell what changed before.',
+  aliases: ['wait for file change', 'file watcher', 'inotify', 'surveiller un dossier', 'attendre un changement'],
+  tags: ['files', 'folders'],
+  input: Watch,
+  effect: 'read',
+  sideEffects: ['none'],
+  examples: [{ input: { path: 'build.log' } }, { input: { path: 'src', timeout: 45 } }],
+  async run({ path: wanted, timeout, quiet_ms }, { config, signal }) {
+    const paths = pathsFor(config)
+    const until = performance.now() + timeout * 1_000
+    await paths.stat(wanted)
+    const before = await stateOf(paths, wanted, signal)
+    let now = before
+    let changedAt: number | undefined
+    for (;;) {
+      const began = performance.now()
+      const next = await stateOf(paths, wanted, signal)
+      const tookMs = performance.now() - began
+      if (!same(next, now)) changedAt = performance.now()
+      now = next
+      const changes = changesBetween(before, now)
+      const isQuiet = changedAt !== undefined && performance.now() - changedAt >= quiet_ms
+      // What is gone may be about to be replaced; what is as it was has not changed.
+      if (isQuiet && changes.length > 0) return told(wanted, changes, false)
+      if (performance.now() >= until) return told(wanted, changes, changes.length === 0)
+      await sleep(Math.max(Math.min(LOOK_MS, quiet_ms || LOOK_MS), tookMs / SHARE), undefined, { signal })
+    }
+  },
+}
+
+const told = (path: string, changes: readonly { readonly path: string; readonly change: string }[], late: boolean) => ({
+  path,
+  changes: changes.slice(0, MAX_SHOWN),
+  total: changes.length,
+  timed_out: late,
+})
+
+async function stateOf(paths: Paths, wanted: string, signal: AbortSignal): Promise<State> {
+  const state = new Map<string, string>()
+  const add = async (path: string): Promise<string | undefined> => {
+    try {
+      const { path: shown, kind, size, mtime } = await paths.stat(path)
+      if (kind !== 'dir' || path !== wanted)
+        state.set(shown, kind === 'dir' ? kind : `${kind} ${size} ${mtime.getTime()}`)
+      return kind
+    } catch (error) {
+      // Gone between two looks, or a link that leads nowhere.
+      if (isPegboardError(error) && ['E_NOT_FOUND', 'E_PATH_OUTSIDE_ROOT', 'E_PATH_DENIED'].includes(error.code))
+        return undefined
+      throw error
+    }
+  }
+  if ((await add(wanted)) !== 'dir') return state
+  for await (const { path } of paths.walk(wanted, ({ name }) => SKIPPED.has(name))) {
+    signal.throwIfAborted()
+    if (state.size >= MAX_ENTRIES)
+      throw new ToolError(`There are more than ${MAX_ENTRIES} files and folders in "${wanted}".`, {
+        code: 'E_WATCH_LIMIT',
+        hint: 'Watch a folder further down, or one file.',
+      })
+    await add(path)
+  }
+  return state
+}
+
+const same = (a: State, b: State): boolean => a.size === b.size && [...a].every(([path, is]) => b.get(path) === is)
+
+function changesBetween(before: State, now: State): { path: string; change: 'created' | 'modified' | 'deleted' }[] {
+  const created = [...now.keys()]
+    .filter((path) => !before.has(path))
+    .map((path) => ({ path, change: 'created' as const }))
+  const rest = [...before].flatMap(([path, was]) => {
+    const is = now.get(path)
+    return is === was ? [] : [{ path, change: is === undefined ? ('deleted' as const) : ('modified' as const) }]
+  })
+  return [...created, ...rest]
+}

@@ -1,0 +1,42 @@
+import { type CallContext, type Kv, type Memory, ToolError, type ToolView, z } from 'pegboard'
+
+export const PARTS = ['facts', 'tasks', 'graph', 'threadweave'] as const
+export type Part = (typeof PARTS)[number]
+
+export const Config = z.strictObject({
+  enabled: z.boolean().default(false).describe('Whether the tools are there.'),
+  parts: z
+    .array(z.enum(PARTS))
+    .default(['facts', 'tasks', 'graph'])
+    .describe('Which of them: facts, goal and tasks, the knowledge graph, threadweave.'),
+})
+
+export type Settings = z.infer<typeof Config>
+export type Context = CallContext<Settings>
+
+export const SETTING = 'modules.memory.config'
+
+/** Why a part is not there, or that it is. */
+export const has =
+  (part: Part) =>
+  ({ config, services }: ToolView<Settings>): true | string => {
+    if (!config.parts.includes(part)) return `add "${part}" to ${SETTING}.parts`
+    if (services.memory === null) return 'set services.memory to true'
+    return services.kv !== null || 'set services.kv to true'
+  }
+
+/** @throws ToolError where the host keeps nothing */
+export function memoryOf({ services }: Pick<Context, 'services'>): Memory {
+  if (services.memory) return services.memory
+  throw new ToolError('Nothing can be kept here.', { hint: 'The operator sets services.memory to true.' })
+}
+
+/** @throws ToolError where the host keeps nothing */
+export function kvOf({ services }: Pick<Context, 'services'>): Kv {
+  if (services.kv) return services.kv
+  throw new ToolError('Nothing can be kept here.', { hint: 'The operator sets services.kv to true.' })
+}
+
+export const words = (text: string): readonly string[] => [
+  ...new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []),
+]

@@ -1,0 +1,118 @@
+import { type RememberedFact, type ToolDef, ToolError, z } from 'pegboard'
+import { has, kvOf, memoryOf, type Settings, words } from './config.ts'
+
+const available = has('facts')
+const told = ({ id, content, since }: RememberedFact) => ({
+  fact_id: id,
+  content,
+  since: new Date(since).toISOString(),
+})
+
+const Remember = z.object({
+  content: z.string().trim().min(1).max(2_000).describe('One fact, in a sentence that is understood without the rest.'),
+})
+
+export const remember: ToolDef<Settings, typeof Remember> = {
+  title: 'Remember a fact',
+  description:
+    'Keeps a fact about the user or their work for later sessions. Use it when asked to remember, or for what will matter again. Not for secrets, nor for what is only true now (task_create).',
+  aliases: ['keep in mind', 'save a fact', 'note for later', 'retenir', 'recordar', 'merken'],
+  tags: ['memory', 'facts'],
+  input: Remember,
+  effect: 'write',
+  intent: 'memory',
+  sideEffects: ['keeps a fact'],
+  examples: [{ input: { content: 'Ada prefers answers in French.' } }],
+  available,
+  async run({ content }, ctx) {
+    const { facts } = memoryOf(ctx)
+    const fact = told(await facts.add(content))
+    return { ...fact, total: (await facts.list()).length }
+  },
+}
+
+const Recall = z.object({
+  query: z.string().max(500).optional().describe('Words of what is looked for; without them the newest.'),
+  limit: z.int().min(1).max(50).default(10).describe('Most facts to give.'),
+})
+
+export const recall: ToolDef<Settings, typeof Recall> = {
+  title: 'Recall',
+  description:
+    'Gives remembered facts that have words of the query, best first, with the goal and open tasks. Use it before asking the user what they may have told before. Not for what was said in this conversation, nor for files.',
+  aliases: ['what do you know about me', 'look up memory', 'se souvenir', 'qué sabes de mí', 'erinnern'],
+  tags: ['memory', 'facts', 'tasks'],
+  input: Recall,
+  effect: 'read',
+  intent: 'memory',
+  sideEffects: ['none'],
+  examples: [{ input: { query: 'language' } }, { input: {} }],
+  available,
+  async run({ query = '', limit }, ctx) {
+    const all = (await memoryOf(ctx).facts.list()).toReversed()
+    const wanted = words(query)
+    const found =
+      wanted.length === 0
+        ? all
+        : all
+            .map((fact) => ({ fact, score: shared(wanted, fact.content) }))
+            .filter(({ score }) => score > 0)
+            .sort((a, b) => b.score - a.score)
+            .map(({ fact }) => fact)
+    const { goalOf, isOpen, shown, tasksOf } = await import('./tasks.ts')
+    const kv = kvOf(ctx)
+    const tasks = (await tasksOf(kv, ctx.caller.principal)).filter(isOpen)
+    return {
+      facts: found.slice(0, limit).map(told),
+      total: found.length,
+      goal: await goalOf(kv, ctx.caller.principal),
+      tasks: tasks.slice(-limit).map(shown),
+    }
+  },
+}
+
+/** How many of the words a text has; a word it only begins with counts half. */
+function shared(wanted: readonly string[], text: string): number {
+  const own = words(text)
+  return wanted.reduce(
+    (sum, word) =>
+      sum + (own.includes(word) ? 1 : own.some((one) => one.startsWith(word) || word.startsWith(one)) ? 0.5 : 0),
+    0,
+  )
+}
+
+const Forget = z.object({ fact_id: z.string().min(1).max(100).describe('As recall or get_facts gave it.') })
+
+export const forget: ToolDef<Settings, typeof Forget> = {
+  title: 'Forget a fact',
+  description:
+    'Takes a remembered fact out for good. Use it when the user asks, or when a fact turned out wrong; then remember the right one. Not for tasks (task_update).',
+  aliases: ['delete fact', 'unremember', 'oublier', 'olvidar', 'vergessen'],
+  tags: ['memory', 'facts'],
+  input: Forget,
+  effect: 'destructive',
+  intent: 'memory',
+  sideEffects: ['deletes a fact'],
+  examples: [{ input: { fact_id: '9f3a0c21b7de' } }],
+  available,
+  async run({ fact_id }, ctx) {
+    if (await memoryOf(ctx).facts.forget(fact_id)) return { fact_id, forgotten: true }
+    throw new ToolError(`There is no fact "${fact_id}".`, { code: 'E_NOT_FOUND', hint: 'get_facts shows them all.' })
+  },
+}
+
+export const get_facts: ToolDef<Settings> = {
+  title: 'All facts',
+  description: 'Gives every remembered fact, the oldest first. For a few of them recall is shorter. Not for tasks.',
+  aliases: ['list facts', 'everything remembered', 'tous les faits', 'todos los recuerdos'],
+  tags: ['memory', 'facts'],
+  effect: 'read',
+  intent: 'memory',
+  sideEffects: ['none'],
+  examples: [{ input: {} }],
+  available,
+  async run(_input, ctx) {
+    const facts = (await memoryOf(ctx).facts.list()).map(told)
+    return { facts, total: facts.length }
+  },
+}

@@ -1,0 +1,33 @@
+import { defineModule } from 'pegboard'
+import { Config, SETTING } from './config.ts'
+import { forget, get_facts, recall, remember } from './facts.ts'
+import { kg_add_entity, kg_add_relation, kg_query } from './graph.ts'
+import { read_dna, shadow_get, shadow_set, unweave, vault_dna, weave } from './threadweave.ts'
+import { set_goal, task_create, task_update } from './work.ts'
+
+export default defineModule({
+  name: 'memory',
+  description:
+    'What is to be known in later sessions: facts, a goal and tasks, a graph of things, knowledge of places.',
+  config: Config,
+  enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
+  synonyms: [['memory', 'remember', 'recall', 'mémoire', 'memoria', 'Gedächtnis']],
+  tools: {
+    remember,
+    recall,
+    forget,
+    get_facts,
+    set_goal,
+    task_create,
+    task_update,
+    kg_add_entity,
+    kg_add_relation,
+    kg_query,
+    vault_dna,
+    read_dna,
+    weave,
+    unweave,
+    shadow_get,
+    shadow_set,
+  },
+})

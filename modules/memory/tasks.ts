@@ -1,0 +1,69 @@
+import { randomBytes } from 'node:crypto'
+import { type Kv, ToolError } from 'pegboard'
+
+export const STATUSES = ['pending', 'in_progress', 'done', 'cancelled'] as const
+export type Status = (typeof STATUSES)[number]
+
+export interface Task {
+  readonly task_id: string
+  readonly subject: string
+  readonly description: string
+  readonly status: Status
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+/** What one principal is about, in a store of the profile. */
+const keyOf = (what: 'tasks' | 'goal', principal: string): string => `${what} ${principal.slice(0, 400)}`
+const tasksIn = (value: unknown): readonly Task[] => (value ?? []) as readonly Task[]
+const MAX_TASKS = 200
+
+const isOver = ({ status }: Task): boolean => status === 'done' || status === 'cancelled'
+
+export const tasksOf = async (kv: Kv, principal: string): Promise<readonly Task[]> =>
+  tasksIn(await kv.get(keyOf('tasks', principal)))
+
+export const goalOf = async (kv: Kv, principal: string): Promise<string | null> =>
+  ((await kv.get(keyOf('goal', principal))) as string | null) ?? null
+
+export async function setGoal(kv: Kv, principal: string, goal: string): Promise<void> {
+  if (goal === '') await kv.del(keyOf('goal', principal))
+  else await kv.set(keyOf('goal', principal), goal)
+}
+
+/** Of two hundred the oldest that is over goes. @throws ToolError where none is over */
+export const addTask = (kv: Kv, principal: string, subject: string, description: string, now: number): Promise<Task> =>
+  kv.update(keyOf('tasks', principal), (value) => {
+    const all = tasksIn(value)
+    const over = all.length < MAX_TASKS ? undefined : all.find(isOver)
+    if (all.length >= MAX_TASKS && !over)
+      throw new ToolError(`There are ${MAX_TASKS} open tasks, which is the most.`, {
+        code: 'E_TOO_LARGE',
+        hint: 'Set some to done or cancelled.',
+      })
+    const task: Task = { task_id: randomBytes(4).toString('hex'), subject, description, status: 'pending', at: now }
+    return { value: [...all.filter((one) => one !== over), task], result: task }
+  })
+
+/** `undefined`: there is none. */
+export const updateTask = (
+  kv: Kv,
+  principal: string,
+  id: string,
+  change: { readonly status?: Status | undefined; readonly description?: string | undefined },
+): Promise<Task | undefined> =>
+  kv.update(keyOf('tasks', principal), (value) => {
+    const all = tasksIn(value)
+    const at = all.findIndex(({ task_id }) => task_id === id)
+    const before = all[at]
+    if (!before) return { result: undefined }
+    const task: Task = {
+      ...before,
+      ...(change.status === undefined ? {} : { status: change.status }),
+      ...(change.description === undefined ? {} : { description: change.description }),
+    }
+    return { value: all.with(at, task), result: task }
+  })
+
+export const shown = ({ task_id, subject, description, status }: Task) => ({ task_id, subject, description, status })
+export const isOpen = (task: Task): boolean => !isOver(task)

@@ -1,0 +1,76 @@
+import { type ToolDef, ToolError, z } from 'pegboard'
+import { has, kvOf, type Settings } from './config.ts'
+import { STATUSES } from './tasks.ts'
+
+const available = has('tasks')
+
+const Goal = z.object({ goal: z.string().max(2_000).describe('What all of it is for; empty: none any more.') })
+
+export const set_goal: ToolDef<Settings, typeof Goal> = {
+  title: 'Set the goal',
+  description:
+    'Keeps what the user is after, over sessions; recall shows it. Use it when a larger aim is agreed or changes. Not for single steps (task_create).',
+  aliases: ['objective', 'aim', 'définir le but', 'fijar objetivo', 'Ziel setzen'],
+  tags: ['memory', 'goal'],
+  input: Goal,
+  effect: 'write',
+  idempotent: true,
+  sideEffects: ['replaces the goal'],
+  examples: [{ input: { goal: 'Ship version 2 before the summer.' } }],
+  available,
+  async run({ goal }, ctx) {
+    const { goalOf, setGoal } = await import('./tasks.ts')
+    const kv = kvOf(ctx)
+    const before = await goalOf(kv, ctx.caller.principal)
+    await setGoal(kv, ctx.caller.principal, goal.trim())
+    return { goal: goal.trim() || null, before }
+  },
+}
+
+const Create = z.object({
+  subject: z.string().trim().min(1).max(200).describe('What is to be done, in a few words.'),
+  description: z.string().max(4_000).default('').describe('What belongs to it.'),
+})
+
+export const task_create: ToolDef<Settings, typeof Create> = {
+  title: 'Create a task',
+  description:
+    'Keeps something that is to be done, over sessions; recall shows what is open. Use it for steps of larger work. Not for reminders at a time, nor for what runs in the background.',
+  aliases: ['new task', 'add to my list', 'nouvelle tâche', 'nueva tarea', 'Aufgabe anlegen'],
+  tags: ['memory', 'tasks'],
+  input: Create,
+  effect: 'write',
+  sideEffects: ['keeps a task'],
+  examples: [{ input: { subject: 'Write the changelog', description: 'Since 1.4.' } }],
+  available,
+  async run({ subject, description }, ctx) {
+    const { addTask, shown } = await import('./tasks.ts')
+    return shown(await addTask(kvOf(ctx), ctx.caller.principal, subject, description, Date.now()))
+  },
+}
+
+const Update = z.object({
+  task_id: z.string().min(1).max(100).describe('As task_create or recall gave it.'),
+  status: z.enum(STATUSES).optional().describe('What becomes of it; without it the task is only shown.'),
+  description: z.string().max(4_000).optional().describe('Instead of what it said.'),
+})
+
+export const task_update: ToolDef<Settings, typeof Update> = {
+  title: 'Update a task',
+  description:
+    'Changes the status or description of a kept task, or shows it. Use it when work on it begins, ends or is given up. Not for tasks that run in the background (background_status).',
+  aliases: ['finish task', 'mark done', 'terminer la tâche', 'completar tarea', 'Aufgabe erledigen'],
+  tags: ['memory', 'tasks'],
+  input: Update,
+  effect: 'write',
+  idempotent: true,
+  sideEffects: ['changes a task'],
+  examples: [{ input: { task_id: '5c1e77aa', status: 'done' } }],
+  available,
+  async run({ task_id, status, description }, ctx) {
+    const { shown, updateTask } = await import('./tasks.ts')
+    const task = await updateTask(kvOf(ctx), ctx.caller.principal, task_id, { status, description })
+    if (task) return shown(task)
+    throw new ToolError(`There is no task "${task_id}".`, { code: 'E_NOT_FOUND', hint: 'recall shows what is open.' })
+  },
+}

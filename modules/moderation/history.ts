@@ -1,0 +1,47 @@
+import { type Block, blockOf } from '../_blocks.ts'
+import { hoursLeft } from './blocks.ts'
+
+/** A message of a conversation, in whatever shape its owner keeps it. */
+export type Entry = Readonly<Record<string, unknown>>
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+const fieldsOf = (value: unknown): Entry => (typeof value === 'object' && value !== null ? (value as Entry) : {})
+const authorOf = (entry: Entry) => ({ id: textOf(entry['user_id']), name: textOf(entry['user_name']) })
+
+/**
+ * A history without what blocked users wrote and sent: a notice stands where their messages were, one for those in a row. What
+ * others wrote of them stays; what they quote of them does not. Muted users stay: they are heard, and start nothing.
+ */
+export function filtered(entries: readonly Entry[], blocks: readonly Block[], now: number): readonly Entry[] {
+  const hidden = blocks.filter(({ block_type }) => block_type === 'block')
+  if (hidden.length === 0) return entries
+  const gone = new Set<unknown>()
+  const kept: Entry[] = []
+  let last: Block | undefined
+  for (const entry of entries) {
+    const block = entry['role'] === 'system' ? undefined : blockOf(hidden, authorOf(entry))
+    if (block) {
+      if (entry['message_id'] !== undefined) gone.add(entry['message_id'])
+      if (block !== last) kept.push(notice(block, now))
+    } else kept.push(withoutQuote(entry, hidden, gone))
+    last = block
+  }
+  return kept
+}
+
+const notice = (block: Block, now: number): Entry => ({
+  role: 'system',
+  content: `[Messages of ${block.user_name} are hidden: you blocked this user, for ${hoursLeft(block, now)} more hour(s). unblock_user lifts the block.]`,
+})
+
+function withoutQuote(entry: Entry, hidden: readonly Block[], gone: ReadonlySet<unknown>): Entry {
+  const { reply_to, reply_to_id, ...rest } = entry
+  const isQuote = reply_to !== undefined && blockOf(hidden, authorOf(fieldsOf(reply_to))) !== undefined
+  const isLink = reply_to_id !== undefined && gone.has(reply_to_id)
+  if (!isQuote && !isLink) return entry
+  return {
+    ...rest,
+    ...(reply_to === undefined || isQuote ? {} : { reply_to }),
+    ...(reply_to_id === undefined || isQuote || isLink ? {} : { reply_to_id }),
+  }
+}

@@ -1,0 +1,253 @@
+import { type CallContext, defineModule, type Kv, type ToolDef, ToolError, type ToolView, z } from 'pegboard'
+import { blockOf, blocksOf } from '../_blocks.ts'
+
+const User = z.strictObject({
+  id: z.string().min(1).describe('As the platform knows the user.'),
+  name: z.string().min(1).describe('As people call the user.'),
+  bot: z.boolean().default(false).describe('A program: it cannot be blocked.'),
+  bridged: z
+    .boolean()
+    .default(false)
+    .describe('Speaks through a bridge, whose messages are all of one user: cannot be blocked.'),
+})
+
+const Config = z.strictObject({
+  users: z.array(User).default([]).describe('Users beside those who wrote in the channel.'),
+})
+
+type Settings = z.infer<typeof Config>
+type Context = CallContext<Settings>
+
+const FLAG = 'user_blocking_enabled'
+const needs = { flags: [FLAG] }
+const TYPES = ['mute', 'block'] as const
+const MAX_HOURS = 168
+
+const available = ({ services }: ToolView<Settings>): true | string => services.kv !== null || 'set services.kv to true'
+
+type Code = 'E_VALIDATION' | 'E_NOT_FOUND' | 'E_DENIED_BY_POLICY' | 'E_BACKEND_UNAVAILABLE'
+const failed = (
+  status: string,
+  what: string,
+  code: Code = 'E_VALIDATION',
+  hint = 'Correct it, or say why it cannot be done.',
+) => new ToolError(`user_block_failed_${status}: ${what}`, { code, hint })
+
+function store({ services }: Pick<Context, 'services'>): Kv {
+  if (services.kv) return services.kv
+  throw failed(
+    'internal_error',
+    'Blocks cannot be kept here.',
+    'E_BACKEND_UNAVAILABLE',
+    'The operator sets services.kv to true.',
+  )
+}
+
+const iso = (at: number): string => new Date(at).toISOString()
+const needed = (what: string) => z.string().max(500).optional().describe(what)
+
+const Wanted = z
+  .object({
+    blocked_user: needed('The user, by name or id.'),
+    block_type: z
+      .string()
+      .optional()
+      .meta({ enum: TYPES })
+      .describe('mute: cannot start you. block: is not heard either.'),
+    block_duration_hours: z
+      .number()
+      .optional()
+      .meta({ type: 'integer', minimum: 1, maximum: MAX_HOURS })
+      .describe('For how long; a week at most.'),
+    block_reason: needed('Why, in a sentence.'),
+  })
+  .meta({ required: ['blocked_user', 'block_type', 'block_duration_hours', 'block_reason'] })
+
+const block_user: ToolDef<Settings, typeof Wanted> = {
+  title: 'Block a user',
+  description:
+    'Stops listening to a user for some hours. mute: their messages start nothing, but stay in view. block: their messages are hidden from you, too. Only for this persona. Use it on harassment, or when asked by somebody who may; not over a mere disagreement, and not for people of other channels. Calling it again changes type and time.',
+  aliases: [
+    'mute user',
+    'ignore user',
+    'silence',
+    'bloquer',
+    'ignorer',
+    'bloquear',
+    'silenciar',
+    'blockieren',
+    'stummschalten',
+  ],
+  tags: ['moderation', 'safety', 'chat'],
+  input: Wanted,
+  effect: 'write',
+  intent: 'moderation',
+  needs,
+  sideEffects: ['messages of that user are not listened to for a time'],
+  examples: [
+    {
+      input: { blocked_user: 'Bob', block_type: 'mute', block_duration_hours: 1, block_reason: 'Keeps insulting Ada.' },
+    },
+  ],
+  available,
+  async run(given, ctx) {
+    const { HOUR_MS, put } = await import('./blocks.ts')
+    const { meant, people } = await import('./roster.ts')
+    const wanted = given.blocked_user?.trim() ?? ''
+    const type = TYPES.find((one) => one === given.block_type?.trim().toLowerCase())
+    const hours = given.block_duration_hours
+    const reason = given.block_reason?.replaceAll(/\s+/g, ' ').trim() ?? ''
+    if (wanted === '') throw failed('invalid_target', 'blocked_user is missing.')
+    if (!type) throw failed('invalid_type', `block_type is one of ${TYPES.join(', ')}.`)
+    if (hours === undefined || !Number.isInteger(hours) || hours < 1 || hours > MAX_HOURS)
+      throw failed('invalid_duration', `block_duration_hours is a whole number from 1 to ${MAX_HOURS}.`)
+    if (reason === '') throw failed('invalid_reason', 'block_reason is missing.')
+    const found = meant(await people(ctx, ctx.config.users), wanted)
+    const [user] = found
+    if (!user) throw failed('user_not_found', `Nobody called "${wanted.slice(0, 80)}" is known here.`, 'E_NOT_FOUND')
+    if (found.length > 1)
+      throw failed(
+        'ambiguous_user',
+        `"${wanted.slice(0, 80)}" could be ${found
+          .slice(0, 10)
+          .map(({ id, name }) => `${name} (${id})`)
+          .join(', ')}.`,
+        'E_VALIDATION',
+        'Use the id.',
+      )
+    if (user.bot) throw failed('bot_target', `${user.name} is no person.`, 'E_DENIED_BY_POLICY')
+    if (user.bridged) throw failed('bridge_user', `${user.name} speaks through a bridge.`, 'E_DENIED_BY_POLICY')
+    const kv = store(ctx)
+    const now = Date.now()
+    const expires_at = now + hours * HOUR_MS
+    try {
+      const { id: user_id, name: user_name } = user
+      const guild_id = ctx.origin.guildId
+      await put(kv, { guild_id, user_id, user_name, block_type: type, reason, duration_hours: hours, expires_at }, now)
+    } catch (error) {
+      ctx.log.error('a block could not be kept', { error: String(error) })
+      throw failed('db_error', 'The block could not be kept.', 'E_BACKEND_UNAVAILABLE', 'Try again later.')
+    }
+    return {
+      status: 'user_block_created_successfully',
+      target_user: user.name,
+      persona_id: ctx.profile.id,
+      block_type: type,
+      reason,
+      expires_at: iso(expires_at),
+      duration_hours: hours,
+    }
+  },
+}
+
+const One = z.object({ user: z.string().min(1).max(200).describe('The user, by name or id.') })
+
+const unblock_user: ToolDef<Settings, typeof One> = {
+  title: 'Unblock a user',
+  description:
+    'Lifts a mute or block of a user before it lapses by itself. Use it when the matter is settled, or when asked by somebody who may. Not needed for one that is over.',
+  aliases: ['unmute user', 'lift block', 'débloquer', 'desbloquear', 'Blockierung aufheben'],
+  tags: ['moderation', 'safety', 'chat'],
+  input: One,
+  effect: 'write',
+  intent: 'moderation',
+  needs,
+  sideEffects: ['messages of that user are listened to again'],
+  examples: [{ input: { user: 'Bob' } }],
+  available,
+  async run({ user }, ctx) {
+    const { lift } = await import('./blocks.ts')
+    const lifted = await lift(store(ctx), ctx.origin.guildId, user.trim(), Date.now())
+    if (!lifted)
+      throw new ToolError(`user_unblock_failed_not_found: "${user.slice(0, 80)}" is neither muted nor blocked.`, {
+        code: 'E_NOT_FOUND',
+        hint: 'list_blocks says who is.',
+      })
+    return { status: 'user_unblocked_successfully', target_user: lifted.user_name, persona_id: ctx.profile.id }
+  },
+}
+
+const list_blocks: ToolDef<Settings> = {
+  title: 'Blocked users',
+  description:
+    'Lists who is muted or blocked now, why, and for how long. Not for the history of blocks: those that lapsed are gone.',
+  aliases: ['blocked users', 'who is muted', 'utilisateurs bloqués', 'usuarios bloqueados'],
+  tags: ['moderation', 'chat'],
+  effect: 'read',
+  needs,
+  sideEffects: ['none'],
+  examples: [{ input: {} }],
+  available,
+  async run(_input, ctx) {
+    const { hoursLeft } = await import('./blocks.ts')
+    const now = Date.now()
+    const blocks = await blocksOf(store(ctx), ctx.origin.guildId, now)
+    return {
+      persona_id: ctx.profile.id,
+      count: blocks.length,
+      blocks: blocks.map((block) => ({
+        user_id: block.user_id,
+        user_name: block.user_name,
+        block_type: block.block_type,
+        reason: block.reason,
+        expires_at: iso(block.expires_at),
+        hours_left: hoursLeft(block, now),
+      })),
+    }
+  },
+}
+
+const check_trigger: ToolDef<Settings, typeof One> = {
+  title: 'May this user start me',
+  description:
+    'Says whether a message of a user may start this persona, or why not. For programs that watch a chat, before they hand on a message. Not for who is blocked (list_blocks).',
+  aliases: ['is user muted', 'trigger eligibility', 'peut-il parler', 'puede hablar'],
+  tags: ['moderation', 'adapter'],
+  input: One,
+  effect: 'read',
+  needs,
+  sideEffects: ['none'],
+  examples: [{ input: { user: 'Bob' } }],
+  available,
+  async run({ user }, ctx) {
+    const block = blockOf(await blocksOf(store(ctx), ctx.origin.guildId, Date.now()), { id: user.trim(), name: user })
+    return block === undefined
+      ? { user, eligible: true }
+      : { user: block.user_name, eligible: false, reason: block.block_type, expires_at: iso(block.expires_at) }
+  },
+}
+
+const History = z.object({
+  messages: z
+    .array(z.record(z.string(), z.unknown()))
+    .max(1_000)
+    .describe('Messages, the oldest first: role, content, user_id, user_name, message_id, reply_to.'),
+})
+
+const filter_history: ToolDef<Settings, typeof History> = {
+  title: 'Hide blocked messages',
+  description:
+    'Gives a chat history without what blocked users wrote: a notice stands in its place. For programs that show a model a history they keep themselves; conversations of Pegboard are filtered already. Muted users stay.',
+  aliases: ['filter messages', 'remove blocked', 'filtrer l’historique', 'filtrar historial'],
+  tags: ['moderation', 'adapter', 'history'],
+  input: History,
+  effect: 'read',
+  needs,
+  opaque: ['messages'],
+  sideEffects: ['none'],
+  examples: [{ input: { messages: [{ role: 'user', user_name: 'Bob', content: 'hi' }] } }],
+  available,
+  async run({ messages }, ctx) {
+    const { filtered } = await import('./history.ts')
+    const now = Date.now()
+    return { messages: filtered(messages, await blocksOf(store(ctx), ctx.origin.guildId, now), now) }
+  },
+}
+
+export default defineModule({
+  name: 'moderation',
+  description: 'Users of a chat whom this persona does not listen to for a time: muted, or blocked and hidden.',
+  config: Config,
+  synonyms: [['block', 'ban', 'mute', 'ignore', 'bloquer', 'bloquear', 'blockieren']],
+  tools: { block_user, unblock_user, list_blocks, check_trigger, filter_history },
+})

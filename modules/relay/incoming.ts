@@ -1,0 +1,24 @@
+import type { IncomingMessage, Log, Services } from 'pegboard'
+import { blockOf, blocksOf } from '../_blocks.ts'
+import { giveBack, take, told } from './queue.ts'
+
+/** Tells whoever just wrote what waits for them, in the channel they wrote in. Who is muted or blocked there starts nothing. */
+export async function greet(
+  { platform, channel_id, guild_id, user_id, user_name }: IncomingMessage,
+  { kv, adapters }: Services,
+  log: Log,
+): Promise<void> {
+  const adapter = adapters?.get(platform)
+  if (!kv || !adapter || user_name === '') return
+  const now = Date.now()
+  if (blockOf(await blocksOf(kv, guild_id, now), { id: user_id, name: user_name })) return
+  const waiting = await take(kv, user_name, now)
+  for (const [index, message] of waiting.entries())
+    try {
+      await adapter.send(channel_id, told(message, now))
+    } catch (error) {
+      log.warn('messages could not be delivered, and wait on', { platform, error })
+      await giveBack(kv, waiting.slice(index))
+      return
+    }
+}

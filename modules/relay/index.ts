@@ -1,0 +1,255 @@
+import {
+  type CallContext,
+  defineModule,
+  isPegboardError,
+  type Kv,
+  type ToolDef,
+  ToolError,
+  type ToolView,
+  z,
+} from 'pegboard'
+import { isAdmin } from '../_admin.ts'
+import { nameOfCaller, sameName } from '../_names.ts'
+
+const SETTING = 'modules.relay.config'
+
+const Config = z.strictObject({
+  enabled: z.boolean().default(false).describe('Whether the tools are there.'),
+  users: z
+    .array(z.string().min(1))
+    .default([])
+    .describe('Names a message can be left for although nobody saw them yet.'),
+  max_pending: z.int().min(1).max(100).default(5).describe('Messages that may wait for one, and of one.'),
+  notices: z
+    .boolean()
+    .default(true)
+    .describe('Whoever has messages waiting is told them beside the result of the next call.'),
+  rewrite: z.boolean().default(false).describe('A language model puts messages into the words they are told in.'),
+})
+
+type Settings = z.infer<typeof Config>
+type Context = CallContext<Settings>
+
+const MAX_CHARS = 1_000
+
+const wrong = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+const one = (what: string, message: string) =>
+  z
+    .string({ error: () => message })
+    .max(MAX_CHARS)
+    .describe(what)
+const nick = z.string().max(100).optional().describe('Whom; default yourself.')
+
+const available = ({ services }: ToolView<Settings>): true | string => services.kv !== null || 'set services.kv to true'
+
+const store = ({ services }: Pick<Context, 'services'>): Kv => {
+  if (services.kv) return services.kv
+  throw new ToolError('Messages cannot be kept here.', { hint: 'The operator sets services.kv to true.' })
+}
+
+/** Messages for others are for them, and for who runs the place: on stdio that is whoever asks. @throws ToolError */
+function actingFor(ctx: Context, wanted: string | undefined): string {
+  const self = nameOfCaller(ctx)
+  const name = wanted?.trim() || self
+  if (sameName(name) === sameName(self) || ctx.caller.principal === 'local' || isAdmin(ctx)) return name
+  throw new ToolError(`Only ${name} can do that.`, { code: 'E_DENIED_BY_POLICY', hint: 'Leave the name out.' })
+}
+
+/** Who is muted here starts nothing, and leaves no messages either. Where the moderation is off, nobody is. */
+async function mayAsk(ctx: Context, sender: string): Promise<boolean> {
+  try {
+    const result = await ctx.call('moderation.check_trigger', { user: sender })
+    return result.kind !== 'value' || (result.value as { eligible?: unknown }).eligible !== false
+  } catch (error) {
+    if (isPegboardError(error) && ['E_NOT_FOUND', 'E_TOOL_HIDDEN', 'E_TOOL_DISABLED'].includes(error.code)) return true
+    throw error
+  }
+}
+
+const Message = z.object({
+  recipient: one('Whom it is for.', 'relay_message needs a "recipient": the name of whom it is for'),
+  text: one('What to tell, in the words of the sender.', 'relay_message needs a "text": what to tell'),
+})
+
+const relay_message: ToolDef<Settings, typeof Message> = {
+  title: 'Leave a message',
+  description:
+    'Leaves a message for another person, who is told when they next come by. Call it when somebody asks you to tell, ask or remind another. Do not use it for who asks, nor for a person who is talking with you now, nor claim to have told it: it is told later.',
+  aliases: [
+    'tell someone',
+    'pass on a message',
+    'leave word',
+    'transmettre un message',
+    'dejar recado',
+    'Nachricht hinterlassen',
+  ],
+  tags: ['message', 'chat', 'later'],
+  input: Message,
+  effect: 'write',
+  sideEffects: ['keeps a message until it is told'],
+  examples: [{ input: { recipient: 'Bob', text: 'the meeting is at five' } }],
+  available,
+  async run(given, ctx) {
+    const { config, services, log } = ctx
+    const { find, near, roster } = await import('./roster.ts')
+    const { hasOptedOut, put } = await import('./queue.ts')
+    const wanted = given.recipient.trim()
+    const text = given.text
+      .replaceAll(/\s+/g, ' ')
+      .replaceAll(/[\x00-\x1f\x7f]/g, '')
+      .trim()
+    if (wanted === '') throw wrong('relay_message needs a "recipient": the name of whom it is for', 'Ask who is meant.')
+    if (text === '') throw wrong('relay_message needs a "text": what to tell', 'Ask what is to be told.')
+    const sender = nameOfCaller(ctx)
+    if (sameName(wanted) === sameName(sender))
+      throw wrong('A message to oneself is not relayed.', 'Ask whom it is for.')
+    const kv = store(ctx)
+    if (!(await mayAsk(ctx, sender)))
+      throw new ToolError('No message can be left for now.', {
+        code: 'E_DENIED_BY_POLICY',
+        hint: 'Do not try again for this person.',
+      })
+    const all = await roster(ctx, config.users)
+    const known = find(all, wanted)
+    if (!known) {
+      const others = near(all, wanted)
+      throw new ToolError(
+        `Nobody called "${wanted.slice(0, 80)}" is known here.${others.length > 0 ? ` Did you mean: ${others.join(', ')}?` : ''}`,
+        { code: 'E_NOT_FOUND', hint: 'Ask who is meant.' },
+      )
+    }
+    const recipient = known.name
+    if (await hasOptedOut(kv, recipient))
+      throw new ToolError(`${recipient} does not want messages.`, {
+        code: 'E_DENIED_BY_POLICY',
+        hint: 'Say so; do not try again.',
+      })
+    const words = config.rewrite
+      ? await (await import('./rewrite.ts')).rewritten(services.llm, text, sender, recipient, log)
+      : text
+    const queued = await put(kv, { from: sender, to: recipient, text: words }, config.max_pending, Date.now())
+    return {
+      ok: true,
+      recipient,
+      source: known.source,
+      queued,
+      note: `${recipient} is told when they next come by. It has not been told yet.`,
+    }
+  },
+}
+
+const Pending = z.object({ user: nick })
+
+const relay_pending: ToolDef<Settings, typeof Pending> = {
+  title: 'Waiting messages',
+  description:
+    'Shows messages that wait for you, or those you left for another person. It leaves them waiting. Not for chat history.',
+  aliases: ['my messages', 'messages for me', 'messages en attente', 'mensajes pendientes'],
+  tags: ['message', 'chat'],
+  input: Pending,
+  effect: 'read',
+  sideEffects: ['none'],
+  examples: [{ input: {} }, { input: { user: 'Bob' } }],
+  available,
+  async run({ user }, ctx) {
+    const { waitingFor } = await import('./queue.ts')
+    const self = nameOfCaller(ctx)
+    const whom = user?.trim() || self
+    const all = await waitingFor(store(ctx), whom, Date.now())
+    const isOwn = sameName(whom) === sameName(self) || ctx.caller.principal === 'local' || isAdmin(ctx)
+    const messages = all
+      .filter(({ from }) => isOwn || sameName(from) === sameName(self))
+      .map(({ id, from, to, text, at }) => ({ id, from, to, text, left_at: new Date(at).toISOString() }))
+    return { user: whom, pending: messages.length, messages }
+  },
+}
+
+const Deliver = z.object({
+  nick: z.string().min(1).max(100).describe('Who came by.'),
+  event: z.enum(['speak', 'join']).default('speak').describe('What they did.'),
+})
+
+const relay_deliver: ToolDef<Settings, typeof Deliver> = {
+  title: 'Deliver messages',
+  description:
+    'Takes out what waits for a person who just spoke or joined, as lines to say in the channel. For programs that watch a chat; say every line, as each is given once. Not for looking what waits (relay_pending).',
+  aliases: ['deliver relay', 'take messages', 'remettre les messages', 'entregar mensajes'],
+  tags: ['message', 'chat', 'adapter'],
+  input: Deliver,
+  effect: 'write',
+  sideEffects: ['takes messages out of the line'],
+  examples: [{ input: { nick: 'Bob', event: 'join' } }],
+  available,
+  async run({ nick: wanted, event }, ctx) {
+    const { take, told } = await import('./queue.ts')
+    const name = actingFor(ctx, wanted)
+    const now = Date.now()
+    const lines = (await take(store(ctx), name, now)).map((message) => told(message, now))
+    return { nick: name, event, delivered: lines.length, lines }
+  },
+}
+
+const Opt = z.object({ nick })
+
+const opt = (
+  out: boolean,
+): Pick<ToolDef<Settings, typeof Opt>, 'input' | 'effect' | 'idempotent' | 'available' | 'run'> => ({
+  input: Opt,
+  effect: 'write',
+  idempotent: true,
+  available,
+  async run({ nick: wanted }, ctx) {
+    const { setOptedOut } = await import('./queue.ts')
+    const name = actingFor(ctx, wanted)
+    return { nick: name, opted_out: out, changed: await setOptedOut(store(ctx), name, out) }
+  },
+})
+
+const relay_opt_out: ToolDef<Settings, typeof Opt> = {
+  title: 'Want no messages',
+  description:
+    'Nobody can leave messages for you from now on, and what waits is dropped unread. Call it when somebody says that they want no relayed messages. Not for blocking one person.',
+  aliases: ['no more messages', 'stop relaying', 'plus de messages', 'no más mensajes'],
+  tags: ['message', 'privacy'],
+  sideEffects: ['messages for that person are refused and dropped'],
+  examples: [{ input: {} }],
+  ...opt(true),
+}
+
+const relay_opt_in: ToolDef<Settings, typeof Opt> = {
+  title: 'Want messages again',
+  description: 'Messages can be left for you again after relay_opt_out. Not needed by who never opted out.',
+  aliases: ['messages again', 'allow relaying', 'recevoir des messages', 'recibir mensajes'],
+  tags: ['message', 'privacy'],
+  sideEffects: ['messages for that person are taken again'],
+  examples: [{ input: {} }],
+  ...opt(false),
+}
+
+export default defineModule({
+  name: 'relay',
+  description: 'Messages that people leave for each other, told when the recipient next comes by.',
+  config: Config,
+  enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
+  synonyms: [['relay', 'pass on', 'tell', 'transmettre', 'avisar', 'ausrichten']],
+  start({ config, services, log, signal }) {
+    const { incoming, kv } = services
+    if (!config.enabled || !incoming || !kv) return
+    const stop = incoming.hear((message) => {
+      // Nobody who writes waits for that.
+      import('./incoming.ts')
+        .then(({ greet }) => greet(message, services, log))
+        .catch((error: unknown) => log.error('a message was not looked at for delivery', { error }))
+      return undefined
+    })
+    signal.addEventListener('abort', stop, { once: true })
+  },
+  async notices(view) {
+    const { config, services } = view
+    if (!config.notices || services.kv === null) return []
+    const { take, told } = await import('./queue.ts')
+    const now = Date.now()
+    return (await take(services.kv, nameOfCaller(view), now)).map((message) => told(message, now))
+  },
+  tools: { relay_message, relay_pending, relay_deliver, relay_opt_out, relay_opt_in },
+})

@@ -1,0 +1,103 @@
+import { randomBytes } from 'node:crypto'
+import { type Kv, ToolError } from 'pegboard'
+import { sameName } from '../_names.ts'
+
+/** A message that waits for somebody to come by. */
+export interface Waiting {
+  readonly id: string
+  readonly from: string
+  readonly to: string
+  readonly text: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+const QUEUE = 'queue'
+const OPTED_OUT = 'opted_out'
+const DAY_MS = 24 * 60 * 60_000
+const KEPT_MS = 90 * DAY_MS
+/** Of all senders together. */
+const MAX_ALL = 1_000
+
+const fresh = (value: unknown, now: number): readonly Waiting[] =>
+  ((value ?? []) as readonly Waiting[]).filter(({ at }) => at > now - KEPT_MS)
+const outsIn = (value: unknown): readonly string[] => (value ?? []) as readonly string[]
+const isFor = (nick: string) => {
+  const wanted = sameName(nick)
+  return ({ to }: Waiting): boolean => sameName(to) === wanted
+}
+
+const full = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_OVERLOADED', hint })
+
+/** Puts it in the line. How many wait for the recipient now. @throws ToolError when a line is full */
+export async function put(
+  kv: Kv,
+  message: Pick<Waiting, 'from' | 'to' | 'text'>,
+  most: number,
+  now: number,
+): Promise<number> {
+  const { from, to } = message
+  const ours = sameName(from)
+  return await kv.update(QUEUE, (value) => {
+    const all = fresh(value, now)
+    const before = all.filter(isFor(to)).length
+    if (before >= most)
+      throw full(`${to} has ${before} messages waiting already, which is the most.`, 'Try again when they were read.')
+    const sent = all.filter((one) => sameName(one.from) === ours).length
+    if (sent >= most)
+      throw full(`${from} has ${sent} messages waiting already, which is the most.`, 'Wait until one was read.')
+    if (all.length >= MAX_ALL) throw full('Too many messages are waiting here.', 'Try again later.')
+    const added: Waiting = { ...message, id: randomBytes(6).toString('hex'), at: now }
+    return { value: [...all, added], result: before + 1 }
+  })
+}
+
+/** What waits for somebody, the oldest first. */
+export const waitingFor = async (kv: Kv, nick: string, now: number): Promise<readonly Waiting[]> =>
+  fresh(await kv.get(QUEUE), now).filter(isFor(nick))
+
+/** Takes out what waits for somebody: each message goes to one taker. Who wants no more messages gets none, and loses them. */
+export async function take(kv: Kv, nick: string, now: number): Promise<readonly Waiting[]> {
+  // Most have nothing waiting, and reading needs no lock.
+  if ((await waitingFor(kv, nick, now)).length === 0) return []
+  const out = await hasOptedOut(kv, nick)
+  return await kv.update(QUEUE, (value) => {
+    const all = fresh(value, now)
+    const isTheirs = isFor(nick)
+    return { value: all.filter((one) => !isTheirs(one)), result: out ? [] : all.filter(isTheirs) }
+  })
+}
+
+/** Puts messages back that could not be told. */
+export const giveBack = (kv: Kv, messages: readonly Waiting[]): Promise<void> =>
+  kv.update(QUEUE, (value) => ({ value: [...messages, ...((value ?? []) as readonly Waiting[])], result: undefined }))
+
+export const hasOptedOut = async (kv: Kv, nick: string): Promise<boolean> =>
+  outsIn(await kv.get(OPTED_OUT)).includes(sameName(nick))
+
+/** Whether that changed anything. */
+export const setOptedOut = (kv: Kv, nick: string, out: boolean): Promise<boolean> =>
+  kv.update(OPTED_OUT, (value) => {
+    const wanted = sameName(nick)
+    const all = outsIn(value)
+    if (all.includes(wanted) === out) return { result: false }
+    return { value: out ? [...all, wanted] : all.filter((one) => one !== wanted), result: true }
+  })
+
+const UNITS = [
+  ['day', DAY_MS],
+  ['hour', 60 * 60_000],
+  ['minute', 60_000],
+] as const
+
+function age(ms: number): string {
+  for (const [unit, size] of UNITS) {
+    const count = Math.floor(ms / size)
+    if (count > 0) return `${count} ${unit}${count === 1 ? '' : 's'} ago`
+  }
+  return 'just now'
+}
+
+/** As it is said to who it is for. */
+export const told = ({ from, to, text, at }: Waiting, now: number): string =>
+  `${to}: ${from} left you a message ${age(now - at)}: "${text}"`

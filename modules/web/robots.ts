@@ -1,0 +1,61 @@
+import { type GuardedFetch, ToolError } from 'pegboard'
+import { SETTING, type Settings } from './config.ts'
+
+/** What sites want of robots. */
+export interface Robots {
+  /** @throws ToolError E_DENIED_BY_POLICY for a page that its site wants no robot to read, where the operator minds */
+  check(url: string, fetch: GuardedFetch, settings: Settings, signal: AbortSignal): Promise<void>
+}
+
+interface Rules {
+  isAllowed(url: string, agent: string): boolean | undefined
+}
+
+const KEPT_MS = 60 * 60_000
+const MOST_KEPT = 500
+const MOST_BYTES = 500 * 1024
+const TIMEOUT_MS = 10_000
+
+/** Asks each site once an hour. One that does not answer wants none, as RFC 9309 has it; one that has no such file minds nobody. */
+export function createRobots(now: () => number = () => performance.now()): Robots {
+  const kept = new Map<string, { readonly until: number; readonly rules: Promise<string | undefined> }>()
+
+  async function ask(url: string, fetch: GuardedFetch, signal: AbortSignal): Promise<string | undefined> {
+    const answer = await fetch(url, { signal, timeoutMs: TIMEOUT_MS, maxBytes: MOST_BYTES, maxWireBytes: MOST_BYTES })
+    if (answer.ok) return await answer.text()
+    await answer.body?.cancel()
+    return answer.status === 401 || answer.status === 403 || answer.status >= 500 ? undefined : ''
+  }
+
+  return {
+    async check(url, fetch, settings, signal) {
+      if (settings.fetch.robots === 'ignore') return
+      const file = new URL('/robots.txt', url).href
+      // Not by who asks: the answer is the same for all, but may have been cut short by one of them.
+      let found = kept.get(file)
+      if (!found || found.until <= now()) {
+        found = { until: now() + KEPT_MS, rules: ask(file, fetch, signal).catch(() => undefined) }
+        kept.set(file, found)
+        for (const [other] of kept) if (kept.size > MOST_KEPT) kept.delete(other)
+      }
+      const rules = await found.rules
+      if (signal.aborted) kept.delete(file)
+      signal.throwIfAborted()
+      const parse = parserIn(await import('robots-parser'))
+      const agent = settings.user_agent.split(/[/\s]/)[0] || 'pegboard'
+      if (rules !== undefined && parse(file, rules).isAllowed(url, agent) !== false) return
+      throw new ToolError(
+        rules === undefined
+          ? 'The site does not say what robots may read.'
+          : 'The site wants no robots to read this page (robots.txt).',
+        { code: 'E_DENIED_BY_POLICY', hint: `Use another page; ${SETTING}.fetch.robots decides.` },
+      )
+    },
+  }
+}
+
+type Parse = (url: string, rules: string) => Rules
+
+/** The package is one function, which Node and bundlers wrap as they see fit. */
+const parserIn = (found: unknown): Parse =>
+  typeof found === 'function' ? (found as Parse) : parserIn((found as { readonly default: unknown }).default)

@@ -1,0 +1,175 @@
+import { randomUUID } from 'node:crypto'
+import type { Clock } from '../core/clock.ts'
+import type { Caller } from '../core/context.ts'
+import { isPegboardError, messageOf } from '../core/errors.ts'
+import { rawBytes } from '../core/raw.ts'
+import type { ToolResult } from '../core/result.ts'
+import { CREDENTIAL_NAMES } from '../core/scan.ts'
+import type { CallRequest } from './call.ts'
+
+/** A call as it is told later: nothing in it is longer than a few lines, or looks like a credential. */
+export interface CallRecord {
+  readonly record_id: string
+  readonly tool: string
+  readonly args: unknown
+  readonly result: unknown
+  readonly success: boolean
+  /** ISO times. */
+  readonly start: string
+  readonly end: string
+  readonly duration_ms: number
+  /** From 1, in the order they began. */
+  readonly order_index: number
+  readonly round_number: number | null
+}
+
+/** The last calls of each session. */
+export interface CallLog {
+  run(request: CallRequest, call: (request: CallRequest) => Promise<ToolResult>): Promise<ToolResult>
+  /** The latest, oldest first. */
+  of(caller: Caller, latest: number): readonly CallRecord[]
+  forget(session: string): void
+}
+
+interface Ring {
+  readonly id: string
+  begun: number
+  readonly calls: Call[]
+}
+
+/** What is kept of a call: it is put into words when somebody asks. */
+interface Call {
+  readonly tool: string
+  readonly args: unknown
+  readonly result: unknown
+  readonly success: boolean
+  readonly start: number
+  readonly end: number
+  readonly order: number
+  readonly round: number | null
+}
+
+const MAX_RINGS = 1_000
+const MAX_TEXT = 500
+const MAX_NODES = 60
+
+export function createCallLog({ size, clock }: { readonly size: number; readonly clock: Clock }): CallLog {
+  const rings = new Map<string, Ring>()
+  // A session asks with the same caller object again and again.
+  let byCaller = new WeakMap<Caller, Ring>()
+  const keyOf = ({ session, principal, profile }: Caller): string =>
+    session === undefined ? JSON.stringify([principal, profile]) : `${session}\n${profile}`
+
+  function ringOf(caller: Caller): Ring {
+    const same = byCaller.get(caller)
+    if (same) return same
+    const key = keyOf(caller)
+    let ring = rings.get(key)
+    if (!ring) {
+      if (rings.size >= MAX_RINGS) drop(rings.keys().next().value as string)
+      ring = { id: randomUUID().slice(0, 8), begun: 0, calls: [] }
+      rings.set(key, ring)
+    }
+    byCaller.set(caller, ring)
+    return ring
+  }
+
+  function drop(key: string): void {
+    rings.delete(key)
+    byCaller = new WeakMap()
+  }
+
+  return {
+    async run(request, call) {
+      const ring = ringOf(request.caller)
+      const order = ++ring.begun
+      const start = clock.now()
+      const note = (success: boolean, result: unknown): void => {
+        ring.calls.push({
+          tool: request.name,
+          args: clipped(request.input ?? {}),
+          result: clipped(result),
+          success,
+          start,
+          end: clock.now(),
+          order,
+          round: request.loop?.used ?? null,
+        })
+        if (ring.calls.length > size) ring.calls.shift()
+      }
+      try {
+        const result = await call(request)
+        note(!(result.kind === 'mcp' && result.result.isError === true), shown(result))
+        return result
+      } catch (error) {
+        note(false, isPegboardError(error) ? { code: error.code, message: error.message } : messageOf(error))
+        throw error
+      }
+    },
+    of(caller, latest) {
+      const { id, calls } = rings.get(keyOf(caller)) ?? { id: '', calls: [] }
+      return calls
+        .toSorted((a, b) => a.order - b.order)
+        .slice(-Math.max(1, latest))
+        .map((call) => recordOf(id, call))
+    },
+    forget(session) {
+      for (const key of [...rings.keys()]) if (key.startsWith(`${session}\n`)) drop(key)
+    },
+  }
+}
+
+const recordOf = (ring: string, { tool, args, result, success, start, end, order, round }: Call): CallRecord => ({
+  record_id: `${ring}-${order}`,
+  tool: tool.slice(0, 200),
+  args,
+  result,
+  success,
+  start: new Date(start).toISOString(),
+  end: new Date(end).toISOString(),
+  duration_ms: end - start,
+  order_index: order,
+  round_number: round,
+})
+
+function shown(result: ToolResult): unknown {
+  if (result.kind === 'value') return result.value
+  // Nobody parses a long result for a record of it.
+  const raw = result.kind === 'mcp' ? rawBytes(result.result) : undefined
+  return raw ? `${raw[0]?.subarray(0, MAX_TEXT).toString()}…` : result.result
+}
+
+const CREDENTIALS: ReadonlySet<string> = new Set([...CREDENTIAL_NAMES, 'token', 'cookie', 'passphrase'])
+const isCredential = (key: string): boolean => CREDENTIALS.has(key.toLowerCase().replaceAll(/[_-]/g, ''))
+
+/** A copy of the first part, in time that does not grow with the rest. */
+function clipped(value: unknown): unknown {
+  let left = MAX_NODES
+  const copy = (one: unknown, depth: number): unknown => {
+    if (typeof one === 'string') return one.length > MAX_TEXT ? `${one.slice(0, MAX_TEXT)}…` : one
+    if (typeof one !== 'object' || one === null) return typeof one === 'bigint' ? String(one) : one
+    if (left <= 0 || depth > 6) return '…'
+    if (Array.isArray(one)) {
+      const items: unknown[] = []
+      for (const item of one) {
+        if (left-- <= 0) {
+          items.push('…')
+          break
+        }
+        items.push(copy(item, depth + 1))
+      }
+      return items
+    }
+    const made: Record<string, unknown> = {}
+    for (const key in one) {
+      if (!Object.hasOwn(one, key)) continue
+      if (left-- <= 0) {
+        made['…'] = '…'
+        break
+      }
+      made[key] = isCredential(key) ? '<removed>' : copy((one as Record<string, unknown>)[key], depth + 1)
+    }
+    return made
+  }
+  return copy(value, 0)
+}

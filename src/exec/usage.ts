@@ -1,0 +1,150 @@
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { keyOf } from '../state/documents.ts'
+import type { Table } from '../state/store.ts'
+
+export interface ToolCount {
+  readonly tool: string
+  readonly calls: number
+  readonly failures: number
+  /** Of the calls that were successful, on average. */
+  readonly ms: number
+}
+
+/** How often each tool ran, for whom. */
+export interface Usage {
+  /** @param code of one that failed */
+  add(tool: string, principal: string, ms: number, code: string | undefined): void
+  /** How often a tool ran successfully, whoever ran it: ranking uses it. */
+  of(tool: string): number
+  counts(principal: string): readonly ToolCount[]
+  /** From now on it is kept, and goes on from what was kept before. */
+  start(kept: UsageStore): Promise<void>
+  /** Keeps what is not kept yet. */
+  stop(): Promise<void>
+}
+
+export interface UsageStore {
+  /** Whether there may be something in it. */
+  readonly hasPast: boolean
+  readonly table: () => Table<KeptCount>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+interface Counter {
+  ok: number
+  failed: number
+  ms: number
+}
+
+export type KeptCount = Readonly<Counter> & { readonly tool: string }
+
+const MAX_PRINCIPALS = 1_000
+/** Together, as nobody waits for it. */
+const KEEP_MS = 30_000
+/** A tool that nobody has used for so long was never used. */
+const FORGET_MS = 90 * 24 * 60 * 60_000
+const TRIES = 10
+
+export function createUsage(): Usage {
+  const total = new Map<string, number>()
+  const principals = new Map<string, Map<string, Counter>>()
+  /** What was added since it was last kept. */
+  let news = new Map<string, Map<string, Counter>>()
+  let kept: UsageStore | undefined
+  let cancel: (() => void) | undefined
+  let keeping = Promise.resolve()
+
+  function countersOf(all: Map<string, Map<string, Counter>>, principal: string): Map<string, Counter> {
+    let own = all.get(principal)
+    if (!own) {
+      if (all.size >= MAX_PRINCIPALS) all.delete(all.keys().next().value as string)
+      own = new Map()
+      all.set(principal, own)
+    }
+    return own
+  }
+
+  async function write({ table, clock }: UsageStore, principal: string, tool: string, more: Counter): Promise<void> {
+    const id = keyOf(principal, tool)
+    for (let left = TRIES; left > 0; left--) {
+      const row = await table().get(id)
+      const { ok = 0, failed = 0, ms = 0 } = row?.value ?? {}
+      const value = { tool, ok: ok + more.ok, failed: failed + more.failed, ms: ms + more.ms }
+      const expiresAt = clock.now() + FORGET_MS
+      if ((await table().put({ id, owner: principal, value, expiresAt }, row?.revision ?? 0)) !== undefined) return
+    }
+  }
+
+  async function keep(store: UsageStore): Promise<void> {
+    const now = news
+    news = new Map()
+    try {
+      await Promise.all(
+        [...now].flatMap(([principal, tools]) =>
+          [...tools].map(([tool, counter]) => write(store, principal, tool, counter)),
+        ),
+      )
+    } catch (error) {
+      store.log.warn('how often tools were used could not be kept', { error: messageOf(error) })
+    }
+  }
+
+  function keepSoon(): void {
+    const store = kept
+    if (!store || cancel || news.size === 0) return
+    cancel = store.clock.after(KEEP_MS, () => {
+      cancel = undefined
+      keeping = keeping.then(() => keep(store)).then(keepSoon)
+    })
+  }
+
+  return {
+    add(tool, principal, ms, code) {
+      count(countersOf(principals, principal), tool, ms, code)
+      if (code === undefined) total.set(tool, (total.get(tool) ?? 0) + 1)
+      if (!kept) return
+      count(countersOf(news, principal), tool, ms, code)
+      if (!cancel) keepSoon()
+    },
+    of: (tool) => total.get(tool) ?? 0,
+    counts: (principal) =>
+      [...(principals.get(principal) ?? [])].map(([tool, { ok, failed, ms }]) => ({
+        tool,
+        calls: ok + failed,
+        failures: failed,
+        ms: ok === 0 ? 0 : Math.round(ms / ok),
+      })),
+    async start(store) {
+      if (kept) return
+      for (const { owner, value } of store.hasPast ? await store.table().list() : []) {
+        const own = countersOf(principals, owner)
+        const { ok, failed, ms } = own.get(value.tool) ?? { ok: 0, failed: 0, ms: 0 }
+        own.set(value.tool, { ok: ok + value.ok, failed: failed + value.failed, ms: ms + value.ms })
+        total.set(value.tool, (total.get(value.tool) ?? 0) + value.ok)
+      }
+      kept = store
+    },
+    async stop() {
+      cancel?.()
+      cancel = undefined
+      await keeping
+      if (kept && news.size > 0) await keep(kept)
+    },
+  }
+}
+
+function count(counters: Map<string, Counter>, tool: string, ms: number, code: string | undefined): void {
+  let counter = counters.get(tool)
+  if (!counter) {
+    counter = { ok: 0, failed: 0, ms: 0 }
+    counters.set(tool, counter)
+  }
+  if (code !== undefined) counter.failed++
+  else {
+    counter.ok++
+    counter.ms += ms
+  }
+}

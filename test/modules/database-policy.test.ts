@@ -1,0 +1,211 @@
+import { describe, expect, it } from 'vitest'
+import { bind } from '../../modules/database/binding.ts'
+import { unfolded } from '../../modules/database/config.ts'
+import type { Dialect } from '../../modules/database/driver.ts'
+import { mysqlDialect } from '../../modules/database/mysql.ts'
+import { judge, narrowed, policyOf } from '../../modules/database/policy.ts'
+import { postgresDialect } from '../../modules/database/postgres.ts'
+import { calledIn, theOne, tokensOf } from '../../modules/database/sql.ts'
+import { sqliteDialect } from '../../modules/database/sqlite.ts'
+
+const words = (sql: string, { lexis }: Dialect = sqliteDialect): string[] =>
+  tokensOf(sql, lexis).map(({ text }) => text)
+const codeOf = (work: () => unknown): string => {
+  try {
+    work()
+  } catch (error) {
+    return (error as { code: string }).code
+  }
+  return 'none'
+}
+
+describe('a statement is read', () => {
+  it('without what is in comments, strings and quoted names', () => {
+    expect(words(`SELECT "a""b", 'it''s;', x -- ; drop\n FROM t /* ; */ WHERE [odd;name] = 1.5`)).toEqual([
+      'SELECT',
+      'a"b',
+      ',',
+      "it's;",
+      ',',
+      'x',
+      'FROM',
+      't',
+      'WHERE',
+      'odd;name',
+      '=',
+      '1.5',
+    ])
+    expect(words(String.raw`SELECT 'a\'; b', "c\"" # end`, mysqlDialect)).toEqual(['SELECT', "a'; b", ',', 'c"'])
+    expect(words("SELECT $$a;b$$, $x$ $$ $x$, E'\\';' /* a /* b */ ; */", postgresDialect)).toEqual([
+      'SELECT',
+      'a;b',
+      ',',
+      ' $$ ',
+      ',',
+      'E',
+      "';",
+    ])
+  })
+
+  it('as its own database reads it: what is a comment for one is none for another', () => {
+    expect(words('SELECT 5--1', mysqlDialect)).toEqual(['SELECT', '5', '-', '-', '1'])
+    expect(words('SELECT 5--1')).toEqual(['SELECT', '5'])
+    expect(words("SELECT '\\' ; x", sqliteDialect)).toEqual(['SELECT', '\\', ';', 'x'])
+    for (const sql of ['SELECT 1 /*!50000 + 1 */', 'SELECT 1 /*M! + 1 */'])
+      expect(codeOf(() => tokensOf(sql, mysqlDialect.lexis))).toBe('E_VALIDATION')
+  })
+
+  it('whole or not at all', () => {
+    for (const sql of ["SELECT 'a", 'SELECT "a', 'SELECT [a', 'SELECT /* a', 'SELECT 1\0; DROP TABLE t'])
+      expect(
+        codeOf(() => tokensOf(sql, sqliteDialect.lexis)),
+        sql,
+      ).toBe('E_VALIDATION')
+    expect(codeOf(() => tokensOf('SELECT $a$ x $b$', postgresDialect.lexis))).toBe('E_VALIDATION')
+    expect(codeOf(() => theOne(tokensOf(' -- nothing\n ;', sqliteDialect.lexis)))).toBe('E_VALIDATION')
+  })
+
+  it('in time that grows with its length', () => {
+    const long = `SELECT ${"'x', ".repeat(100_000)} 1`
+    expect(tokensOf(long, postgresDialect.lexis)).toHaveLength(200_002)
+    const open = '/*'.repeat(200_000)
+    for (const sql of [open, `${open}*/`, "E'".repeat(99_999), '$a$'.repeat(99_999)])
+      expect(codeOf(() => tokensOf(sql, postgresDialect.lexis))).toBe('E_VALIDATION')
+  })
+
+  it('as several where it is several, and as one where the semicolons are inside of it', () => {
+    const one = (sql: string, dialect = sqliteDialect) => codeOf(() => theOne(tokensOf(sql, dialect.lexis)))
+    expect(one('SELECT 1;')).toBe('none')
+    expect(one('SELECT 1; SELECT 2')).toBe('E_SQL_MULTI_STATEMENT')
+    expect(one('CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b; SELECT CASE WHEN 1 THEN 2 END; END;')).toBe(
+      'none',
+    )
+    expect(one('CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b; END; DROP TABLE c')).toBe(
+      'E_SQL_MULTI_STATEMENT',
+    )
+    expect(one('CREATE TABLE "trigger" (a); BEGIN; DROP TABLE c')).toBe('E_SQL_MULTI_STATEMENT')
+  })
+
+  it('with all functions that it calls, wherever they are and however they are written', () => {
+    const sql = 'SELECT a.b(1), "C" /* x */ (2) FROM d(3) WHERE e IN (4) ORDER BY pg_catalog . f ( 5 )'
+    expect(calledIn(tokensOf(sql, postgresDialect.lexis))).toEqual(['b', 'c', 'd', 'in', 'f'])
+  })
+})
+
+describe('values take the places that are kept for them', () => {
+  const bound = (sql: string, params: Parameters<typeof bind>[2], dialect: Dialect = postgresDialect) =>
+    bind(sql, tokensOf(sql, dialect.lexis), params, dialect.placeholder)
+  it('and nothing in strings, casts, slices or operators is taken for such a place', () => {
+    expect(bound("SELECT ':a', x::text, y[1:2], :a, :a FROM t -- :a", { a: 1 })).toEqual({
+      sql: "SELECT ':a', x::text, y[1:2], $1, $2 FROM t -- :a",
+      params: [1, 1],
+    })
+    expect(bound('SELECT * FROM t WHERE doc ? :p0', ['key'])).toEqual({
+      sql: 'SELECT * FROM t WHERE doc ? $1',
+      params: ['key'],
+    })
+    expect(bound('SELECT ?, ?', [1, 2])).toEqual({ sql: 'SELECT $1, $2', params: [1, 2] })
+    expect(bound('SELECT $2, $1, $2', ['a', 'b'], mysqlDialect)).toEqual({
+      sql: 'SELECT ?, ?, ?',
+      params: ['b', 'a', 'b'],
+    })
+  })
+})
+
+describe('the policy safe_write', () => {
+  const safe = (sql: string, dialect: Dialect = postgresDialect) =>
+    codeOf(() => judge(sql, dialect, policyOf('safe_write'), 'write', 'x.policy'))
+  it.each([
+    'UPDATE t SET a = 1 WHERE id = 2',
+    'DELETE FROM t WHERE id IN (SELECT id FROM u)',
+    'INSERT INTO t VALUES (1) ON CONFLICT (id) DO UPDATE SET a = 2',
+    'WITH x AS (UPDATE t SET a = 1 WHERE id = 2 RETURNING *) SELECT * FROM x',
+    "SELECT replace(name, 'a', 'b') FROM t FOR UPDATE",
+    'MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN DELETE',
+  ])('lets %s', (sql) => {
+    expect(safe(sql)).toBe('none')
+  })
+  it.each([
+    'UPDATE t SET a = 1',
+    'UPDATE t SET a = (SELECT b FROM u WHERE u.id = 1)',
+    'DELETE FROM t',
+    'WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x WHERE x.id = 1',
+    'WITH x AS MATERIALIZED (UPDATE t SET a = 1 RETURNING *) SELECT * FROM x',
+    'WITH x AS (SELECT 1) DELETE FROM t',
+    'TRUNCATE t',
+    'CREATE TABLE x AS SELECT 1',
+    'SELECT 1 INTO x',
+    'GRANT ALL ON t TO public',
+    'VACUUM',
+    "COPY t FROM PROGRAM 'id'",
+    'DO $$ BEGIN END $$',
+    'CALL p()',
+    'SET x = 1',
+  ])('does not let %s', (sql) => {
+    expect(safe(sql)).toBe('E_DENIED_BY_POLICY')
+  })
+})
+
+describe('two policies together', () => {
+  it('allow what both allow', () => {
+    const ceiling = policyOf({
+      preset: 'safe_write',
+      allowed_tables: ['a', 'b'],
+      blocked_keywords: ['UNION'],
+      max_rows: 10,
+    })
+    const wanted = policyOf({
+      preset: 'readonly',
+      allowed_tables: ['public.B', 'c'],
+      blocked_tables: ['d'],
+      max_rows: 50,
+    })
+    expect(narrowed(ceiling, wanted, 'x')).toEqual({
+      preset: 'readonly',
+      allowedTables: ['b'],
+      blockedTables: ['d'],
+      blockedKeywords: ['union'],
+      maxRows: 10,
+    })
+    expect(codeOf(() => narrowed(ceiling, policyOf('unrestricted'), 'x'))).toBe('E_DENIED_BY_POLICY')
+  })
+})
+
+describe('the address of a database', () => {
+  it('says where it is, who logs in, and nothing of it in an error', () => {
+    expect(unfolded({ url: 'postgres://app:p%40ss@db.example.com:6432/shop' })).toEqual({
+      driver: 'postgresql',
+      host: 'db.example.com',
+      port: 6432,
+      username: 'app',
+      password: 'p@ss',
+      database: 'shop',
+    })
+    expect(unfolded({ url: 'mariadb://[::1]/shop', username: 'other' })).toEqual({
+      driver: 'mysql',
+      host: '::1',
+      database: 'shop',
+      username: 'other',
+    })
+    for (const [url, database] of [
+      ['sqlite:data.db', 'data.db'],
+      ['sqlite:///srv/data.db', '/srv/data.db'],
+      ['sqlite:///./data.db', './data.db'],
+      ['file:/srv/data.db', '/srv/data.db'],
+      ['sqlite::memory:', ':memory:'],
+      ['sqlite:', ':memory:'],
+    ])
+      expect(unfolded({ url })).toEqual({ driver: 'sqlite', database })
+    expect(unfolded({ url: 'postgres://x/y?sslmode=verify-full' })).toMatchObject({ ssl: 'verify' })
+    expect(unfolded({ url: 'mysql://x/y?ssl-mode=REQUIRED' })).toMatchObject({ ssl: 'require' })
+    for (const url of [
+      'postgres://x/y?sslmode=prefer',
+      'postgres://x/y?options=-c%20a',
+      'mysql://x/y?sslmode=require&multipleStatements=true',
+    ])
+      expect(codeOf(() => unfolded({ url }))).toBe('E_VALIDATION')
+    for (const url of ['http://app:secret@x/y', 'postgres://app:secret@[bad/y', 'secret'])
+      expect(() => unfolded({ url })).toThrow(/^The url is not one of a database\.$/)
+    expect(codeOf(() => unfolded({ url: 'mysql://x/y', driver: 'sqlite' }))).toBe('E_VALIDATION')
+  })
+})

@@ -1,0 +1,79 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { createConnect } from '../../src/policy/connect.ts'
+
+/** A service on this machine that says hello, and how many came. */
+async function service() {
+  const sockets: Socket[] = []
+  const server = createServer((socket) => {
+    sockets.push(socket)
+    socket.end('hello')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { port: (server.address() as AddressInfo).port, sockets }
+}
+
+describe('a guarded connection', () => {
+  it('reaches this machine where that is allowed', async () => {
+    const { port } = await service()
+    const connect = createConnect({ allowPrivate: true, setting: 'x.allow' })
+    for (const host of ['127.0.0.1', 'localhost']) {
+      const socket = await connect(host, port)
+      expect(String((await once(socket, 'data'))[0])).toBe('hello')
+      socket.destroy()
+    }
+  })
+
+  it.each(['127.0.0.1', 'localhost', '2130706433', '0x7f.1', '::1', '::ffff:127.0.0.1', '10.0.0.1', '169.254.169.254'])(
+    'does not reach %s where it is not, and names the setting',
+    async (host) => {
+      const { port, sockets } = await service()
+      await expect(createConnect({ setting: 'x.allow' })(host, port)).rejects.toMatchObject({
+        code: 'E_SSRF_BLOCKED',
+        hint: 'x.allow decides.',
+      })
+      expect(sockets).toEqual([])
+    },
+  )
+
+  it('refuses a name that leads to this machine, and always where clouds keep credentials', async () => {
+    const { port, sockets } = await service()
+    const lookup = async () => [
+      { address: '8.8.8.8', family: 4 },
+      { address: '127.0.0.1', family: 4 },
+    ]
+    await expect(createConnect({ setting: 'x', lookup })('board.example', port)).rejects.toMatchObject({
+      code: 'E_SSRF_BLOCKED',
+    })
+    const metadata = createConnect({ allowPrivate: true, setting: 'x' })
+    await expect(metadata('169.254.169.254', port)).rejects.toMatchObject({ code: 'E_SSRF_BLOCKED' })
+    expect(sockets).toEqual([])
+  })
+
+  it('says what failed: no such place, nobody there, no answer, no longer wanted', async () => {
+    const { port } = await service()
+    const connect = createConnect({ allowPrivate: true, setting: 'x' })
+    for (const [host, wrong] of [
+      ['a b', 79],
+      ['a/b', 79],
+      ['a', 0],
+      ['a', 70_000],
+    ] as const)
+      await expect(connect(host, wrong), host).rejects.toMatchObject({ code: 'E_VALIDATION' })
+    await expect(connect('127.0.0.1', 1)).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
+    const slow = createConnect({ setting: 'x', lookup: () => new Promise(() => undefined) })
+    await expect(slow('board.example', port, { timeoutMs: 20 })).rejects.toMatchObject({ code: 'E_TIMEOUT' })
+    const ended = AbortSignal.abort(new Error('no longer wanted'))
+    await expect(connect('127.0.0.1', port, { signal: ended })).rejects.toThrow('no longer wanted')
+    const later = new AbortController()
+    const waiting = slow('board.example', port, { signal: later.signal })
+    later.abort(new Error('no longer wanted'))
+    await expect(waiting).rejects.toThrow('no longer wanted')
+  })
+})

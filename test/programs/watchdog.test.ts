@@ -1,0 +1,103 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { createWatchdog, watchdogPlan } from '../../src/programs/watchdog.ts'
+import { alive, until } from '../upstream/host.ts'
+
+const stubborn = `process.on('SIGTERM', () => {}); process.on('SIGHUP', () => {}); setInterval(() => {}, 1000)`
+
+/** A group of its own: a child deaf to SIGTERM, and what it starts, all of them printed as one line. */
+async function family(script: string): Promise<readonly number[]> {
+  const child = spawn(process.execPath, ['-e', script], { detached: true, stdio: ['ignore', 'pipe', 'ignore'] })
+  onTestFinished(() => end(child))
+  const [line] = (await once(child.stdout as NonNullable<typeof child.stdout>, 'data')) as [Buffer]
+  return [child.pid as number, ...(JSON.parse(line.toString()) as number[])]
+}
+
+function end(child: ChildProcess): void {
+  try {
+    process.kill(-(child.pid as number), 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+const alone = `${stubborn}; console.log('[]')`
+const withGrandchildren = `${stubborn}
+const { spawn } = require('node:child_process')
+const start = (detached) => spawn(process.execPath, ['-e', ${JSON.stringify(stubborn)}], { stdio: 'ignore', detached }).pid
+const pids = [start(false), start(true)]
+setTimeout(() => console.log(JSON.stringify(pids)), 200)`
+
+const watch = () => {
+  const warned: string[] = []
+  const watchdog = createWatchdog({
+    platform: process.platform,
+    environment: process.env,
+    warn: (message) => warned.push(message),
+  })
+  onTestFinished(() => watchdog.stop())
+  return { watchdog, warned }
+}
+
+describe('the watchdog', () => {
+  it('ends every group it guards within two seconds when it is let go, those that left their group too [LIFE-03]', async () => {
+    const { watchdog } = watch()
+    const pids = await family(withGrandchildren)
+    expect(pids).toHaveLength(3)
+    const spared = await family(alone)
+    for (const pid of [pids[0], spared[0]]) watchdog.guard(pid as number)
+    watchdog.release(spared[0] as number)
+    expect(pids.map(alive)).toEqual([true, true, true])
+    const dog = watchdog.pid as number
+    const startedAt = performance.now()
+    // The same end of its stdin that our own death brings.
+    watchdog.stop()
+    await until(() => !pids.some(alive) && !alive(dog))
+    expect(performance.now() - startedAt).toBeLessThan(2_500)
+    expect(alive(spared[0] as number)).toBe(true)
+  })
+
+  it('is started again when it is ended, and told of everything it guards', async () => {
+    const { watchdog, warned } = watch()
+    const [pid] = (await family(alone)) as [number]
+    watchdog.guard(pid)
+    const first = watchdog.pid as number
+    process.kill(first, 'SIGKILL')
+    await until(() => watchdog.pid !== undefined && watchdog.pid !== first)
+    expect(warned).toEqual(['the watchdog ended (SIGKILL)'])
+    watchdog.stop()
+    await until(() => !alive(pid))
+  })
+
+  it('ends by itself when there is nothing to guard, and signals to us do not end it', async () => {
+    const { watchdog } = watch()
+    watchdog.wake()
+    const dog = watchdog.pid as number
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) process.kill(dog, signal)
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    expect(alive(dog)).toBe(true)
+    watchdog.stop()
+    await until(() => !alive(dog), 1_000)
+  })
+
+  it('that cannot be started is said to be missing once', async () => {
+    const warned: string[] = []
+    const plan = { file: '/no-such-shell', args: [], options: {} }
+    const warn = (message: string) => void warned.push(message)
+    const watchdog = createWatchdog({ platform: process.platform, environment: process.env, plan, warn })
+    for (let pid = 100_000_000; pid < 100_000_003; pid++) watchdog.guard(pid)
+    await until(() => warned.length > 0)
+    watchdog.wake()
+    expect(warned).toEqual(['the watchdog ended (ENOENT); children may outlive a killed Pegboard'])
+  })
+
+  it('is a shell in a session of its own, and on Windows the runtime with taskkill', () => {
+    expect(watchdogPlan('linux', '/node')).toMatchObject({ file: '/bin/sh', options: { detached: true, cwd: '/' } })
+    const windows = watchdogPlan('win32', 'C:\\node.exe')
+    expect(windows).toMatchObject({ file: 'C:\\node.exe', options: { detached: true, windowsHide: true } })
+    expect(windows.args[1]).toContain(`spawnSync('taskkill', ['/pid', pid, '/T', '/F']`)
+    expect(windows.args[1]).toContain('/^\\d+$/')
+  })
+})

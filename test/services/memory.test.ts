@@ -1,0 +1,142 @@
+import { describe, expect, it } from 'vitest'
+import { localCaller, noOrigin } from '../../src/core/context.ts'
+import { defaultProfile } from '../../src/core/profile.ts'
+import { createKv, isKvDocument, type KvDocument } from '../../src/services/kv.ts'
+import { createMemory } from '../../src/services/memory.ts'
+import { createDocuments } from '../../src/state/documents.ts'
+import { temporaryFolder } from '../app.ts'
+import { createManualClock } from '../clock.ts'
+
+const noFacts = {
+  add: async () => ({ id: '', content: '', since: 0 }),
+  list: async () => [],
+  forget: async () => false,
+}
+
+function memories(dir = temporaryFolder()) {
+  const clock = createManualClock(1_000)
+  const documents = createDocuments<KvDocument>({ dir, isValue: isKvDocument, onBroken: () => undefined })
+  const memoryOf = createMemory({
+    facts: () => noFacts,
+    storeOf: createKv({ documents, clock, maxBytes: 4 * 1024 * 1024 }),
+    isAdmin: ({ roles }) => roles.includes('admin'),
+    clock,
+  })
+  const of = (principal: string, roles: readonly string[] = [], profile = 'default') =>
+    memoryOf({
+      module: 'test',
+      caller: { ...localCaller, principal, profile, roles, origin: { ...noOrigin, userId: principal } },
+      profile: defaultProfile,
+    })
+  return { of, dir }
+}
+
+describe('the knowledge graph', () => {
+  it('keeps entities with what is known of them, under one name in any case [CTX-12]', async () => {
+    const { of, dir } = memories()
+    const { graph } = of('ada')
+    await graph.addEntity({ name: 'Pegboard', type: 'project', observations: ['Is written in TypeScript.'] })
+    expect(
+      await graph.addEntity({ name: 'pegboard ', observations: ['Is a gateway.', 'Is written in TypeScript.'] }),
+    ).toEqual({ name: 'Pegboard', type: 'project', observations: ['Is written in TypeScript.', 'Is a gateway.'] })
+    expect(await graph.addRelation({ from: 'Bob', relation: 'works_on', to: 'PEGBOARD' })).toBe(true)
+    expect(await graph.addRelation({ from: 'bob', relation: 'Works_on', to: 'pegboard' })).toBe(false)
+    const again = memories(dir).of('ada').graph
+    expect(await again.query('typescript')).toEqual({
+      entities: [{ name: 'Pegboard', type: 'project', observations: ['Is written in TypeScript.', 'Is a gateway.'] }],
+      relations: [{ from: 'Bob', relation: 'works_on', to: 'Pegboard' }],
+    })
+    // That of another principal, and of another profile, is another one.
+    expect(await of('bob').graph.query()).toEqual({ entities: [], relations: [] })
+    expect(await of('ada', [], 'work').graph.query()).toEqual({ entities: [], relations: [] })
+  })
+
+  it('finds names before what is known, and the newest without words [CTX-12]', async () => {
+    const { graph } = memories().of('ada')
+    await graph.addEntity({ name: 'A', observations: ['Likes red wine.'] })
+    await graph.addEntity({ name: 'Red Lion', type: 'pub' })
+    await graph.addEntity({ name: 'C' })
+    const names = async (query?: string, limit?: number) =>
+      (await graph.query(query, limit)).entities.map(({ name }) => name)
+    expect(await names('red')).toEqual(['Red Lion', 'A'])
+    expect(await names('pub')).toEqual(['Red Lion'])
+    expect(await names('blue')).toEqual([])
+    expect(await names()).toEqual(['C', 'Red Lion', 'A'])
+    expect(await names('', 1)).toEqual(['C'])
+  })
+
+  it('knows neighbours, near and far, and forgets an entity with what ties it [CTX-12]', async () => {
+    const { graph } = memories().of('ada')
+    for (const [from, to] of [
+      ['a', 'b'],
+      ['b', 'c'],
+      ['c', 'd'],
+      ['x', 'y'],
+    ] as const)
+      await graph.addRelation({ from, relation: 'knows', to })
+    const near = async (name: string, depth?: number) =>
+      (await graph.neighbors(name, depth)).entities.map((entity) => entity.name)
+    expect(await near('b')).toEqual(['a', 'b', 'c'])
+    expect(await near('a', 2)).toEqual(['a', 'b', 'c'])
+    expect(await near('nobody')).toEqual([])
+    expect((await graph.neighbors('a')).relations).toEqual([{ from: 'a', relation: 'knows', to: 'b' }])
+    expect(await graph.removeEntity('B')).toBe(true)
+    expect(await graph.removeEntity('b')).toBe(false)
+    expect((await graph.query()).relations).toHaveLength(2)
+  })
+
+  it('loses nothing when many add at once, and takes only so much', async () => {
+    const { graph } = memories().of('ada')
+    await Promise.all(Array.from({ length: 20 }, (_, index) => graph.addEntity({ name: `e${index}` })))
+    expect((await graph.query('', 50)).entities).toHaveLength(20)
+    for (const name of ['', ' '])
+      await expect(graph.addEntity({ name })).rejects.toMatchObject({ code: 'E_VALIDATION' })
+    const many = Array.from({ length: 150 }, (_, index) => `o${index}`)
+    const { observations } = await graph.addEntity({ name: 'full', observations: many })
+    expect([observations.length, observations.at(-1)]).toEqual([100, 'o149'])
+  })
+})
+
+describe('threadweave', () => {
+  const guild = { scope: 'guild', id: 'g1' } as const
+
+  it('makes a text seen where it is woven, until it is unwoven [CTX-14]', async () => {
+    const { of } = memories()
+    const admin = of('root', ['admin']).threadweave
+    const reader = of('ada').threadweave
+    const { id } = await admin.vaultDna('House rules', 'Be kind.')
+    expect(await reader.readDna([guild])).toEqual([])
+    expect(await admin.weave('house RULES', guild)).toBe(true)
+    expect(await admin.weave(id, guild)).toBe(false)
+    const seen = [{ id, title: 'House rules', content: 'Be kind.', at: 1_000 }]
+    expect(await reader.readDna([{ scope: 'channel', id: 'c1' }, guild])).toEqual(seen)
+    expect(await reader.readDna([guild], 'House rules')).toEqual(seen)
+    expect(await reader.readDna([{ scope: 'guild', id: 'g2' }], id)).toEqual([])
+    // A channel that is called like the guild is another place.
+    expect(await reader.readDna([{ scope: 'channel', id: 'g1' }])).toEqual([])
+    expect(await admin.vaultDna('HOUSE rules', 'Be very kind.')).toMatchObject({ id, content: 'Be very kind.' })
+    expect(await admin.readDna([])).toHaveLength(1)
+    expect(await admin.unweave(id, guild)).toBe(true)
+    expect(await admin.unweave(id, guild)).toBe(false)
+    expect(await reader.readDna([guild])).toEqual([])
+    await expect(admin.weave('nothing', guild)).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
+  })
+
+  it('is changed by admins alone; notes on a user are for them and the user [CTX-14]', async () => {
+    const { of } = memories()
+    const admin = of('root', ['admin']).threadweave
+    const { threadweave } = of('ada')
+    await admin.vaultDna('a', 'b')
+    const denied = { code: 'E_DENIED_BY_POLICY' }
+    await expect(threadweave.vaultDna('a', 'c')).rejects.toMatchObject(denied)
+    await expect(threadweave.weave('a', guild)).rejects.toMatchObject(denied)
+    await expect(threadweave.unweave('a', guild)).rejects.toMatchObject(denied)
+    await expect(threadweave.shadowSet('ada', 'x')).rejects.toMatchObject(denied)
+    await expect(threadweave.shadowGet('bob')).rejects.toMatchObject(denied)
+    await admin.shadowSet('ada', 'Prefers short answers.')
+    expect(await threadweave.shadowGet('ada')).toBe('Prefers short answers.')
+    expect(await admin.shadowGet('bob')).toBeNull()
+    await admin.shadowSet('ada', '')
+    expect(await threadweave.shadowGet('ada')).toBeNull()
+  })
+})
