@@ -1,4 +1,4 @@
-import { ToolError, z } from 'pegboard'
+import { compileGlob, type Matcher, ToolError, z } from 'pegboard'
 
 /** Filled in by Pegboard; not for people. */
 const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
@@ -64,6 +64,25 @@ export const under = (base: string, full: string): string =>
 /** For patterns a model writes. */
 export const badPattern = (message: string): ToolError =>
   new ToolError(`The pattern does not work: ${message}.`, { code: 'E_VALIDATION', hint: 'Correct the pattern.' })
+
+/** A pattern without a slash is about names, wherever they are; one with a slash is about paths below the folder. */
+export function globOf(pattern: string): Matcher {
+  try {
+    const fits = compileGlob(pattern)
+    return pattern.includes('/') ? fits : (full) => fits(full.slice(full.lastIndexOf('/') + 1))
+  } catch (error) {
+    if (error instanceof RangeError) throw badPattern(error.message)
+    throw error
+  }
+}
+
+export const exclude = z.array(z.string().min(1).max(1024)).max(20).default([]).describe('Globs of what to leave out.')
+
+/** Whether a path fits one of the patterns of what is left out below a folder. */
+export function excludes(patterns: readonly string[], base: string): Matcher {
+  const globs = patterns.map(globOf)
+  return (full) => globs.some((fits) => fits(under(base, full)))
+}
 
 /** Folders that nobody means unless they name them. */
 export const SKIPPED: ReadonlySet<string> = new Set(['.git', 'node_modules'])

@@ -91,7 +91,17 @@ export const write_file: ToolDef<Settings, typeof WriteFile> = {
   title: 'Write a file of your own',
   description:
     'Writes a text file into one of the two folders kept for that: file_cache_dir/… (relative paths too) or file_state_dir/…; up to 512 KiB. For files of the project use write.',
-  aliases: ['scratch file', 'fichier de travail'],
+  aliases: [
+    'cache directory',
+    'keep intermediate result',
+    'cache ablegen',
+    'dossier de cache',
+    'carpeta de caché',
+    'папка кэша',
+    '缓存目录',
+    'scratch file',
+    'fichier de travail',
+  ],
   tags: ['files', 'text'],
   input: WriteFile,
   effect: 'destructive',

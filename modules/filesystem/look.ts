@@ -1,5 +1,6 @@
-import { type FolderEntry, isPegboardError, type ToolDef, z } from 'pegboard'
-import { folder, path, type Settings, SKIPPED } from './config.ts'
+import { lstat } from 'node:fs/promises'
+import { type FolderEntry, type HeldFolder, isPegboardError, type ToolDef, z } from 'pegboard'
+import { exclude, excludes, folder, path, type Settings, SKIPPED } from './config.ts'
 import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
 
@@ -7,13 +8,30 @@ const List = z.object({
   path: folder.describe('The folder.'),
   recursive: z.boolean().default(false).describe('Also what is in its folders.'),
   show_hidden: z.boolean().default(false).describe('Also names that begin with a dot.'),
+  details: z.boolean().default(false).describe('Sizes and times, too.'),
+  sort: z.enum(['name', 'size', 'time']).default('name').describe('Largest or newest first, or by name.'),
   limit: z.int().min(1).max(5000).default(500).describe('Entries to give at most.'),
 })
+
+interface Entry {
+  readonly path: string
+  readonly kind: string
+  readonly size?: number
+  readonly mtime?: string
+}
+
+const ORDERS = {
+  size: (a: Entry, b: Entry) => (b.size ?? 0) - (a.size ?? 0),
+  time: (a: Entry, b: Entry) => ((b.mtime ?? '') < (a.mtime ?? '') ? -1 : 1),
+}
+
+/** Of more entries only so many are put in another order than that of their names. */
+const MOST_SORTED = 50_000
 
 export const ls: ToolDef<Settings, typeof List> = {
   title: 'List a folder',
   description:
-    'Lists what is in a folder: names and kinds (file, dir, link). Use find to look for files by name, grep to look for text in them.',
+    'Lists what is in a folder: names and kinds (file, dir, link), with details sizes and times. Use find to look for files by name, grep to look for text in them.',
   aliases: ['list files', 'list directory', 'dir', 'lister', 'lister fichiers', 'contenu du dossier'],
   tags: ['files', 'folders'],
   input: List,
@@ -21,22 +39,38 @@ export const ls: ToolDef<Settings, typeof List> = {
   opaque: ['entries'],
   sideEffects: ['none'],
   examples: [{ input: {} }, { input: { path: 'src', recursive: true, limit: 100 } }],
-  async run({ path: wanted, recursive, show_hidden, limit }, { config, signal }) {
+  async run({ path: wanted, recursive, show_hidden, details, sort, limit }, { config, signal }) {
     const paths = pathsFor(config)
-    const { path: shown, entries: direct } = await paths.listFolder(wanted)
-    const hidden = (name: string): boolean => !show_hidden && name.startsWith('.')
-    const found: FolderEntry[] = []
-    if (!recursive) found.push(...direct.filter(({ name }) => !hidden(name)).slice(0, limit + 1))
-    else
-      for await (const entry of paths.walk(wanted, ({ name }) => hidden(name))) {
-        signal.throwIfAborted()
-        if (!hidden(entry.name)) found.push(entry)
-        if (found.length > limit) break
+    const hidden = ({ name }: FolderEntry): boolean => !show_hidden && name.startsWith('.')
+    const facts = new Map<string, Omit<Entry, 'path' | 'kind'>>()
+    const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
+      for (const { name, path: one } of entries) {
+        const found = await lstat(`${anchor}/${name}`).catch(() => undefined)
+        if (found) facts.set(one, { ...(found.isFile() ? { size: found.size } : {}), mtime: found.mtime.toISOString() })
       }
-    const entries = found.slice(0, limit).map(({ path: one, kind }) => ({ path: one, kind }))
-    if (found.length > limit) return { path: shown, entries, count: limit, truncated: true }
+    }
+    const looks = details || sort !== 'name'
+    const found: FolderEntry[] = []
+    let shown: string
+    if (recursive || looks) {
+      shown = (await paths.stat(wanted)).path
+      const how = { skip: (entry: FolderEntry) => !recursive || hidden(entry), ...(looks ? { inside } : {}) }
+      for await (const entry of paths.walk(wanted, how)) {
+        signal.throwIfAborted()
+        if (!hidden(entry)) found.push(entry)
+        // By another order the first may come last.
+        if (found.length > (sort === 'name' ? limit : MOST_SORTED)) break
+      }
+    } else {
+      const folder = await paths.listFolder(wanted)
+      shown = folder.path
+      found.push(...folder.entries.filter((entry) => !hidden(entry)))
+    }
+    const all = found.map(({ path: one, kind }): Entry => ({ path: one, kind, ...facts.get(one) }))
+    if (sort !== 'name') all.sort(ORDERS[sort])
+    const entries = all.slice(0, limit)
     const others = shown === '.' && paths.roots.length > 1 ? { other_roots: paths.roots.slice(1) } : {}
-    return { path: shown, entries, count: entries.length, truncated: false, ...others }
+    return { path: shown, entries, count: entries.length, truncated: all.length > limit, ...others }
   },
 }
 
@@ -45,6 +79,7 @@ const Tree = z.object({
   depth: z.int().min(1).max(20).default(3).describe('Levels to show.'),
   show_hidden: z.boolean().default(false).describe('Also names that begin with a dot.'),
   ignored: z.boolean().default(false).describe('Also what .gitignore leaves out, and node_modules.'),
+  exclude,
   limit: z.int().min(1).max(5000).default(500).describe('Entries to show at most.'),
 })
 
@@ -58,19 +93,20 @@ export const tree: ToolDef<Settings, typeof Tree> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: {} }, { input: { path: 'src', depth: 5 } }],
-  async run({ path: wanted, depth, show_hidden, ignored, limit }, { config, signal }) {
+  async run({ path: wanted, depth, show_hidden, ignored, exclude: patterns, limit }, { config, signal }) {
     const paths = pathsFor(config)
     const { path: base } = await paths.listFolder(wanted)
     const top = base === '.' ? 0 : base.split('/').length
     const level = (shown: string): number => shown.split('/').length - top
     const hidden = (name: string): boolean => !show_hidden && name.startsWith('.')
+    const excluded = excludes(patterns, base)
     const lines: string[] = []
     const counts = { folders: 0, files: 0 }
     const shut = (entry: { name: string; path: string }): boolean =>
-      hidden(entry.name) || level(entry.path) >= depth || SKIPPED.has(entry.name)
+      hidden(entry.name) || level(entry.path) >= depth || SKIPPED.has(entry.name) || excluded(entry.path)
     for await (const entry of walkTree(paths, wanted, { ignored, skip: shut })) {
       signal.throwIfAborted()
-      if (hidden(entry.name)) continue
+      if (hidden(entry.name) || excluded(entry.path)) continue
       if (lines.length === limit) return { path: base, tree: lines.join('\n'), ...counts, truncated: true }
       const mark = entry.kind === 'dir' ? (shut(entry) ? '/…' : '/') : entry.kind === 'link' ? '@' : ''
       lines.push(`${'  '.repeat(level(entry.path) - 1)}${entry.name}${mark}`)
@@ -87,7 +123,23 @@ export const stat: ToolDef<Settings, typeof Stat> = {
   title: 'Facts about a file',
   description:
     'Tells kind, size, times and permissions of a file or folder, without reading it. Links are followed. Fails if there is nothing; exists says whether there is.',
-  aliases: ['file_stat', 'file info', 'file size', 'modification date', 'informations fichier', 'taille du fichier'],
+  aliases: [
+    'how big',
+    'when changed',
+    'file permissions',
+    'wie groß',
+    'qué tamaño',
+    'tamaño del archivo',
+    'размер файла',
+    '文件大小',
+    '文件有多大',
+    'file_stat',
+    'file info',
+    'file size',
+    'modification date',
+    'informations fichier',
+    'taille du fichier',
+  ],
   tags: ['files', 'folders'],
   input: Stat,
   effect: 'read',
@@ -109,7 +161,19 @@ export const exists: ToolDef<Settings, typeof Stat> = {
   title: 'Whether a file exists',
   description:
     'Says whether there is a file or folder at a path, and of which kind. What is protected or outside the folders is an error, not an answer.',
-  aliases: ['file exists', 'path exists', 'existe', 'fichier existe'],
+  aliases: [
+    'is there a file',
+    'check file is there',
+    'gibt es die datei',
+    'existe el archivo',
+    'есть ли файл',
+    '文件存在',
+    '是否存在',
+    'file exists',
+    'path exists',
+    'existe',
+    'fichier existe',
+  ],
   tags: ['files', 'folders'],
   input: Stat,
   effect: 'read',

@@ -121,7 +121,17 @@ export const read_many: ToolDef<Settings, typeof ReadMany> = {
   title: 'Several files at once',
   description:
     'Reads up to 50 text files at once, each whole. One that cannot be read has an error in its place; together they give at most 1 MiB of text. For parts of files, pictures or long files use read.',
-  aliases: ['multiple files at once', 'plusieurs fichiers'],
+  aliases: [
+    'read several files',
+    'files together',
+    'in one go',
+    'mehrere dateien auf einmal',
+    'varios archivos de una vez',
+    'сразу несколько файлов',
+    '一次读取多个文件',
+    'multiple files at once',
+    'plusieurs fichiers',
+  ],
   tags: ['files', 'text'],
   input: ReadMany,
   effect: 'read',

@@ -1,35 +1,16 @@
-import {
-  type CallContext,
-  compileGlob,
-  type HeldFolder,
-  isPegboardError,
-  type Matcher,
-  type Paths,
-  type ToolDef,
-  z,
-} from 'pegboard'
-import { badPattern, folder, path, type Settings, under } from './config.ts'
+import { type CallContext, type HeldFolder, isPegboardError, type Paths, type ToolDef, z } from 'pegboard'
+import { exclude, excludes, folder, globOf, path, type Settings, under } from './config.ts'
 import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
 import { createScanner, type Scanned, type Scanner } from './scan.ts'
 import { createTurns, type Turns } from './turns.ts'
-
-/** A pattern without a slash is about names, wherever they are; one with a slash is about paths below the folder. */
-function globOf(pattern: string): Matcher {
-  try {
-    const fits = compileGlob(pattern)
-    return pattern.includes('/') ? fits : (full) => fits(full.slice(full.lastIndexOf('/') + 1))
-  } catch (error) {
-    if (error instanceof RangeError) throw badPattern(error.message)
-    throw error
-  }
-}
 
 const Find = z.object({
   pattern: z.string().min(1).max(1024).describe('Glob such as "*.ts" (names anywhere) or "src/**/*.test.ts" (paths).'),
   path: folder.describe('The folder to search.'),
   type: z.enum(['file', 'dir', 'any']).default('any').describe('What to give.'),
   ignored: z.boolean().default(false).describe('Also what .gitignore names, and node_modules.'),
+  exclude,
   max_results: z.int().min(1).max(5000).default(500).describe('Paths to give at most.'),
 })
 
@@ -51,14 +32,15 @@ export const find: ToolDef<Settings, typeof Find> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { pattern: '*.md' } }, { input: { pattern: 'src/**/*.{ts,js}', type: 'file' } }],
-  async run({ pattern, path: wanted, type, ignored, max_results }, { config, signal }) {
+  async run({ pattern, path: wanted, type, ignored, exclude: patterns, max_results }, { config, signal }) {
     const paths = pathsFor(config)
     const fits = globOf(pattern)
-    const { path: base } = await paths.listFolder(wanted)
+    const { path: base } = await paths.stat(wanted)
+    const excluded = excludes(patterns, base)
     const found: string[] = []
-    for await (const entry of walkTree(paths, wanted, { ignored })) {
+    for await (const entry of walkTree(paths, wanted, { ignored, skip: ({ path: one }) => excluded(one) })) {
       signal.throwIfAborted()
-      if ((type !== 'any' && entry.kind !== type) || !fits(under(base, entry.path))) continue
+      if (excluded(entry.path) || (type !== 'any' && entry.kind !== type) || !fits(under(base, entry.path))) continue
       if (found.length === max_results) return { paths: found, count: found.length, truncated: true }
       found.push(entry.path)
     }

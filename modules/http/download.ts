@@ -1,7 +1,8 @@
-import { type ToolDef, z } from 'pegboard'
+import { type Log, type Services, type ToolDef, ToolError, z } from 'pegboard'
 import type { Client } from './client.ts'
 import { pathsFor, type Settings, writes } from './config.ts'
-import type { Downloads } from './downloads.ts'
+import type { Downloads, Means, Order } from './downloads.ts'
+import { createKept } from './kept.ts'
 import { auth, headers, requestOf, url } from './parameters.ts'
 
 const Begin = z.object({
@@ -22,6 +23,7 @@ const Wait = z.object({
 /** How long a download may take to be over before its beginning is all that is told. */
 const SOON_MS = 300
 const TICK_MS = 250
+const NEVER = new Promise<void>(() => undefined)
 
 const common = { tags: ['http', 'files', 'download'], available: writes }
 
@@ -41,6 +43,29 @@ async function settled(done: Promise<void>, ms: number, signal: AbortSignal): Pr
   signal.removeEventListener('abort', leave)
 }
 
+/** What downloads are done with under one configuration. */
+export const meansOf = (
+  client: Client,
+  { config, services, log }: { readonly config: Settings; readonly services: Services; readonly log: Log },
+): Means => ({
+  fetch: client.fetchFor(config),
+  paths: pathsFor(config),
+  log,
+  maxBytes: config.max_download,
+  most: config.max_downloads,
+  headersOf: (order) => requestFor(order, config).init.headers,
+  kept: services.kv === null ? undefined : createKept(services.kv),
+})
+
+const requestFor = (
+  { url: address, headers: given, auth: login }: Pick<Order, 'url' | 'headers' | 'auth'>,
+  config: Settings,
+) =>
+  requestOf(
+    { url: address, headers: given, auth: login, query_params: {}, follow_redirects: true, timeout: undefined },
+    config,
+  )
+
 export function createDownloadTools(client: Client, downloads: Downloads) {
   const download: ToolDef<Settings, typeof Begin> = {
     ...common,
@@ -53,27 +78,14 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     openWorld: true,
     sideEffects: ['sends a request to the address', 'creates or replaces a file'],
     examples: [{ input: { url: 'https://example.com/data.zip', destination: 'downloads/data.zip' } }],
-    async run(asked, { config, caller, log, signal }) {
-      const { address, init } = requestOf(
-        { ...asked, query_params: {}, follow_redirects: true, timeout: undefined },
-        config,
-      )
-      const job = downloads.begin(
-        caller,
-        {
-          url: address,
-          destination: asked.destination,
-          overwrite: asked.overwrite,
-          headers: init.headers,
-          timeoutMs: asked.timeout * 1000,
-          maxBytes: config.max_download,
-        },
-        client.fetchFor(config),
-        pathsFor(config),
-        config.max_downloads,
-        log,
-      )
-      await settled(job.done, SOON_MS, signal)
+    async run(asked, ctx) {
+      const { url: address, destination, overwrite, headers: given, auth: login, timeout } = asked
+      const endsAt = Date.now() + timeout * 1000
+      const order = { url: address, destination, overwrite, headers: given, endsAt, ...(login ? { auth: login } : {}) }
+      // A bad header or login is told before anything is begun.
+      requestFor(order, ctx.config)
+      const job = await downloads.begin(ctx.caller, order, meansOf(client, ctx))
+      await settled(job.done, SOON_MS, ctx.signal)
       if (job.failure) throw job.failure
       return job.state
     },
@@ -87,7 +99,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     effect: 'read',
     sideEffects: ['none'],
     examples: [{ input: { download_id: '4f0c' } }],
-    run: ({ download_id: id }, { caller }) => downloads.get(caller, id).state,
+    run: async ({ download_id: id }, ctx) => (await downloads.get(ctx.caller, id, meansOf(client, ctx))).state,
   }
   const download_wait: ToolDef<Settings, typeof Wait> = {
     ...common,
@@ -99,17 +111,20 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     effect: 'read',
     sideEffects: ['none'],
     examples: [{ input: { download_id: '4f0c', timeout: 120 } }],
-    async run({ download_id: id, timeout }, { caller, signal, progress }) {
-      const job = downloads.get(caller, id)
+    async run({ download_id: id, timeout }, ctx) {
+      const { caller, signal, progress } = ctx
+      const means = meansOf(client, ctx)
       let shown = -1
       for (const end = performance.now() + timeout * 1000; ; ) {
+        // Asked each time: another process may do it, and may end.
+        const job = await downloads.get(caller, id, means)
         const { bytes, total, status } = job.state
         if (bytes !== shown) progress(bytes, total)
         shown = bytes
         const left = end - performance.now()
         if (status !== 'running' || left <= 0) return job.state
         signal.throwIfAborted()
-        await settled(job.done, Math.min(TICK_MS, left), signal)
+        await settled(job.isElsewhere ? NEVER : job.done, Math.min(TICK_MS, left), signal)
       }
     },
   }
@@ -123,8 +138,12 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     idempotent: true,
     sideEffects: ['ends the download', 'removes what was saved of it'],
     examples: [{ input: { download_id: '4f0c' } }],
-    async run({ download_id: id }, { caller }) {
-      const job = downloads.get(caller, id)
+    async run({ download_id: id }, ctx) {
+      const job = await downloads.get(ctx.caller, id, meansOf(client, ctx))
+      if (job.isElsewhere && job.state.status === 'running')
+        throw new ToolError('Another Pegboard does this download.', {
+          hint: 'Cancel it there, or wait until that one has ended.',
+        })
       job.abort.abort()
       await job.done
       return job.state
@@ -138,7 +157,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     effect: 'read',
     sideEffects: ['none'],
     examples: [{ input: {} }],
-    run: (_input, { caller }) => ({ downloads: downloads.list(caller) }),
+    run: async (_input, ctx) => ({ downloads: await downloads.list(ctx.caller, meansOf(client, ctx)) }),
   }
   return { download, download_status, download_wait, download_cancel, download_list }
 }

@@ -1,14 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import { type Caller, type Fetch, isPegboardError, type Log, type Paths, type PegboardError, ToolError } from 'pegboard'
 import { SETTING } from './config.ts'
+import { Anew, fetched, type Told } from './fetched.ts'
+import { CLAIM_S, type Kept, type KeptDownloads } from './kept.ts'
 
+/** What was asked for, as the caller put it: a login is a name in it. */
 export interface Order {
   readonly url: string
   readonly destination: string
   readonly overwrite: boolean
   readonly headers: Readonly<Record<string, string>>
-  readonly timeoutMs: number
-  readonly maxBytes: number
+  readonly auth?: string
+  /** Milliseconds since the epoch. */
+  readonly endsAt: number
 }
 
 export interface Download {
@@ -21,155 +25,239 @@ export interface Download {
   readonly total?: number
   /** How often it was taken up again where it had broken off. */
   readonly resumed: number
-  readonly code?: string
-  readonly error?: string
+  /** Why it failed. A text would make the whole answer a failure. */
+  readonly error?: { readonly code: string; readonly message: string }
+}
+
+/** What a download is done with. */
+export interface Means {
+  readonly fetch: Fetch
+  readonly paths: Paths
+  readonly log: Log
+  readonly maxBytes: number
+  /** At a time. */
+  readonly most: number
+  /** The headers of its request, with the login that it names. @throws ToolError */
+  headersOf(order: Order): Readonly<Record<string, string>>
+  /** What outlives this process, if anything does. */
+  readonly kept: KeptDownloads | undefined
 }
 
 interface Job {
   readonly owner: string
+  readonly order: Order
   readonly abort: AbortController
   state: Download
+  mark?: string | undefined
   /** Why it failed, for whoever still waits. */
   failure?: PegboardError
   /** When it was over. */
   endedAt?: number
+  /** Another process does it, or did: this is what it last said. */
+  readonly isElsewhere?: true
   done: Promise<void>
 }
 
 export interface Downloads {
-  begin(owner: Caller, order: Order, fetch: Fetch, paths: Paths, most: number, log: Log): Job
-  get(owner: Caller, id: string): Job
-  list(owner: Caller): readonly Download[]
-  /** Ends all that run, and what they had written is gone when it resolves. */
+  begin(owner: Caller, order: Order, means: Means): Promise<Job>
+  /** Goes on with those that a process left behind when it ended. */
+  takeUp(means: Means): Promise<void>
+  get(owner: Caller, id: string, means: Means): Promise<Job>
+  list(owner: Caller, means: Means): Promise<readonly Download[]>
+  /** Ends all that run. Those that are kept are gone on with by the next process; of the others nothing is left. */
   close(): Promise<void>
 }
 
-const KEPT_MS = 60 * 60_000
+const FORGOTTEN_MS = 60 * 60_000
 const MOST_KEPT = 200
-const MOST_RESUMES = 5
 const ownerOf = ({ principal, profile }: Caller): string => JSON.stringify([principal, profile])
+const partOf = ({ download_id }: Download, { destination }: Order): string =>
+  `${destination}.${download_id.slice(0, 8)}.part`
 
 /** Files that are fetched while others go on. They are seen by whoever began them, and forgotten an hour after their end. */
-export function createDownloads(now: () => number = () => performance.now()): Downloads {
+export function createDownloads(now: () => number = () => Date.now()): Downloads {
   const jobs = new Map<string, Job>()
+  let closing = false
 
   function forget(): void {
     const over = [...jobs].filter(([, job]) => job.endedAt !== undefined)
     for (const [index, [id, { endedAt = 0 }]] of over.entries())
-      if (now() - endedAt > KEPT_MS || index < over.length - MOST_KEPT) jobs.delete(id)
+      if (now() - endedAt > FORGOTTEN_MS || index < over.length - MOST_KEPT) jobs.delete(id)
+  }
+  const running = (): number => [...jobs.values()].filter(({ endedAt }) => endedAt === undefined).length
+
+  function start(kept: Kept, means: Means): Job {
+    const { owner, order, mark, state } = kept
+    const job: Job = { owner, order, mark, abort: new AbortController(), state, done: Promise.resolve() }
+    jobs.set(state.download_id, job)
+    job.done = work(job, means)
+    return job
   }
 
-  async function work(job: Job, order: Order, fetch: Fetch, paths: Paths, log: Log): Promise<void> {
-    const tell = (change: Partial<Download>): void => {
-      job.state = { ...job.state, ...change }
-    }
+  const asKept = ({ owner, order, mark, state }: Job): Kept => ({
+    owner,
+    order,
+    state,
+    ...(mark === undefined ? {} : { mark }),
+  })
+
+  async function work(job: Job, means: Means): Promise<void> {
+    const { order, state } = job
+    const { paths, log, kept } = means
+    const part = partOf(state, order)
+    const id = state.download_id
+    const renewing = kept && setInterval(() => void kept.renew(id).catch(() => undefined), (CLAIM_S * 1000) / 3).unref()
+    let leave = false
     try {
-      const pieces = fetched(order, fetch, job.abort.signal, tell)
-      const { path } = await paths.writeFile(order.destination, pieces, { exclusive: !order.overwrite })
-      tell({ status: 'completed', path })
+      await checkPlace(paths, order)
+      await fill(part, job, means)
+      const { path } = await paths.move(part, order.destination, { overwrite: order.overwrite })
+      job.state = { ...job.state, status: 'completed', path }
     } catch (error) {
-      if (job.abort.signal.aborted) return tell({ status: 'cancelled' })
-      if (!isPegboardError(error)) log.error('a download broke', { error: String(error) })
-      job.failure = isPegboardError(error)
-        ? error
-        : new ToolError('The download broke; the details are in the log.', { code: 'E_INTERNAL' })
-      const { code, message, hint } = job.failure
-      tell({ status: 'failed', code, error: `${message} ${hint}` })
+      leave = closing && kept !== undefined
+      if (job.abort.signal.aborted) job.state = { ...job.state, status: 'cancelled' }
+      else {
+        if (!isPegboardError(error)) log.error('a download broke', { error: String(error) })
+        job.failure = isPegboardError(error)
+          ? error
+          : new ToolError('The download broke; the details are in the log.', { code: 'E_INTERNAL' })
+        const { code, message, hint } = job.failure
+        job.state = { ...job.state, status: 'failed', error: { code, message: `${message} ${hint}` } }
+      }
+      if (!leave) await paths.remove(part).catch(unlessGone(log))
     } finally {
+      clearInterval(renewing)
       job.endedAt = now()
+      if (!leave) await kept?.save(asKept(job)).catch(unlessGone(log))
+      await kept?.release(id).catch(unlessGone(log))
     }
   }
 
-  return {
-    begin(owner, order, fetch, paths, most, log) {
+  /** Writes what is missing of the file into its part. */
+  async function fill(part: string, job: Job, { paths, fetch, kept, log, maxBytes, headersOf }: Means): Promise<void> {
+    const { order } = job
+    const there = await paths.stat(part).catch(() => undefined)
+    let from = job.mark !== undefined && there?.kind === 'file' && there.size <= maxBytes ? there.size : 0
+    const isWhole = from > 0 && from === job.state.total
+    if (from > 0) job.state = { ...job.state, bytes: from, resumed: job.state.resumed + 1 }
+    for (let again = true; again && !isWhole; ) {
+      again = false
+      if (from === 0) await paths.writeFile(part, '')
+      const request = {
+        url: order.url,
+        headers: headersOf(order),
+        timeoutMs: Math.max(1, order.endsAt - now()),
+        maxBytes,
+      }
+      const before = job.state.resumed
+      const tell = ({ resumed, ...told }: Told): void => {
+        const { mark, ...more } = told
+        job.state = { ...job.state, ...more, ...(resumed === undefined ? {} : { resumed: before + resumed }) }
+        if (!('mark' in told)) return
+        job.mark = mark
+        void kept?.save(asKept(job)).catch(unlessGone(log))
+      }
+      const pieces = fetched(request, { from, mark: job.mark }, fetch, job.abort.signal, tell)
+      try {
+        await paths.writeFile(part, pieces, { append: true, keep: true })
+      } catch (error) {
+        if (!(error instanceof Anew)) throw error
+        again = true
+        from = 0
+        job.mark = undefined
+        job.state = { ...job.state, bytes: 0 }
+      }
+    }
+  }
+
+  async function adopt(id: string, means: Means): Promise<Job | undefined> {
+    const { kept, most } = means
+    const found = await kept?.get(id)
+    if (!kept || !found || jobs.has(id) || found.state.status !== 'running' || closing || running() >= most)
+      return undefined
+    if (!(await kept.claim(id))) return undefined
+    return start(found, means)
+  }
+
+  const downloads: Downloads = {
+    async begin(owner, order, means) {
       forget()
-      if ([...jobs.values()].filter(({ endedAt }) => endedAt === undefined).length >= most)
+      const { kept, most } = means
+      if (running() >= most)
         throw new ToolError(`${most} downloads are running already.`, {
           code: 'E_OVERLOADED',
           hint: `Wait for one or cancel it; ${SETTING}.max_downloads decides.`,
         })
       const id = randomUUID()
-      const job: Job = {
-        owner: ownerOf(owner),
-        abort: new AbortController(),
-        state: { download_id: id, status: 'running', url: order.url, path: order.destination, bytes: 0, resumed: 0 },
-        done: Promise.resolve(),
-      }
-      jobs.set(id, job)
-      job.done = work(job, order, fetch, paths, log)
+      const state = {
+        download_id: id,
+        status: 'running',
+        url: order.url,
+        path: order.destination,
+        bytes: 0,
+        resumed: 0,
+      } as const
+      const begun = { owner: ownerOf(owner), order, state }
+      const job = start(begun, means)
+      await kept?.claim(id)
+      if (job.endedAt === undefined) await kept?.save(asKept(job))
       return job
     },
-    get(owner, id) {
+    async takeUp(means) {
+      const left = (await means.kept?.list()) ?? []
+      for (const { state } of left) if (state.status === 'running') await adopt(state.download_id, means)
+    },
+    async get(owner, id, means) {
       forget()
-      const job = jobs.get(id)
+      const job = jobs.get(id) ?? (await adopt(id, means))
       if (job?.owner === ownerOf(owner)) return job
+      const kept = job ? undefined : await means.kept?.get(id)
+      if (kept?.owner === ownerOf(owner))
+        return { ...kept, isElsewhere: true, abort: new AbortController(), done: Promise.resolve() }
       throw new ToolError(`There is no download "${id.slice(0, 60)}".`, {
         code: 'E_NOT_FOUND',
         hint: 'List the downloads; they are forgotten an hour after their end.',
       })
     },
-    list(owner) {
+    async list(owner, means) {
       forget()
-      return [...jobs.values()].flatMap((job) => (job.owner === ownerOf(owner) ? [job.state] : []))
+      await downloads.takeUp(means)
+      const known = [...jobs.values()].flatMap((job) => (job.owner === ownerOf(owner) ? [job.state] : []))
+      const others = ((await means.kept?.list()) ?? []).flatMap((kept) =>
+        kept.owner === ownerOf(owner) && !jobs.has(kept.state.download_id) ? [kept.state] : [],
+      )
+      return [...others, ...known]
     },
     async close() {
+      closing = true
       for (const { abort } of jobs.values()) abort.abort()
       await Promise.all([...jobs.values()].map(({ done }) => done))
       jobs.clear()
+      // The same module may be started again.
+      closing = false
     },
   }
+  return downloads
 }
 
-/** The bytes of a file. Where it breaks off, the rest is asked for, if the server says that the file is still the same. */
-async function* fetched(
-  { url, headers, timeoutMs, maxBytes }: Order,
-  fetch: Fetch,
-  signal: AbortSignal,
-  tell: (change: Partial<Download>) => void,
-): AsyncGenerator<Uint8Array> {
-  const endAt = performance.now() + timeoutMs
-  let [bytes, resumed] = [0, 0]
-  let total: number | undefined
-  let mark: string | undefined
-  const ask = async (from: number): Promise<Response> => {
-    const range: Record<string, string> = from === 0 ? {} : { range: `bytes=${from}-`, 'if-range': mark ?? '' }
-    const limits = { timeoutMs: Math.max(1, Math.ceil(endAt - performance.now())), maxBytes, maxWireBytes: maxBytes }
-    return await fetch(url, { headers: { ...headers, ...range, 'accept-encoding': 'identity' }, signal, ...limits })
-  }
-  for (;;) {
-    try {
-      const answer = await ask(bytes)
-      if (!answer.ok) throw new ToolError(`The address answered with the status ${answer.status}; nothing was saved.`)
-      if (bytes > 0 && !continues(answer, bytes))
-        throw new ToolError('The file changed while it was fetched; nothing was saved.', { hint: 'Begin again.' })
-      if (bytes === 0) {
-        const etag = answer.headers.get('etag')
-        mark = etag && !etag.startsWith('W/') ? etag : undefined
-        const length = answer.headers.get('content-length')
-        if (length !== null && !answer.headers.has('content-encoding')) total = Number(length)
-        if (total !== undefined && total > maxBytes) throw tooLarge(maxBytes)
-        tell(total === undefined ? {} : { total })
-      }
-      for await (const piece of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
-        bytes += piece.length
-        if (bytes > maxBytes) throw tooLarge(maxBytes)
-        yield piece
-        tell({ bytes })
-      }
-      return
-    } catch (error) {
-      const broke = isPegboardError(error) && error.code === 'E_BACKEND_UNAVAILABLE'
-      if (!broke || bytes === 0 || mark === undefined || resumed >= MOST_RESUMES) throw error
-      tell({ resumed: ++resumed })
-    }
+const OK = new Error('it may be written')
+
+/** Whether the file may be made in the end, before anything is fetched for it. */
+async function checkPlace(paths: Paths, { destination, overwrite }: Order): Promise<void> {
+  try {
+    // biome-ignore lint/correctness/useYield: it is never asked for a second piece
+    const nothing = (async function* (): AsyncGenerator<Uint8Array> {
+      throw OK
+    })()
+    await paths.writeFile(destination, nothing, { exclusive: !overwrite })
+  } catch (error) {
+    if (error !== OK) throw error
   }
 }
 
-const continues = (answer: Response, from: number): boolean =>
-  answer.status === 206 && (answer.headers.get('content-range') ?? '').startsWith(`bytes ${from}-`)
-
-const tooLarge = (most: number): ToolError =>
-  new ToolError(`The file is larger than ${most} bytes; nothing was saved.`, {
-    code: 'E_TOO_LARGE',
-    hint: `${SETTING}.max_download decides.`,
-  })
+const unlessGone =
+  (log: Log) =>
+  (error: unknown): void => {
+    if (!isPegboardError(error) || error.code !== 'E_NOT_FOUND')
+      log.warn('what is left of a download could not be tidied up', { error: String(error) })
+  }

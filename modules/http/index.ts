@@ -1,8 +1,9 @@
 import { defineModule, type ToolModule } from 'pegboard'
 import { createClient } from './client.ts'
-import { Config } from './config.ts'
-import { createDownloadTools } from './download.ts'
+import { Config, type Settings } from './config.ts'
+import { createDownloadTools, meansOf } from './download.ts'
 import { createDownloads } from './downloads.ts'
+import { CLAIM_S } from './kept.ts'
 import { createFetchPage, createJsonApi, createSubmitForm, createVerbs } from './request.ts'
 import { createUploadFile } from './upload.ts'
 
@@ -15,6 +16,16 @@ function http(): ToolModule<unknown> {
     description: 'Asks for addresses, calls APIs, reads pages, and sends and saves files; only where it may reach.',
     config: Config,
     synonyms: [['url', 'address', 'link', 'adresse', 'lien', 'enlace']],
+    async start({ config, services, log, signal }) {
+      if ((config as Settings).access !== 'write' || services.kv === null) return
+      const means = meansOf(client, { config: config as Settings, services, log })
+      // What a process left behind that ended a moment ago still counts as its own.
+      const takeUp = (): void =>
+        void downloads.takeUp(means).catch((error) => log.warn('downloads are not taken up', { error: String(error) }))
+      takeUp()
+      const again = setTimeout(takeUp, (CLAIM_S + 1) * 1000).unref()
+      signal.addEventListener('abort', () => clearTimeout(again), { once: true })
+    },
     async stop() {
       await downloads.close()
       await client.close()

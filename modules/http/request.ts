@@ -149,6 +149,7 @@ const Form = z.object({
 const PageInput = z.object({
   ...short,
   extract_links: z.boolean().default(false).describe('Also give the links of the page, 200 at most.'),
+  start_index: z.int().min(0).default(0).describe('Characters of text to leave out, to go on where an answer ended.'),
   max_text_length: z.int().min(1).max(1_000_000).default(20_000).describe('Characters of text at most.'),
 })
 
@@ -227,14 +228,15 @@ export const createFetchPage = (client: Client): ToolDef<Settings, typeof PageIn
       })
     const isPage = /html|xml/i.test(type) || /^\s*<(?:!doctype|html)/i.test(found.slice(0, 500))
     const page = isPage ? readPage(found, answer.url) : { title: '', text: found, links: [] }
-    const most = Math.min(asked.max_text_length, config.max_text)
+    const end = asked.start_index + Math.min(asked.max_text_length, config.max_text)
     return {
       status: answer.status,
       ok: answer.ok,
       url: answer.url,
       title: page.title,
-      text: page.text.slice(0, most),
-      truncated: page.text.length > most,
+      text: page.text.slice(asked.start_index, end),
+      truncated: page.text.length > end,
+      ...(page.text.length > end ? { next_start_index: end } : {}),
       ...(asked.extract_links ? { links: page.links } : {}),
     }
   },

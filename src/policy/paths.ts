@@ -254,7 +254,7 @@ export function createPaths(options: PathsOptions): Paths {
     absolute: string,
     fence: Fence,
     { entered, inside }: WalkOptions,
-    held: Set<Promise<void>>,
+    held: Held,
   ): Promise<OpenFolder> {
     if (!inside) {
       const folder = await list(shown, absolute, fence)
@@ -267,10 +267,12 @@ export function createPaths(options: PathsOptions): Paths {
       const folder = await entriesOf(shown, anchor, real, fence)
       await entered?.(folder)
       work = inside({ ...folder, anchor }).finally(close)
-      const over: Promise<void> = work.then(() => void held.delete(over))
-      held.add(over)
-      // Whoever waits next hears of a failure; until then it is not unheard of.
-      over.catch(() => undefined)
+      const over: Promise<void> = work
+        .catch((reason: unknown) => {
+          held.failure ??= { reason }
+        })
+        .finally(() => held.work.delete(over))
+      held.work.add(over)
       return folder
     } finally {
       if (!work) await close()
@@ -281,13 +283,14 @@ export function createPaths(options: PathsOptions): Paths {
     folder: OpenFolder,
     fence: Fence,
     options: WalkOptions,
-    held: Set<Promise<void>>,
+    held: Held,
   ): AsyncGenerator<FolderEntry> {
     for (const [index, entry] of folder.entries.entries()) {
       if (index % BATCH === BATCH - 1) await breathe()
       yield entry
       if (entry.kind !== 'dir' || options.skip?.(entry)) continue
-      while (held.size >= MOST_HELD) await Promise.race(held)
+      while (held.work.size >= MOST_HELD) await Promise.race(held.work)
+      if (held.failure) throw held.failure.reason
       let inner: OpenFolder
       try {
         inner = await enter(entry.path, resolve(roots[0] ?? '', entry.path), fence, options, held)
@@ -356,13 +359,13 @@ export function createPaths(options: PathsOptions): Paths {
     async *walk(path, how = {}) {
       const { absolute, fence } = await locate(path)
       const options = typeof how === 'function' ? { skip: how } : how
-      const held = new Set<Promise<void>>()
+      const held: Held = { work: new Set(), failure: undefined }
       try {
         yield* walkFrom(await enter(path, absolute, fence, options, held), fence, options, held)
-        await Promise.all(held)
       } finally {
-        await Promise.allSettled(held)
+        await Promise.all(held.work)
       }
+      if (held.failure) throw held.failure.reason
     },
     stat: (path) =>
       opened(path, async (handle, real, fence) => {
@@ -384,6 +387,12 @@ export function createPaths(options: PathsOptions): Paths {
     move: (from, to, how = {}) =>
       place(from, (source) => place(to, (target) => movePlaced(source, target, how.overwrite ?? false))),
   }
+}
+
+/** What is done in folders while a walk goes on; a failure ends it. */
+interface Held {
+  readonly work: Set<Promise<void>>
+  failure: { readonly reason: unknown } | undefined
 }
 
 const isFolder = async (path: string): Promise<boolean> => {

@@ -138,13 +138,18 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
         : [tool.id, tool.name, actionOf(tool), `${shortOf(tool.module)}.${actionOf(tool)}`].find((name) =>
             disabled.has(name),
           )
-    if (switched !== undefined)
+    if (switched !== undefined) {
+      const setting = `${where}tools.${switched}.enabled`
+      const isBare = switched === actionOf(tool)
+      // What acts on the world is often off on purpose, and agents that know it by its bare name know these words.
+      const how = isBare && (tool.effect !== 'read' || tool.openWorld) ? ` (enable via config: ${setting}=true)` : ''
       return {
         allow: false,
         kind: 'disabled',
-        reason: `${tool.id} tool is disabled`,
-        setting: `${where}tools.${switched}.enabled`,
+        reason: `${isBare ? switched : tool.id} tool is disabled${how}`,
+        setting,
       }
+    }
     const asking = wanted
       ? { setting: `${where}policy.ask`, timeoutMs, ...(wanted.reason === undefined ? {} : { reason: wanted.reason }) }
       : !permits && fallback === 'ask'

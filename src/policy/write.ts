@@ -9,6 +9,8 @@ const { O_WRONLY, O_CREAT, O_EXCL, O_APPEND, O_NONBLOCK = 0, O_NOFOLLOW = 0 } = 
 export interface WriteOptions {
   /** At the end of what is there, instead of in its place. */
   readonly append?: boolean
+  /** With append: what has arrived stays, even if the rest fails. */
+  readonly keep?: boolean
   /** Make the folders on the way; default true. */
   readonly createFolders?: boolean
   /** Refuse if something is there already. */
@@ -68,7 +70,9 @@ export async function writeFile(placed: Placed, data: FileData, options: WriteOp
       })
     if (before) await reported(shown, () => fs.access(target, constants.W_OK))
     await reported(shown, () =>
-      options.append && before ? append(target, data) : replace(anchor, target, data, before?.mode ?? options.mode),
+      options.append && before
+        ? append(target, data, options.keep ?? false)
+        : replace(anchor, target, data, before?.mode ?? options.mode),
     )
     return { path: placed.nameOf(join(folder, name)), created: !before }
   })
@@ -154,15 +158,16 @@ async function pour(handle: fs.FileHandle, data: FileData): Promise<void> {
   else for await (const part of data) await handle.writeFile(part)
 }
 
-async function append(target: string, data: FileData): Promise<void> {
+async function append(target: string, data: FileData, keep: boolean): Promise<void> {
   const handle = await fs.open(target, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK)
   try {
     const { size } = await handle.stat()
     try {
       await pour(handle, data)
+      if (keep) await handle.sync()
     } catch (error) {
-      // Half of an addition is worse than none.
-      await handle.truncate(size)
+      // Half of an addition is worse than none, unless somebody means to go on with it.
+      if (!keep) await handle.truncate(size)
       throw error
     }
   } finally {

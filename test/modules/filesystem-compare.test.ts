@@ -25,8 +25,28 @@ const TREE = {
 }
 const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')
 
+/** Every tool it has, and what does the same here. */
+const TOOLS = {
+  read_file: 'read',
+  read_text_file: 'read',
+  read_media_file: 'read',
+  read_multiple_files: 'read_many',
+  write_file: 'write',
+  edit_file: 'edit',
+  create_directory: 'mkdir',
+  list_directory: 'ls',
+  list_directory_with_sizes: 'ls',
+  directory_tree: 'tree',
+  move_file: 'mv',
+  search_files: 'find',
+  get_file_info: 'stat',
+  list_allowed_directories: 'ls',
+} as const
+
 let ours: string
 let theirs: string
+let tools: readonly string[]
+const used = new Set<string>()
 /** A tool of the module on one tree, and one of the reference server on another just like it. */
 let both: (own: readonly [string, object], other: readonly [string, object]) => Promise<readonly [Result, Result]>
 
@@ -52,8 +72,13 @@ beforeEach(async () => {
   await expect
     .poll(async () => (await client.listTools()).tools.map(({ name }) => name), { timeout: 20_000 })
     .toContain('reference__edit_file')
-  both = async ([own, input], [other, args]) =>
-    [await call(`filesystem__${own}`, input), await call(`reference__${other}`, args)] as const
+  tools = (await client.listTools()).tools.flatMap(({ name }) =>
+    name.startsWith('reference__') ? [name.slice('reference__'.length)] : [],
+  )
+  both = async ([own, input], [other, args]) => {
+    used.add(`${other} ${own}`)
+    return [await call(`filesystem__${own}`, input), await call(`reference__${other}`, args)] as const
+  }
 })
 
 const onDisk = (dir: string): Record<string, string> =>
@@ -84,6 +109,8 @@ describe('beside the reference server, on the same files', () => {
       // It gives lines of a part without the last line break.
       expect((field(mine, 'content') as string).trimEnd()).toBe(text(yours).trimEnd())
     }
+    const [whole, old] = await both(['read', { path: 'b.md' }], ['read_file', { path: at('b.md') }])
+    expect([field(whole, 'content'), text(old)]).toEqual(['ünïcode\n', 'ünïcode\n'])
     const [many, several] = await both(
       ['read_many', { paths: ['a.txt', 'none', 'b.md'] }],
       ['read_multiple_files', { paths: [at('a.txt'), at('none'), at('b.md')] }],
@@ -165,5 +192,75 @@ describe('beside the reference server, on the same files', () => {
       ['write_file', { path: at('.bashrc'), content: 'x' }],
     )
     expect([hook.isError, theirHook.isError ?? false]).toEqual([true, false])
+  })
+
+  it('sizes, trees, what to leave out, and where it may go are told alike', async () => {
+    const [sized, theirSizes] = await both(
+      ['ls', { details: true, sort: 'size' }],
+      ['list_directory_with_sizes', { path: theirs, sortBy: 'size' }],
+    )
+    const files = (field(sized, 'entries') as { path: string; kind: string; size: number }[]).filter(
+      ({ kind }) => kind === 'file',
+    )
+    expect(files.map(({ path, size }) => [path, size])).toEqual([
+      ['p.png', 16],
+      ['a.txt', 14],
+      ['b.md', 10],
+    ])
+    for (const { path, size } of files) expect(text(theirSizes)).toMatch(new RegExp(`${path}\\s+${size} B`))
+    const [tree, theirTree] = await both(
+      ['tree', { depth: 9, exclude: ['*.png', 'out'] }],
+      ['directory_tree', { path: theirs, excludePatterns: ['*.png', 'out'] }],
+    )
+    const flat = (nodes: { name: string; children?: [] }[], depth = 0): string[] =>
+      nodes.flatMap(({ name, children }) => [
+        `${'  '.repeat(depth)}${name}${children ? '/' : ''}`,
+        ...flat(children ?? [], depth + 1),
+      ])
+    expect((field(tree, 'tree') as string).split('\n')).toEqual(flat(JSON.parse(text(theirTree))))
+    const [found, searched] = await both(
+      ['find', { pattern: '**/*.ts', exclude: ['**/deep/**'] }],
+      ['search_files', { path: theirs, pattern: '**/*.ts', excludePatterns: ['**/deep/**'] }],
+    )
+    expect((field(found, 'paths') as string[]).map((path) => join(theirs, path))).toEqual(text(searched).split('\n'))
+    const [here, allowed] = await both(['ls', {}], ['list_allowed_directories', {}])
+    // Its own folder is "." here, and where that lies on this machine is nobody's business.
+    expect([field(here, 'path'), text(allowed)]).toEqual(['.', expect.stringContaining(theirs)])
+    expect(JSON.stringify(here)).not.toContain(ours)
+  })
+
+  it('several edits are made together or not at all, and can be looked at before', async () => {
+    const edits = [
+      { oldText: 'const a = 1', newText: 'let a = 1' },
+      { oldText: 'const b = 2', newText: 'let b = 2' },
+    ]
+    const mine = {
+      path: 'src/main.ts',
+      old: 'const a = 1',
+      new: 'let a = 1',
+      more: [{ old: 'const b = 2', new: 'let b = 2' }],
+    }
+    const before = onDisk(ours)
+    const [dry, theirDry] = await both(
+      ['edit', { ...mine, dry_run: true }],
+      ['edit_file', { path: at('src/main.ts'), edits, dryRun: true }],
+    )
+    const changed = (diff: string): string[] => diff.split('\n').filter((line) => /^[-+] ?[^-+]/.test(line))
+    const expected = ['-const a = 1', '-const b = 2', '+let a = 1', '+let b = 2']
+    expect([changed(field(dry, 'diff') as string), changed(text(theirDry))]).toEqual([expected, expected])
+    expect([onDisk(ours), onDisk(theirs)]).toEqual([before, before])
+    const [wrong, theirWrong] = await both(
+      ['edit', { ...mine, more: [{ old: 'nowhere', new: '' }] }],
+      ['edit_file', { path: at('src/main.ts'), edits: [edits[0], { oldText: 'nowhere', newText: '' }] }],
+    )
+    expect([wrong.isError, theirWrong.isError, onDisk(ours), onDisk(theirs)]).toEqual([true, true, before, before])
+    await both(['edit', mine], ['edit_file', { path: at('src/main.ts'), edits }])
+    expect(onDisk(ours)['src/main.ts']).toBe('let a = 1\nlet b = 2\n')
+    expect(onDisk(ours)).toEqual(onDisk(theirs))
+  })
+
+  it('none of its tools is left out', () => {
+    expect([...tools].sort()).toEqual(Object.keys(TOOLS).sort())
+    expect(Object.entries(TOOLS).filter((pair) => !used.has(pair.join(' ')))).toEqual([])
   })
 })

@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import filesystem from '../../modules/filesystem/index.ts'
 import { localCaller } from '../../src/core/context.ts'
 import { keepsTheContract } from '../contract/module.ts'
-import { type Bench, bench, put, tempDir } from '../loader/setup.ts'
+import { type Bench, bench, tempDir } from '../loader/setup.ts'
 
 keepsTheContract(filesystem)
 
@@ -199,37 +199,6 @@ describe('grep', () => {
       total: 3,
     })
     expect(await call('grep', { pattern: 'const', max_results: 1 })).toMatchObject({ total: 1, truncated: true })
-  })
-
-  it('ends an expression that would never end, and answers others meanwhile', async () => {
-    await put(root, { 'evil.txt': 'a'.repeat(1_000_000) })
-    const began = Date.now()
-    const evil = call('grep', { pattern: '(a+)+$b', path: 'evil.txt' }).catch((error: unknown) => error)
-    await call('read', { path: 'b.md' })
-    expect(Date.now() - began).toBeLessThan(500)
-    expect(await evil).toMatchObject({ code: 'E_TIMEOUT' })
-    expect(Date.now() - began).toBeLessThan(2_500)
-    await expect(call('grep', { pattern: 'x', path: 'nope.txt' })).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
-    await expect(call('grep', { pattern: '(' })).rejects.toMatchObject({ code: 'E_VALIDATION' })
-  })
-
-  it('has three expressions at work at once; the others wait until it is their turn or their call ends', async () => {
-    await put(root, { 'evil.txt': 'a'.repeat(1_000_000) })
-    const threads = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'MessagePort').length
-    const before = threads()
-    const abort = new AbortController()
-    const input = { pattern: '(a+)+$b', path: 'evil.txt' }
-    const evil = Array.from({ length: 12 }, (_, index) =>
-      found
-        .run('filesystem.grep', input, index < 4 ? {} : { signal: abort.signal })
-        .then(() => 'done')
-        .catch((error: { code?: string; name?: string }) => error.code ?? error.name),
-    )
-    await new Promise((resolve) => setTimeout(resolve, 400))
-    expect(threads() - before).toBeLessThanOrEqual(3)
-    abort.abort()
-    expect((await Promise.all(evil)).filter((one) => one === 'E_TIMEOUT')).toHaveLength(4)
-    expect(await lines({ pattern: '^export' })).toEqual(['sub/c.ts:1'])
   })
 
   it('leaves out binary and too large files, and says how many', async () => {

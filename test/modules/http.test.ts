@@ -1,12 +1,15 @@
+import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { symlink } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { createGzip, gzipSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import http from '../../modules/http/index.ts'
 import { localCaller } from '../../src/core/context.ts'
+import { isPegboardError } from '../../src/core/errors.ts'
 import { defaultProfile } from '../../src/core/profile.ts'
 import { answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
@@ -63,6 +66,21 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   let body = ''
   for await (const piece of request.setEncoding('latin1')) body += piece
   return body
+}
+
+/** How a download fails, at once or after a while. */
+async function failureOf({ call }: Rig, input: object): Promise<{ code: unknown; error: string }> {
+  try {
+    const { download_id } = await call('download', input)
+    const { status, error } = await call('download_wait', { download_id })
+    expect(status).toBe('failed')
+    const { code, message } = error as { code: string; message: string }
+    return { code, error: message }
+  } catch (failed) {
+    if (!isPegboardError(failed)) throw failed
+    const { code, message } = failed
+    return { code, error: message }
+  }
 }
 
 /** Answers with what it was asked. */
@@ -133,6 +151,44 @@ describe('requests', () => {
     })
   })
 
+  it('take no more than is allowed, neither packed nor unpacked, and hold no more of it [NET-15]', async () => {
+    const rig = await open({ max_response: 1_000_000, max_download: 1_000_000 })
+    const { call, root } = rig
+    const bomb = gzipSync(Buffer.alloc(300 * 1024 * 1024))
+    expect(bomb.length).toBeLessThan(1_000_000)
+    let sent = 0
+    const url = await serve((request, answer) => {
+      answer.setHeader('content-type', 'application/json')
+      if (request.url === '/bomb') return void answer.setHeader('content-encoding', 'gzip').end(bomb)
+      // Noise does not get smaller: what comes in is over the cap long before it ends.
+      answer.setHeader('content-encoding', 'gzip')
+      const packer = createGzip()
+      packer.pipe(answer)
+      answer.on('close', () => packer.destroy())
+      const more = (): void => {
+        while (sent < 100_000_000 && !packer.destroyed) {
+          sent += 65_536
+          if (!packer.write(randomBytes(65_536))) return void packer.once('drain', more)
+        }
+      }
+      more()
+    })
+    const before = process.memoryUsage().rss
+    for (const path of ['/bomb', '/noise'])
+      for (const action of ['get', 'fetch_page', 'json_api'])
+        await expect(call(action, { url: url + path }), `${action} ${path}`).rejects.toMatchObject({
+          code: 'E_TOO_LARGE',
+          hint: 'modules.http.config.max_response decides.',
+        })
+    for (const path of ['/bomb', '/noise'])
+      expect(await failureOf(rig, { url: url + path, destination: 'a.bin' }), path).toMatchObject({
+        code: 'E_TOO_LARGE',
+      })
+    expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024)
+    expect(sent).toBeLessThan(100_000_000)
+    expect(readdirSync(root).filter((name) => name.startsWith('a.bin'))).toEqual([])
+  })
+
   it('call a JSON API, and fail with the beginning of an answer that is none', async () => {
     const { call } = await open()
     const url = await echo()
@@ -182,7 +238,12 @@ describe('requests', () => {
       truncated: false,
       links: [{ text: 'Next', url: `${url}/next?x=1&y=2` }],
     })
-    expect(await call('fetch_page', { url, max_text_length: 4 })).toMatchObject({ text: 'Head', truncated: true })
+    expect(await call('fetch_page', { url, max_text_length: 4 })).toMatchObject({
+      text: 'Head',
+      truncated: true,
+      next_start_index: 4,
+    })
+    expect(await call('fetch_page', { url, start_index: 4, max_text_length: 5 })).toMatchObject({ text: '\n\nOne' })
     const hostile = await serve((_, answer) =>
       answer.setHeader('content-type', 'text/html').end('<a href=x>'.repeat(100_000) + '<!'.repeat(100_000)),
     )
@@ -191,7 +252,7 @@ describe('requests', () => {
 })
 
 describe('where requests may go', () => {
-  it('is not this machine nor a private network, unless the operator says so; the message names the setting [DIG-93] [NET-01] [NET-21]', async () => {
+  it('is not this machine nor a private network, unless the operator says so; the message names the setting [DIG-93] [NET-21]', async () => {
     const { call } = await open({ allow_private_hosts: false })
     const url = await echo()
     for (const action of ['get', 'fetch_page', 'json_api'])
@@ -337,14 +398,13 @@ describe('downloads', () => {
   })
 
   it('leave nothing behind when they are cut half-way, and never leave the workspace [NET-17]', async () => {
-    const { call, root } = await open({}, { 'there.txt': 'old' })
+    const rig = await open({}, { 'there.txt': 'old' })
+    const { call, root } = rig
     const cut = await serve((_, answer) => {
       answer.writeHead(200, { 'content-length': 8 }).write('half')
       setTimeout(() => answer.destroy(), 20)
     })
-    await expect(call('download', { url: cut, destination: 'cut.bin' })).rejects.toMatchObject({
-      code: 'E_BACKEND_UNAVAILABLE',
-    })
+    expect(await failureOf(rig, { url: cut, destination: 'cut.bin' })).toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
     await symlink('/tmp', join(root, 'tmp'))
     const url = await serve((_, answer) => answer.end('new'))
     for (const destination of ['../../x', '/etc/x', 'tmp/x'])
@@ -357,7 +417,8 @@ describe('downloads', () => {
     await expect(call('download', { url, destination: 'there.txt' })).rejects.toThrow("'there.txt' exists already.")
     expect(files(root)).toEqual(['there.txt', 'tmp'])
     expect(readFileSync(join(root, 'there.txt'), 'utf8')).toBe('old')
-    expect(await call('download', { url, destination: 'there.txt', overwrite: true })).toMatchObject({
+    const replacing = await call('download', { url, destination: 'there.txt', overwrite: true })
+    expect(await call('download_wait', { download_id: replacing['download_id'] })).toMatchObject({
       status: 'completed',
     })
     expect(readFileSync(join(root, 'there.txt'), 'utf8')).toBe('new')
@@ -368,7 +429,8 @@ describe('downloads', () => {
     const url = await serve((_, answer) =>
       answer.setHeader('content-disposition', 'attachment; filename="../../evil"').end('x'),
     )
-    expect(await call('download', { url, destination: 'mine.bin' })).toMatchObject({
+    const begun = await call('download', { url, destination: 'mine.bin' })
+    expect(await call('download_wait', { download_id: begun['download_id'] })).toMatchObject({
       status: 'completed',
       path: 'mine.bin',
     })
@@ -387,29 +449,48 @@ describe('downloads', () => {
       if (request.url === '/changed') etag = '"two"'
       setTimeout(() => answer.destroy(), 20)
     })
-    const { call, root } = await open()
+    const rig = await open()
+    const { call, root } = rig
     const { download_id } = await call('download', { url, destination: 'a.bin' })
     expect(await call('download_wait', { download_id })).toMatchObject({ status: 'completed', bytes: 8, resumed: 1 })
     expect(readFileSync(join(root, 'a.bin'), 'utf8')).toBe('halfrest')
     expect(asked).toEqual([undefined, 'bytes=4-'])
-    await expect(call('download', { url: `${url}/changed`, destination: 'b.bin' })).rejects.toThrow('The file changed')
+    expect(await failureOf(rig, { url: `${url}/changed`, destination: 'b.bin' })).toMatchObject({
+      error: expect.stringContaining('The file changed'),
+    })
     expect(files(root)).toEqual(['a.bin'])
   })
 
+  it('that fail later are told with their reason, and that is an answer', async () => {
+    const { call } = await open({ max_download: 10 })
+    let release = (): void => undefined
+    const url = await serve((_, answer) => {
+      answer.write('half')
+      release = () => answer.end('x'.repeat(20))
+    })
+    const { download_id } = await call('download', { url, destination: 'a' })
+    release()
+    expect(await call('download_wait', { download_id })).toMatchObject({
+      status: 'failed',
+      error: { code: 'E_TOO_LARGE', message: expect.stringContaining('larger than 10 bytes') },
+    })
+    expect(await call('download_status', { download_id })).toMatchObject({ status: 'failed' })
+    expect(await call('download_list')).toMatchObject({ downloads: [{ status: 'failed' }] })
+  })
+
   it('save only what the address has, as large as is allowed, so many at a time', async () => {
-    const { call, root } = await open({ max_download: 10, max_downloads: 1 })
+    const rig = await open({ max_download: 10, max_downloads: 1 })
+    const { call, root } = rig
     const url = await serve((request, answer) => {
       if (request.url === '/none') answer.writeHead(404).end('none')
       else if (request.url === '/said') answer.writeHead(200, { 'content-length': 11 }).end('x'.repeat(11))
       else answer.write('x'.repeat(6), () => answer.end('x'.repeat(6)))
     })
-    await expect(call('download', { url: `${url}/none`, destination: 'a' })).rejects.toThrow(
-      'status 404; nothing was saved',
-    )
+    expect(await failureOf(rig, { url: `${url}/none`, destination: 'a' })).toMatchObject({
+      error: expect.stringContaining('status 404; nothing was saved'),
+    })
     for (const path of ['/said', '/unsaid'])
-      await expect(call('download', { url: url + path, destination: 'a' }), path).rejects.toMatchObject({
-        code: 'E_TOO_LARGE',
-      })
+      expect(await failureOf(rig, { url: url + path, destination: 'a' }), path).toMatchObject({ code: 'E_TOO_LARGE' })
     expect(files(root)).toEqual([])
     const { url: open_ } = await slow()
     await call('download', { url: open_, destination: 'b' })

@@ -103,7 +103,7 @@ describe.runIf(POSIX)('the module shell', () => {
     expect(app.view(localCaller).byId.has('shell.script')).toBe(true)
     await expect(app.call({ name: 'bash', input: { cmd: 'true' }, caller: localCaller })).rejects.toMatchObject({
       code: 'E_TOOL_DISABLED',
-      message: 'shell.bash tool is disabled',
+      message: 'bash tool is disabled (enable via config: tools.bash.enabled=true)',
       hint: 'Set tools.bash.enabled to true to allow it.',
     })
   })

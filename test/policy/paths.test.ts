@@ -3,7 +3,7 @@ import { link, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symli
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import { createPaths, type Paths, type PathsOptions } from '../../src/policy/paths.ts'
+import { createPaths, type HeldFolder, type Paths, type PathsOptions } from '../../src/policy/paths.ts'
 
 let top: string
 let root: string
@@ -244,5 +244,47 @@ describe('writing', () => {
     await swapping
     expect(await readdir(join(top, 'app-secret'))).toEqual(['x'])
     expect(written).toBeGreaterThan(0)
+  })
+})
+
+describe('a walk that is worked in', () => {
+  it('holds each folder open until its work is over, and lets what it leads to be swapped for nothing else', async () => {
+    await mkdir(join(root, 'src', 'deep'))
+    await writeFile(join(root, 'src', 'deep', 'b.txt'), 'beta')
+    await writeFile(join(root, 'src', '.env'), 'K=1')
+    const read: string[] = []
+    const inside = async ({ path, anchor, entries }: HeldFolder): Promise<void> => {
+      if (path === 'src/deep') {
+        await rename(join(root, 'src', 'deep'), join(root, 'moved'))
+        await symlink(join(top, 'app-secret'), join(root, 'src', 'deep'))
+      }
+      for (const { name, kind } of entries)
+        if (kind === 'file') read.push(`${path}/${name} ${await readFile(join(anchor, name), 'utf8')}`)
+    }
+    const walked: string[] = []
+    for await (const { path } of over().walk('.', { inside })) walked.push(path)
+    expect(walked).toEqual(['src', 'src/a.txt', 'src/deep', 'src/deep/b.txt'])
+    // Elsewhere than on Linux the path is all there is to hold.
+    if (process.platform === 'linux') expect(read.sort()).toEqual(['src/a.txt alpha', 'src/deep/b.txt beta'])
+  })
+
+  it('has a few folders open at a time, and ends when work fails or nobody walks on', async () => {
+    for (let index = 0; index < 40; index++) await mkdir(join(root, `d${index}`))
+    let [open, most, begun] = [0, 0, 0]
+    const inside = async ({ path }: HeldFolder): Promise<void> => {
+      begun++
+      most = Math.max(most, ++open)
+      await new Promise((resolve) => setTimeout(resolve, 1))
+      open--
+      if (path === 'd10') throw new Error('enough')
+    }
+    const walk = async (until = '') => {
+      for await (const { path } of over().walk('.', { inside })) if (path === until) return
+    }
+    await expect(walk()).rejects.toThrow('enough')
+    expect([open, most <= 8, begun < 42], `${begun} begun`).toEqual([0, true, true])
+    begun = 0
+    await walk('d1')
+    expect([open, begun <= 3]).toEqual([0, true])
   })
 })

@@ -1,0 +1,57 @@
+import type { Kv } from 'pegboard'
+import type { Download, Order } from './downloads.ts'
+
+/** A download as it outlives the process that does it. Logins are kept by name alone. */
+export interface Kept {
+  readonly owner: string
+  readonly order: Order
+  /** Says by which words the server knows the file; without them it is fetched from its beginning. */
+  readonly mark?: string
+  readonly state: Download
+}
+
+/** What is known of downloads after a restart, in the store of the module. */
+export interface KeptDownloads {
+  save(kept: Kept): Promise<void>
+  get(id: string): Promise<Kept | undefined>
+  list(): Promise<readonly Kept[]>
+  /** False while another process works on it. The claim ends by itself soon after that process did. */
+  claim(id: string): Promise<boolean>
+  renew(id: string): Promise<void>
+  release(id: string): Promise<void>
+}
+
+/** Seconds after the end for which a download is known. */
+const KEPT_S = 60 * 60
+/** Seconds after which a claim that nobody renews is over. */
+export const CLAIM_S = 6
+const PREFIX = 'download:'
+
+export function createKept(kv: Kv, now: () => number = () => Date.now()): KeptDownloads {
+  const claimOf = (id: string): string => `claim:${id}`
+  return {
+    async save(kept) {
+      const running = kept.state.status === 'running'
+      const ttl = running ? Math.max(0, Math.ceil((kept.order.endsAt - now()) / 1000)) + KEPT_S : KEPT_S
+      await kv.set(PREFIX + kept.state.download_id, kept, { ttl })
+    },
+    async get(id) {
+      return ((await kv.get(PREFIX + id)) as Kept | null) ?? undefined
+    },
+    async list() {
+      const found = await Promise.all((await kv.keys(PREFIX)).map((key) => kv.get(key)))
+      return found.flatMap((kept) => (kept === null ? [] : [kept as Kept]))
+    },
+    async claim(id) {
+      if ((await kv.incr(claimOf(id))) > 1) return false
+      await kv.expire(claimOf(id), CLAIM_S)
+      return true
+    },
+    async renew(id) {
+      await kv.expire(claimOf(id), CLAIM_S)
+    },
+    async release(id) {
+      await kv.del(claimOf(id))
+    },
+  }
+}

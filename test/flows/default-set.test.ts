@@ -1,0 +1,117 @@
+import { describe, expect, it } from 'vitest'
+import { type Answer, answerOf, startApp } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { languageModel } from '../language-model.ts'
+
+/** The bare names that agents written for them call, and what each of them is. */
+const NAMES = {
+  read_file: 'filesystem.read_file',
+  write_file: 'filesystem.write_file',
+  bash: 'shell.bash',
+  url_fetch: 'web.url_fetch',
+  web_search: 'web.web_search',
+  todo_update: 'todo.todo_update',
+  contacts_send: 'contacts.contacts_send',
+} as const
+const ADVICE = /^(?:bash|url_fetch|write_file|web_search)$/
+
+/** Everything that these tools need. */
+const all = {
+  filesystem: {},
+  shell: { config: { enabled: true, sandbox: 'off' } },
+  web: { config: { access: 'write' } },
+  contacts: { config: { peers: true } },
+}
+
+async function start(settings: Record<string, unknown>) {
+  const { app } = await startApp({ exposure: { mode: 'discovery' }, ...settings })
+  const client = await connectTo(app)
+  const call = async (name: string, input: object = {}) =>
+    (await client.callTool({ name, arguments: input as Record<string, unknown> })) as Answer
+  const errorOf = async (name: string): Promise<{ code: string; message: string; hint: string }> =>
+    (await call('execute_tool', { name, params: {} })).structuredContent.error
+  const found = async (query: string): Promise<string[]> =>
+    answerOf(await call('search_tools', { query, max_results: 20 })).tools.map(({ name }: { name: string }) => name)
+  const categories = async (): Promise<string[]> =>
+    answerOf(await call('list_categories')).categories.map(({ id }: { id: string }) => id)
+  return { client, call, errorOf, found, categories }
+}
+
+describe('the default set', () => {
+  it('answers to its seven bare names, or says what to set [MOR-01]', async () => {
+    const { errorOf } = await start({})
+    const codes = Object.fromEntries(
+      await Promise.all(Object.keys(NAMES).map(async (name) => [name, (await errorOf(name)).code])),
+    )
+    // Asked for nothing, what is there misses its parameters. What reaches out or runs programs is off until it is set up.
+    expect(codes).toEqual({
+      read_file: 'E_VALIDATION',
+      write_file: 'E_VALIDATION',
+      // A shell that nobody enabled is not there at all.
+      bash: 'E_NOT_FOUND',
+      url_fetch: 'E_TOOL_HIDDEN',
+      web_search: 'E_TOOL_HIDDEN',
+      todo_update: 'E_TOOL_HIDDEN',
+      contacts_send: 'E_TOOL_HIDDEN',
+    })
+    expect((await errorOf('url_fetch')).message).toContain('modules.web.config.access')
+  })
+
+  it('is whole where everything it needs is set up [MOR-01]', async () => {
+    const model = await languageModel()
+    const { errorOf, call } = await start({ modules: all, services: model.settings })
+    for (const [name, id] of Object.entries(NAMES)) {
+      expect([name, (await errorOf(name)).code]).toEqual([name, 'E_VALIDATION'])
+      expect([
+        name,
+        answerOf(await call('get_tool', { name })).id ?? answerOf(await call('get_tool', { name })).name,
+      ]).toEqual([name, id])
+    }
+  })
+
+  it('has plan_create with a language model, and telegram with a token, and not otherwise [MOR-02]', async () => {
+    const none = await start({})
+    expect(await none.categories()).not.toContain('telegram')
+    expect(
+      await none.found('send a file or voice message by telegram, react to a telegram message'),
+    ).not.toContainEqual(expect.stringContaining('telegram'))
+    expect((await none.errorOf('plan_create')).message).toContain('missing llm client')
+    const model = await languageModel()
+    const modules = { telegram: { config: { token: '1:x', base_url: 'http://127.0.0.1:1' } } }
+    const { categories, found, errorOf } = await start({ modules, services: model.settings })
+    expect(await categories()).toContain('telegram')
+    expect((await found('telegram')).filter((name) => name.startsWith('telegram.')).sort()).toEqual([
+      'telegram.telegram_react',
+      'telegram.telegram_send_file',
+      'telegram.telegram_send_voice',
+    ])
+    expect((await errorOf('plan_create')).code).toBe('E_VALIDATION')
+    const off = await start({ services: model.settings, tools: { plan_create: { enabled: false } } })
+    expect((await off.errorOf('plan_create')).code).toBe('E_TOOL_DISABLED')
+    expect(await off.found('make a plan')).not.toContain('plan.plan_create')
+  })
+
+  it('says in agreed words which of it is switched off, and hides that from lists [MOR-03]', async () => {
+    const model = await languageModel()
+    const names = [...Object.keys(NAMES), 'plan_create']
+    const { client } = await start({
+      exposure: { mode: 'direct' },
+      modules: all,
+      services: model.settings,
+      tools: Object.fromEntries(names.map((name) => [name, { enabled: false }])),
+    })
+    const listed = (await client.listTools()).tools.map(({ name }) => name)
+    for (const name of names) {
+      expect(listed.filter((one) => one.endsWith(`__${name}`))).toEqual([])
+      const { structuredContent } = (await client.callTool({ name, arguments: {} })) as Answer
+      const { code, message } = structuredContent.error
+      expect(code, name).toBe('E_TOOL_DISABLED')
+      if (ADVICE.test(name))
+        expect(message).toBe(`${name} tool is disabled (enable via config: tools.${name}.enabled=true)`)
+      else
+        expect(message).toMatch(
+          new RegExp(`^${name} tool is disabled(?: \\(enable via config: tools\\.${name}\\.enabled=true\\))?$`),
+        )
+    }
+  })
+})
