@@ -181,7 +181,7 @@ export interface Place {
 export interface Threadweave {
   /** Keeps a text; with the title of one that is kept, in its place. @throws PegboardError E_DENIED_BY_POLICY, E_TOO_LARGE */
   vaultDna(title: string, content: string): Promise<Strand>
-  /** What is woven into any of these places; for admins everything. By id or title, or all. */
+  /** What is woven into any of these places, for admins as for everybody. By id or title, or all. */
   readDna(places: readonly Place[], wanted?: string): Promise<readonly Strand[]>
   /** Makes a text seen in a place. `false`: it was already. @throws PegboardError E_DENIED_BY_POLICY, E_NOT_FOUND */
   weave(strand: string, place: Place): Promise<boolean>
