@@ -26,7 +26,7 @@ export interface BotServer {
 export const TOKEN = '4242:AAE-secret_token_of_a_test'
 
 /** A server that speaks the Bot API as core.telegram.org/bots/api has it: paths, forms, envelopes, long polls. */
-export async function botServer(): Promise<BotServer> {
+export async function botServer(token = TOKEN): Promise<BotServer> {
   const calls: BotCall[] = []
   const answers = new Map<string, { readonly status: number; readonly body: unknown }[]>()
   const stored = new Map<string, Buffer>()
@@ -73,12 +73,12 @@ export async function botServer(): Promise<BotServer> {
     const reply = (status: number, body: unknown) =>
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     if (first === 'file') {
-      const bytes = second === `bot${TOKEN}` ? stored.get(rest[1] ?? '') : undefined
+      const bytes = second === `bot${token}` ? stored.get(rest[1] ?? '') : undefined
       if (bytes) response.end(bytes)
       else reply(404, { ok: false, error_code: 404, description: 'Not Found' })
       return
     }
-    if (first !== `bot${TOKEN}`) return reply(401, { ok: false, error_code: 401, description: 'Unauthorized' })
+    if (first !== `bot${token}`) return reply(401, { ok: false, error_code: 401, description: 'Unauthorized' })
     const method = second ?? ''
     const { params, files } = await paramsOf(request.headers['content-type'] ?? '', Buffer.concat(pieces))
     calls.push({ method, params, files, userAgent: request.headers['user-agent'] })

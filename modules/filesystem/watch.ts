@@ -22,7 +22,7 @@ type State = ReadonlyMap<string, string>
 export const watch: ToolDef<Settings, typeof Watch> = {
   title: 'Wait for a change of files',
   description:
-    'Waits until a file or something in a folder is created, modified or deleted, and tells once what has become of it. For waiting longer run it with background_run. Does not tell what changed before.',
+    'Waits until a file, or anything in a folder, is created, modified or deleted on disk, and reports that change once. For waiting longer run it with background_run. Earlier changes are not reported.',
   aliases: ['wait for file change', 'file watcher', 'inotify', 'surveiller un dossier', 'attendre un changement'],
   tags: ['files', 'folders'],
   input: Watch,

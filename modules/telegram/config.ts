@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { createPaths, type Paths, ToolError, z } from 'pegboard'
 
 const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
@@ -46,6 +47,12 @@ export const MAX_FILE_BYTES = 20 * 1024 * 1024
 
 export const tokenOf = ({ token, token_env }: Settings): string | undefined =>
   token ?? (token_env === undefined ? undefined : process.env[token_env] || undefined)
+
+/** The number of the bot, which its token begins with and which is no secret; of another form of token a digest. */
+export function botOf(settings: Settings): string {
+  const token = tokenOf(settings) ?? ''
+  return /^\d+(?=:)/.exec(token)?.[0] ?? createHash('sha256').update(token).digest('hex').slice(0, 16)
+}
 
 export const configured = ({ config }: { readonly config: Settings }): true | string =>
   tokenOf(config) !== undefined ||

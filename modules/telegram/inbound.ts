@@ -1,13 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Attachment, type IncomingMessage, isPegboardError, type Log, type Services } from 'pegboard'
 import type { BotApi } from './api.ts'
-import { cachePaths, MAX_FILE_BYTES, type Settings } from './config.ts'
+import { botOf, cachePaths, MAX_FILE_BYTES, type Settings } from './config.ts'
 import { fileName } from './files.ts'
 
 const POLL_S = 50
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
-const OFFSET = 'telegram.offset'
 
 interface User {
   readonly id: number
@@ -46,7 +45,9 @@ export async function listen(
   { services, log, signal }: { readonly services: Services; readonly log: Log; readonly signal: AbortSignal },
 ): Promise<void> {
   const allowed = new Set([...settings.allowed_chat_ids, settings.default_chat_id ?? ''])
-  let offset = Number((await services.kv?.get(OFFSET)) ?? 0)
+  // Numbers of updates are a bot's own: those of another would have what waits for this one thrown away.
+  const offsetKey = `offset:${botOf(settings)}`
+  let offset = Number((await services.kv?.get(offsetKey)) ?? 0)
   let pause = FIRST_PAUSE_MS
   while (!signal.aborted)
     try {
@@ -62,7 +63,7 @@ export async function listen(
           await take(api, settings, services, message, signal)
         // Kept only now: what was not taken in is sent again after a restart.
         offset = update.update_id + 1
-        await services.kv?.set(OFFSET, offset)
+        await services.kv?.set(offsetKey, offset)
       }
     } catch (error) {
       if (signal.aborted) return

@@ -34,7 +34,11 @@ const needed = (name: string) =>
   z
     .string({ error: (issue) => (issue.input === undefined ? `missing required param: ${name}` : undefined) })
     .min(1, `missing required param: ${name}`)
-const chat_id = z.string().max(64).optional().describe('The chat; default the one the request comes from.')
+const chat_id = z
+  .union([z.string().max(64), z.int()])
+  .transform(String)
+  .optional()
+  .describe('The chat; default the one the request comes from.')
 const caption = z.string().max(1024).optional().describe('Text below it.')
 const filename = z.string().max(255).optional().describe('What the file is called there; default its own name.')
 
@@ -119,7 +123,11 @@ const telegram_send_voice: ToolDef<Settings, typeof SendVoice> = {
 const React = z.object({
   emoji: needed('emoji').max(32).describe(`One of ${reactionList}`),
   chat_id,
-  message_id: z.string().max(20).optional().describe('The message; default the one the request comes from.'),
+  message_id: z
+    .union([z.string().max(20), z.int()])
+    .transform(String)
+    .optional()
+    .describe('The message; default the one the request comes from.'),
   is_big: z.boolean().optional().describe('With a large animation.'),
 })
 

@@ -18,6 +18,8 @@ import { keepsTheContract } from '../contract/module.ts'
 
 keepsTheContract(telegram)
 
+const OTHER_TOKEN = '4343:BBE-secret_token_of_another'
+
 const chat = (channelId: string, messageId = ''): Caller => ({
   ...localCaller,
   origin: { ...noOrigin, platform: 'telegram', channelId, messageId },
@@ -142,6 +144,12 @@ describe('telegram', () => {
     ])
     const elsewhere: Caller = { ...localCaller, origin: { ...noOrigin, platform: 'discord', channelId: '42' } }
     expect((await fails('react', { emoji: '👍' }, elsewhere)).message).toBe('missing required param: message_id')
+  })
+
+  it('takes numbers as Telegram writes them, too', async () => {
+    const { bot, call } = await open()
+    await call('react', { emoji: '👍', chat_id: -1001234567890, message_id: 5 })
+    expect(bot.calls[0]?.params).toMatchObject({ chat_id: '-1001234567890', message_id: 5 })
   })
 
   it('says what it sends with, as the operator wants it', async () => {
@@ -496,6 +504,17 @@ describe('messages that come in', () => {
     bot.update({ update_id: 3, message: message('blocked', { message_id: 502 }) })
     await vi.waitFor(async () => expect(await ask('messages', 'recent', '42')).toHaveLength(2), { timeout: 5_000 })
     expect(await probe('heard')).toHaveLength(2)
+  })
+
+  it('are counted for each bot: another one begins anew', async () => {
+    const { ask, bot, dir } = await open({ inbound: true })
+    bot.update({ update_id: 70, message: message('to the first') })
+    await vi.waitFor(async () => expect(await ask('messages', 'recent', '42')).toHaveLength(1), { timeout: 5_000 })
+    await vi.waitFor(() => expect(bot.of('getUpdates').at(-1)?.params['offset']).toBe(71), { timeout: 5_000 })
+    const second = await botServer(OTHER_TOKEN)
+    const config = { token: OTHER_TOKEN, base_url: second.url, allowed_chat_ids: ['42'], inbound: true }
+    await startApp({ modules: { telegram: { config } } }, dir)
+    await vi.waitFor(() => expect(second.of('getUpdates')[0]?.params['offset']).toBe(0), { timeout: 5_000 })
   })
 
   it('come again when Telegram does, from where they ended', async () => {
