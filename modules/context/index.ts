@@ -34,23 +34,35 @@ function serviceOf<Name extends Service>({ services }: Context, name: Name): Non
 }
 
 /**
- * The channel that is meant. Others than the one a request comes from are for who is on this machine, where the client
- * serves all of them, and for admins. @throws ToolError
+ * The channel that is meant, and its platform. Others than the one a request comes from are for who is on this machine,
+ * where the client serves all of them, and for admins. @throws ToolError
  */
-function channelOf(ctx: Context, given: string | undefined): string {
-  const own = ctx.origin.channelId
-  const wanted = given?.trim() || own
-  if (wanted === '')
+function channelOf(
+  ctx: Context,
+  given: string | undefined,
+  where: string | undefined,
+): { readonly channel: string; readonly platform: string } {
+  const { channelId: own, platform: from } = ctx.origin
+  const platform = where?.trim() || from
+  // A channel of another platform is never the one that the request comes from, whatever it is called.
+  const channel = given?.trim() || (platform === from ? own : '')
+  if (channel === '')
     throw new ToolError('It is not known which channel is meant.', { code: 'E_VALIDATION', hint: 'Give channel_id.' })
-  if (wanted === own || ctx.caller.principal === 'local' || isAdmin(ctx)) return wanted
+  if ((channel === own && platform === from) || ctx.caller.principal === 'local' || isAdmin(ctx))
+    return { channel, platform }
   throw new ToolError('Only the channel that the request comes from can be looked at.', {
     code: 'E_DENIED_BY_POLICY',
-    hint: 'Leave channel_id out.',
+    hint: 'Leave channel_id and platform out.',
   })
 }
 
 const iso = (timestamp: number): string => new Date(timestamp).toISOString()
 const channel_id = z.string().max(256).optional().describe('The channel; default the one the request comes from.')
+const platform = z
+  .string()
+  .max(64)
+  .optional()
+  .describe('Where the channel is, such as telegram; default where the request comes from.')
 const message_id = z.string().min(1).max(256).describe('As conversation_get gave it.')
 const content = z.string().min(1).max(32_000).describe('The text.')
 const user_id = z.string().max(256).optional().describe('Id of who wrote it.')
@@ -78,6 +90,7 @@ async function heard(ctx: Context, messages: readonly Readonly<Record<string, un
 
 const Get = z.object({
   channel_id,
+  platform,
   limit: z.int().min(1).max(100).default(20).describe('Most entries, of the newest.'),
 })
 
@@ -93,15 +106,16 @@ const conversation_get: ToolDef<Settings, typeof Get> = {
   sideEffects: ['none'],
   examples: [{ input: { limit: 10 } }],
   available: has('conversations'),
-  async run({ channel_id, limit }, ctx) {
-    const channel = channelOf(ctx, channel_id)
-    const entries = await serviceOf(ctx, 'conversations').get(channel, limit)
+  async run({ channel_id, platform: where, limit }, ctx) {
+    const { channel, platform } = channelOf(ctx, channel_id, where)
+    const entries = await serviceOf(ctx, 'conversations').get(channel, limit, platform)
     return { channel_id: channel, messages: await heard(ctx, entries.map(told)) }
   },
 }
 
 const Append = z.object({
   channel_id,
+  platform,
   role: z.enum(['user', 'assistant', 'system', 'tool']).default('user').describe('Whose entry it is.'),
   content,
   user_id,
@@ -120,16 +134,16 @@ const conversation_append: ToolDef<Settings, typeof Append> = {
   sideEffects: ['changes the kept conversation'],
   examples: [{ input: { role: 'user', user_name: 'Ada', content: 'Hello' } }],
   available: has('conversations'),
-  async run({ channel_id, ...entry }, ctx) {
-    const channel = channelOf(ctx, channel_id)
+  async run({ channel_id, platform: where, ...entry }, ctx) {
+    const { channel, platform } = channelOf(ctx, channel_id, where)
     const { origin } = ctx
     const self = entry.role === 'user' ? { user_id: origin.userId, user_name: origin.userName } : {}
-    const added = await serviceOf(ctx, 'conversations').append(channel, { ...self, ...given(entry) })
+    const added = await serviceOf(ctx, 'conversations').append(channel, { ...self, ...given(entry) }, platform)
     return { channel_id: channel, ...told(added) }
   },
 }
 
-const Update = z.object({ channel_id, message_id, content })
+const Update = z.object({ channel_id, platform, message_id, content })
 
 const conversation_update: ToolDef<Settings, typeof Update> = {
   title: 'Edit a conversation',
@@ -143,9 +157,9 @@ const conversation_update: ToolDef<Settings, typeof Update> = {
   sideEffects: ['changes the kept conversation'],
   examples: [{ input: { message_id: 'm1', content: 'Hello again' } }],
   available: has('conversations'),
-  async run({ channel_id, message_id, content }, ctx) {
-    const channel = channelOf(ctx, channel_id)
-    const changed = await serviceOf(ctx, 'conversations').update(channel, message_id, { content })
+  async run({ channel_id, platform: where, message_id, content }, ctx) {
+    const { channel, platform } = channelOf(ctx, channel_id, where)
+    const changed = await serviceOf(ctx, 'conversations').update(channel, message_id, { content }, platform)
     if (changed) return { channel_id: channel, ...told(changed) }
     throw missing(message_id)
   },
@@ -153,6 +167,7 @@ const conversation_update: ToolDef<Settings, typeof Update> = {
 
 const Delete = z.object({
   channel_id,
+  platform,
   message_id: z.string().max(256).optional().describe('The entry; without it everything.'),
   all: z.boolean().default(false).describe('Must be true where message_id is left out.'),
 })
@@ -168,17 +183,17 @@ const conversation_delete: ToolDef<Settings, typeof Delete> = {
   sideEffects: ['deletes from the kept conversation'],
   examples: [{ input: { message_id: 'm1' } }, { input: { all: true } }],
   available: has('conversations'),
-  async run({ channel_id, message_id, all }, ctx) {
-    const channel = channelOf(ctx, channel_id)
+  async run({ channel_id, platform: where, message_id, all }, ctx) {
+    const { channel, platform } = channelOf(ctx, channel_id, where)
     const conversations = serviceOf(ctx, 'conversations')
     if (message_id === undefined) {
-      if (all) return { channel_id: channel, deleted: await conversations.clear(channel) }
+      if (all) return { channel_id: channel, deleted: await conversations.clear(channel, platform) }
       throw new ToolError('It is not said which entry is meant.', {
         code: 'E_VALIDATION',
         hint: 'Give message_id, or all: true for the whole conversation.',
       })
     }
-    if (await conversations.delete(channel, message_id)) return { channel_id: channel, deleted: 1 }
+    if (await conversations.delete(channel, message_id, platform)) return { channel_id: channel, deleted: 1 }
     throw missing(message_id)
   },
 }
@@ -190,7 +205,7 @@ const Message = z.object({
   channel_id,
   user_id,
   user_name,
-  platform: z.string().max(64).optional().describe('Where; default where the request comes from.'),
+  platform,
   message_id: z.string().max(256).optional().describe('Id on the platform; one that is known is replaced.'),
   reply_to_id: z.string().max(256).optional().describe('Id of the message it answers.'),
   timestamp: z.iso.datetime({ offset: true }).optional().describe('When; default now.'),
@@ -207,9 +222,10 @@ const message_record: ToolDef<Settings, typeof Message> = {
   sideEffects: ['keeps a message for ninety days'],
   examples: [{ input: { text: 'The build is green.', user_name: 'Ada' } }],
   available: has('messages'),
-  async run({ channel_id, timestamp, ...message }, ctx) {
+  async run({ channel_id: which, platform: where, timestamp, ...message }, ctx) {
     const at = timestamp === undefined ? {} : { timestamp: Date.parse(timestamp) }
-    const kept = { ...given(message), ...at, channel_id: channelOf(ctx, channel_id) }
+    const { channel: channel_id, platform } = channelOf(ctx, which, where)
+    const kept = { ...given(message), ...at, channel_id, platform }
     return toldMessage(await serviceOf(ctx, 'messages').record(kept))
   },
 }
@@ -217,6 +233,7 @@ const message_record: ToolDef<Settings, typeof Message> = {
 const Search = z.object({
   query: z.string().max(500).default('').describe('What is looked for, in any words; without it the newest.'),
   channel_id,
+  platform,
   everywhere: z.boolean().default(false).describe('All channels; for admins and on this machine.'),
   limit: z.int().min(1).max(50).default(10).describe('Most messages to give.'),
 })
@@ -233,7 +250,7 @@ const message_search: ToolDef<Settings, typeof Search> = {
   sideEffects: ['none'],
   examples: [{ input: { query: 'when is the release' } }, { input: { limit: 5 } }],
   available: has('messages'),
-  async run({ query, channel_id, everywhere, limit }, ctx) {
+  async run({ query, channel_id, platform: where, everywhere, limit }, ctx) {
     const messages = serviceOf(ctx, 'messages')
     const wanted = query.trim()
     if (everywhere && ctx.caller.principal !== 'local' && !isAdmin(ctx))
@@ -243,9 +260,13 @@ const message_search: ToolDef<Settings, typeof Search> = {
       })
     if (everywhere && wanted === '')
       throw new ToolError('All channels are searched by a query only.', { code: 'E_VALIDATION', hint: 'Give a query.' })
-    const channel = everywhere ? undefined : channelOf(ctx, channel_id)
+    const { channel, platform } = everywhere
+      ? { channel: undefined, platform: where?.trim() || undefined }
+      : channelOf(ctx, channel_id, where)
     const found =
-      wanted === '' ? await messages.recent(channel ?? '', limit) : await messages.search(wanted, limit, channel)
+      wanted === ''
+        ? await messages.recent(channel ?? '', limit, platform)
+        : await messages.search(wanted, limit, channel, platform)
     return { query: wanted, messages: await heard(ctx, found.map(toldMessage)) }
   },
 }

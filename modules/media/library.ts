@@ -1,6 +1,6 @@
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
 import { cachePaths, MAX_IMAGE_BYTES, modesOf, SETTING, type Settings } from './config.ts'
-import { keep, list } from './store.ts'
+import { keep, list, type Media } from './store.ts'
 
 /** Only where a picture can be changed is there a use for those that are kept. */
 const changes = ({ config }: { readonly config: Settings }): true | string =>
@@ -14,8 +14,10 @@ const Entry = z.object({
   bytes: z.int(),
   origin: z.string(),
   caption: z.string(),
-  created_at: z.number(),
+  created_at: z.string(),
 })
+
+const told = ({ created_at, ...media }: Media) => ({ ...media, created_at: new Date(created_at).toISOString() })
 
 const ListMedia = z.object({ limit: z.int().min(1).max(100).default(20).describe('How many, newest first.') })
 export const list_media: ToolDef<Settings, typeof ListMedia> = {
@@ -29,7 +31,7 @@ export const list_media: ToolDef<Settings, typeof ListMedia> = {
   available: changes,
   sideEffects: ['none'],
   examples: [{ input: { limit: 5 } }],
-  run: async ({ limit }, ctx) => ({ media: [...(await list(ctx, limit))] }),
+  run: async ({ limit }, ctx) => ({ media: (await list(ctx, limit)).map(told) }),
 }
 
 const AddMedia = z.object({
@@ -57,7 +59,7 @@ export const add_media: ToolDef<Settings, typeof AddMedia> = {
     if ((path === undefined) === (url === undefined))
       throw new ToolError('Give either path or url.', { code: 'E_VALIDATION' })
     const data = path === undefined ? await fetched(url ?? '', ctx) : await read(path, ctx)
-    return await keep(ctx, data, { origin: kind, caption: path ?? url ?? '' })
+    return told(await keep(ctx, data, { origin: kind, caption: path ?? url ?? '' }))
   },
 }
 

@@ -71,8 +71,11 @@ export interface Messages {
   record(message: NewMessage): Promise<CachedMessage>
   /** The newest `n`, newest first. @param platform default where the request came from */
   recent(channel: string, n?: number, platform?: string): Promise<readonly CachedMessage[]>
-  /** The best `k`, best first, of all channels or of one of them. */
-  search(query: string, k?: number, channel?: string): Promise<readonly CachedMessage[]>
+  /**
+   * The best `k`, best first, of all channels or of one of them.
+   * @param platform default where the request came from; of all channels, any
+   */
+  search(query: string, k?: number, channel?: string, platform?: string): Promise<readonly CachedMessage[]>
 }
 
 export interface ConversationEntry {
@@ -88,24 +91,26 @@ export interface ConversationEntry {
   readonly files?: readonly { readonly filename: string; readonly mimetype: string; readonly uri: string }[]
 }
 
-/** The last hundred entries of each channel. */
+/** The last hundred entries of each channel. A platform is by default the one where the request came from. */
 export interface Conversations {
   append(
     channel: string,
     entry: Partial<ConversationEntry> & Pick<ConversationEntry, 'role' | 'content'>,
+    platform?: string,
   ): Promise<ConversationEntry>
   /** Oldest first, without deleted ones. */
-  get(channel: string, n?: number): Promise<readonly ConversationEntry[]>
+  get(channel: string, n?: number, platform?: string): Promise<readonly ConversationEntry[]>
   /** `null` when there is no such entry. */
   update(
     channel: string,
     messageId: string,
     change: Partial<Pick<ConversationEntry, 'content' | 'files'>>,
+    platform?: string,
   ): Promise<ConversationEntry | null>
   /** Marks it as deleted. Whether there was one. */
-  delete(channel: string, messageId: string): Promise<boolean>
+  delete(channel: string, messageId: string, platform?: string): Promise<boolean>
   /** How many there were. */
-  clear(channel: string): Promise<number>
+  clear(channel: string, platform?: string): Promise<number>
 }
 
 /** Something that is to be known in later sessions. */
@@ -181,7 +186,7 @@ export interface Place {
 export interface Threadweave {
   /** Keeps a text; with the title of one that is kept, in its place. @throws PegboardError E_DENIED_BY_POLICY, E_TOO_LARGE */
   vaultDna(title: string, content: string): Promise<Strand>
-  /** What is woven into any of these places; for admins everything. By id or title, or all. */
+  /** What is woven into any of these places, for admins as for everybody. By id or title, or all. */
   readDna(places: readonly Place[], wanted?: string): Promise<readonly Strand[]>
   /** Makes a text seen in a place. `false`: it was already. @throws PegboardError E_DENIED_BY_POLICY, E_NOT_FOUND */
   weave(strand: string, place: Place): Promise<boolean>

@@ -40,7 +40,7 @@ export interface FlatLlm {
 }
 
 export interface FlatConversations extends Conversations {
-  mark_deleted(channel: string, messageId: string): Promise<boolean>
+  mark_deleted(channel: string, messageId: string, platform?: string): Promise<boolean>
 }
 
 export interface FlatGraph {
@@ -182,7 +182,7 @@ const flatLlm = (llm: Llm | null): FlatLlm | null =>
   }
 
 const flatConversations = (own: Conversations | null): FlatConversations | null =>
-  own && { ...own, mark_deleted: (channel, id) => own.delete(channel, id) }
+  own && { ...own, mark_deleted: (channel, id, platform) => own.delete(channel, id, platform) }
 
 function fromEntry({ data, filename, mimetype, file_url }: SentEntry): SentFile {
   return { data, filename, mimetype, ...(file_url === undefined ? {} : { fileUrl: file_url }) }

@@ -25,11 +25,11 @@ export interface ConversationsOptions {
 export function createConversations({ documents, clock }: ConversationsOptions) {
   return (caller: Pick<Caller, 'profile'>, origin: Pick<Origin, 'platform'>): Conversations => {
     const kept = documents(caller.profile)
-    const keyFor = (channel: string): string => keyOf(origin.platform, channelOf(channel))
+    const keyFor = (channel: string, platform = origin.platform): string => keyOf(platform, channelOf(channel))
 
     /** Changes one entry; answers what became of it, or `null`. */
-    const edit = (channel: string, id: string, change: (entry: ConversationEntry) => ConversationEntry) =>
-      kept.update(keyFor(channel), (before = []) => {
+    const edit = (key: string, id: string, change: (entry: ConversationEntry) => ConversationEntry) =>
+      kept.update(key, (before = []) => {
         const at = before.findIndex(({ message_id, deleted }) => message_id === id && !deleted)
         const old = before[at]
         if (!old) return { result: null }
@@ -38,7 +38,7 @@ export function createConversations({ documents, clock }: ConversationsOptions) 
       })
 
     return {
-      append(channel, given) {
+      append(channel, given, platform) {
         if (!ROLES.includes(given.role))
           throw new PegboardError('E_VALIDATION', `The role of an entry is one of ${ROLES.join(', ')}.`)
         const entry: ConversationEntry = {
@@ -50,24 +50,25 @@ export function createConversations({ documents, clock }: ConversationsOptions) 
           timestamp: given.timestamp ?? clock.now(),
           ...(given.files === undefined ? {} : { files: given.files }),
         }
-        return kept.update(keyFor(channel), (before = []) => ({
+        return kept.update(keyFor(channel, platform), (before = []) => ({
           value: [...before, entry].slice(-WINDOW),
           result: entry,
         }))
       },
-      async get(channel, n = WINDOW) {
-        const entries = ((await kept.read(keyFor(channel))) ?? []).filter(({ deleted }) => !deleted)
+      async get(channel, n = WINDOW, platform) {
+        const entries = ((await kept.read(keyFor(channel, platform))) ?? []).filter(({ deleted }) => !deleted)
         return entries.slice(-Math.max(1, n))
       },
-      update: (channel, id, { content, files }) =>
-        edit(channel, id, (entry) => ({
+      update: (channel, id, { content, files }, platform) =>
+        edit(keyFor(channel, platform), id, (entry) => ({
           ...entry,
           ...(content === undefined ? {} : { content: contentOf(content) }),
           ...(files === undefined ? {} : { files }),
         })),
-      delete: async (channel, id) => (await edit(channel, id, (entry) => ({ ...entry, deleted: true }))) !== null,
-      clear: (channel) =>
-        kept.update(keyFor(channel), (before = []) => ({
+      delete: async (channel, id, platform) =>
+        (await edit(keyFor(channel, platform), id, (entry) => ({ ...entry, deleted: true }))) !== null,
+      clear: (channel, platform) =>
+        kept.update(keyFor(channel, platform), (before = []) => ({
           value: [],
           result: before.filter(({ deleted }) => !deleted).length,
         })),

@@ -62,10 +62,11 @@ export function createMessages({ documents, clock, likeness }: MessagesOptions) 
           .slice(-Math.max(1, n))
           .reverse()
       },
-      async search(query, k = 5, channel) {
-        const keys = channel === undefined ? await kept.keys() : [keyOf(origin.platform, channel)]
-        const found: CachedMessage[] = []
-        for (const key of keys) found.push(...fresh(await kept.read(key)))
+      async search(query, k = 5, channel, platform) {
+        const keys = channel === undefined ? await kept.keys() : [keyOf(platform ?? origin.platform, channel)]
+        const all: CachedMessage[] = []
+        for (const key of keys) all.push(...fresh(await kept.read(key)))
+        const found = platform === undefined ? all : all.filter((message) => message.platform === platform)
         const newest = found.sort((a, b) => b.timestamp - a.timestamp).slice(0, SEARCHED)
         const like = likeness?.(
           query,

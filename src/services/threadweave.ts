@@ -10,6 +10,8 @@ const MAX_STRANDS = 500
 const MAX_WOVEN = 5_000
 const MAX_TITLE = 200
 const MAX_CONTENT = 8_000
+/** Titles that an admin is told who asked for one that is not there. */
+const MAX_TOLD = 20
 
 interface Thread extends Place {
   readonly strand: string
@@ -37,9 +39,13 @@ export function createThreadweave(kv: Kv, { isAdmin, userId, clock }: Weaver): T
       })
   }
   const strand = async (wanted: string): Promise<Strand> => {
-    const found = strandsIn(await kv.get(VAULT)).find(isCalled(wanted))
+    const all = strandsIn(await kv.get(VAULT))
+    const found = all.find(isCalled(wanted))
     if (found) return found
-    throw new PegboardError('E_NOT_FOUND', `There is no strand "${wanted.slice(0, 80)}" in the vault.`)
+    const newest = all.slice(-MAX_TOLD).map(({ title }) => title)
+    throw new PegboardError('E_NOT_FOUND', `There is no strand "${wanted.slice(0, 80)}" in the vault.`, {
+      hint: newest.length === 0 ? 'vault_dna keeps one.' : `The vault has: ${newest.join(', ')}.`,
+    })
   }
   const isAt =
     ({ scope, id }: Place) =>
@@ -67,7 +73,6 @@ export function createThreadweave(kv: Kv, { isAdmin, userId, clock }: Weaver): T
     async readDna(places, wanted) {
       const all = strandsIn(await kv.get(VAULT))
       const found = wanted === undefined ? all : all.filter(isCalled(wanted))
-      if (isAdmin) return found
       const threads = threadsIn(await kv.get(WOVEN)).filter((thread) => places.some((place) => isAt(place)(thread)))
       const seen = new Set(threads.map((thread) => thread.strand))
       return found.filter(({ id }) => seen.has(id))

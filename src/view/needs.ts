@@ -22,7 +22,7 @@ export function missingNeed({ needs }: Tool, caller: Caller, profile: Profile): 
   const lacking = capabilities && needs.capabilities?.find((one) => !capabilities.includes(one))
   if (lacking) return { stage: 'capabilities', reason: `the model lacks ${lacking}` }
   const off = needs.flags?.find((flag) => !(Object.hasOwn(flags, flag) && flags[flag]))
-  if (off) return { stage: 'flags', reason: `the flag ${off} is off` }
+  if (off) return { stage: 'flags', reason: `the flag ${off} is off (profiles.${profile.id}.flags.${off})` }
   const denied = needs.permissions?.find(
     (permission) => !caller.roles.includes(permission) && !profile.permissions.includes(permission),
   )

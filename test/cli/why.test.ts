@@ -98,7 +98,10 @@ describe('why', () => {
       stage: 'switch',
       setting: 'tools.filesystem.find.enabled',
     })
-    expect(await why('art.print')).toMatchObject({ stage: 'flags', rule: 'the flag paper is off' })
+    expect(await why('art.print')).toMatchObject({
+      stage: 'flags',
+      rule: 'the flag paper is off (profiles.default.flags.paper)',
+    })
     expect(await why('frame')).toMatchObject({
       tool: 'art.frame',
       stage: 'backend',

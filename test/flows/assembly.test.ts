@@ -250,7 +250,7 @@ describe('a voice tool', () => {
       expect.stringContaining('voice_instructions: "deep" is not available here'),
       expect.stringContaining('"voice_instructions":"deep"'),
       expect.stringContaining('is not available: set modules.media.config.speech.'),
-      expect.stringContaining('is not available: the flag voice is off.'),
+      expect.stringContaining('is not available: the flag voice is off (profiles.off.flags.voice).'),
     ])
   })
 })

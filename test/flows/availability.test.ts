@@ -170,7 +170,7 @@ describe('what a caller may have', () => {
     expect(app.view(callerOf('none')).hidden.get('stage.needy')).toEqual({
       kind: 'unavailable',
       stage: 'flags',
-      reason: 'the flag other is off',
+      reason: 'the flag other is off (profiles.none.flags.other)',
     })
   })
 
@@ -304,7 +304,7 @@ describe('a flag', () => {
     const has = async () => (await client.listTools()).tools.some(({ name }) => name === 'stage__flags')
     const call = () => client.callTool({ name: 'stage__flags', arguments: {} }) as Promise<Answer>
     expect(await has()).toBe(false)
-    expect((await call()).content[0].text).toContain('the flag beta is off')
+    expect((await call()).content[0].text).toContain('the flag beta is off (profiles.default.flags.beta)')
     const told = new Promise<void>((resolve) =>
       client.setNotificationHandler('notifications/tools/list_changed', () => resolve()),
     )

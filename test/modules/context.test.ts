@@ -178,6 +178,64 @@ describe('messages', () => {
   })
 })
 
+describe('a chat of another platform', () => {
+  const inbound = async () => {
+    const opened = await open()
+    const telegram: Caller = { ...localCaller, origin: { ...noOrigin, platform: 'telegram', channelId: '42' } }
+    await opened.call('message_record', { text: 'The train is late.', user_name: 'Ann' }, telegram)
+    await opened.call('conversation_append', { content: 'The train is late.', message_id: 'm1' }, telegram)
+    return { ...opened, telegram }
+  }
+
+  it('is read and changed by an ordinary client that names the platform', async () => {
+    const { app, call, telegram } = await inbound()
+    const client = await connectTo(app, 'modern')
+    const run = async (name: string, params: Json) =>
+      answerOf(await client.callTool({ name: `context__${name}`, arguments: { channel_id: '42', ...params } }))
+    const texts = async (params: Json) => (await run('message_search', params)).messages.map(({ text }: Answer) => text)
+    expect(await texts({})).toEqual([])
+    for (const params of [{}, { query: 'train' }, { query: 'train', everywhere: true }])
+      expect(await texts({ ...params, platform: 'telegram' })).toEqual(['The train is late.'])
+    expect(await texts({ query: 'train', everywhere: true, platform: 'irc' })).toEqual([])
+    expect((await run('conversation_get', {})).messages).toEqual([])
+    expect((await run('conversation_get', { platform: 'telegram' })).messages).toMatchObject([
+      { content: 'The train is late.' },
+    ])
+    await run('conversation_update', { platform: 'telegram', message_id: 'm1', content: 'It is here.' })
+    await run('conversation_append', { platform: 'telegram', role: 'assistant', content: 'Noted.', message_id: 'm2' })
+    const contents = async () =>
+      (await call('conversation_get', {}, telegram)).messages.map(({ content }: Answer) => content)
+    expect(await contents()).toEqual(['It is here.', 'Noted.'])
+    await run('conversation_delete', { platform: 'telegram', message_id: 'm2' })
+    expect(await contents()).toEqual(['It is here.'])
+    expect(await run('conversation_delete', { platform: 'telegram', all: true })).toMatchObject({ deleted: 1 })
+    expect(await contents()).toEqual([])
+  })
+
+  it('is another channel, although it is called like the one a request comes from', async () => {
+    const { call } = await inbound()
+    const ada = inChannel('42', 'ada')
+    for (const [action, input] of Object.entries({
+      conversation_get: {},
+      conversation_append: { content: 'x' },
+      conversation_update: { message_id: 'm1', content: 'y' },
+      conversation_delete: { all: true },
+      message_record: { text: 'x' },
+      message_search: { query: 'train' },
+    }))
+      await expect(
+        call(action, { ...input, channel_id: '42', platform: 'telegram' }, ada),
+        action,
+      ).rejects.toMatchObject({ code: 'E_DENIED_BY_POLICY', hint: 'Leave channel_id and platform out.' })
+    await expect(call('message_search', { platform: 'telegram' }, ada)).rejects.toMatchObject({ code: 'E_VALIDATION' })
+    expect((await call('message_search', { platform: 'irc' }, ada)).messages).toEqual([])
+    const admin = { ...ada, roles: ['admin'] }
+    expect((await call('message_search', { channel_id: '42', platform: 'telegram' }, admin)).messages).toMatchObject([
+      { text: 'The train is late.' },
+    ])
+  })
+})
+
 describe('a bot that comes back to a channel', () => {
   it.each(['legacy', 'modern'] as const)(
     'reads what was said, finds who said it, and notes its answer (%s)',

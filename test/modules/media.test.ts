@@ -222,7 +222,9 @@ describe('generate_image', () => {
     expect(made?.body).toEqual({ model: 'gpt-image-1', prompt: 'a cat', n: 1, size: '1024x1024' })
     expect([edited?.path, edited?.body.size]).toEqual(['/v1/images/edits', '1024x1536'])
     expect(edited?.files).toEqual([{ field: 'image', name: 'media_1.png', bytes: PNG }])
-    expect((await call('list_media')).media).toMatchObject([
+    const { media } = await call('list_media')
+    for (const { created_at } of media) expect(new Date(created_at).toISOString()).toBe(created_at)
+    expect(media).toMatchObject([
       { media_id: 'media_2', origin: 'generated', caption: 'a hat on it' },
       { media_id: 'media_1', mimetype: 'image/png', bytes: 70 },
     ])

@@ -229,6 +229,25 @@ describe('threadweave', () => {
     expect(await seen(at('c1', 'g1'))).toEqual([])
   })
 
+  it('is read by admins, too, only where it is woven; they weave it from anywhere', async () => {
+    const { call } = await open({ parts: ['threadweave'] }, { profiles: { default: { flags: { admin: true } } } })
+    const titles = async (caller: Caller) =>
+      (await call('read_dna', {}, caller)).strands.map(({ title }: Answer) => title)
+    await call('vault_dna', { title: 'Staff rota', content: 'Ada, Bob.' }, at('c1', 'g1'))
+    await call('weave', { dna_id: 'Staff rota', scope: 'guild' }, at('c1', 'g1'))
+    for (const elsewhere of [at('c3', 'g2'), admin(at('c3', 'g2')), localCaller]) {
+      expect(await titles(elsewhere)).toEqual([])
+      await expect(call('read_dna', { dna_id: 'Staff rota' }, elsewhere)).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
+    }
+    expect(await titles(admin(at('c2', 'g1')))).toEqual(['Staff rota'])
+    await expect(call('weave', { dna_id: 'rota' }, at('c3', 'g2'))).rejects.toMatchObject({
+      code: 'E_NOT_FOUND',
+      hint: 'The vault has: Staff rota.',
+    })
+    await call('weave', { dna_id: 'Staff rota', scope_id: 'c3' }, localCaller)
+    expect(await titles(at('c3', 'g2'))).toEqual(['Staff rota'])
+  })
+
   it('is seen in one channel, or in the channels of a category [CTX-14]', async () => {
     const { call } = await open()
     const root = admin(at('c1', 'g1', 'k1'))

@@ -85,6 +85,32 @@ describe('recent messages', () => {
   })
 })
 
+describe('channels of another platform', () => {
+  it('are read and changed where the platform is named, and are not those called alike here', async () => {
+    const clock = createManualClock(100 * DAY_MS)
+    const messages = createMessages({ documents: documentsOf(), clock })({ profile: 'default' }, here)
+    await messages.record({ text: 'the key is under the mat' })
+    await messages.record({ text: 'the key is in the drawer', platform: 'other' })
+    const texts = async (channel?: string, platform?: string) =>
+      (await messages.search('key', 5, channel, platform)).map(({ text }) => text).sort()
+    expect(await texts('c1')).toEqual(['the key is under the mat'])
+    expect(await texts('c1', 'other')).toEqual(['the key is in the drawer'])
+    expect(await texts(undefined, 'other')).toEqual(['the key is in the drawer'])
+    expect(await texts()).toEqual(['the key is in the drawer', 'the key is under the mat'])
+
+    const talk = createConversations({ documents: documentsOf(), clock })({ profile: 'default' }, here)
+    await talk.append('c1', { role: 'user', content: 'here', message_id: 'm1' })
+    await talk.append('c1', { role: 'user', content: 'there', message_id: 'm1' }, 'other')
+    await talk.append('c1', { role: 'user', content: 'there too', message_id: 'm2' }, 'other')
+    await talk.update('c1', 'm1', { content: 'over there' }, 'other')
+    expect(await talk.delete('c1', 'm2', 'other')).toBe(true)
+    const contents = async (platform?: string) => (await talk.get('c1', 10, platform)).map(({ content }) => content)
+    expect([await contents(), await contents('other')]).toEqual([['here'], ['over there']])
+    expect(await talk.clear('c1', 'other')).toBe(1)
+    expect([await contents(), await contents('other')]).toEqual([['here'], []])
+  })
+})
+
 describe('conversations', () => {
   const start = () => {
     const conversations = createConversations({ documents: documentsOf(), clock: createManualClock(5) })
