@@ -95,7 +95,9 @@ describe('check', () => {
 
   it('names a module whose settings are wrong once, as an error', async () => {
     const { report } = await check('misspelt.json')
-    expect(report.errors).toEqual(['bundled/database.js: modules.database.config: Unrecognized key: "conections"'])
+    expect(report.errors).toEqual([
+      'bundled/database/index.ts: modules.database.config: Unrecognized key: "conections"',
+    ])
     expect(report.warnings).toEqual([])
   })
 
