@@ -145,7 +145,9 @@ function servers({ app, config, caller }: Session): Row[] {
     ...(reason === undefined ? {} : { reason }),
   }))
   const idle = Object.entries(config.openapi).flatMap(([id, { enabled }]) =>
-    enabled || Object.hasOwn(config.missing, `openapi.${id}`) ? [] : [{ id: `api_${id}`, state: 'disabled', tools: 0, summary: '' }],
+    enabled || Object.hasOwn(config.missing, `openapi.${id}`)
+      ? []
+      : [{ id: `api_${id}`, state: 'disabled', tools: 0, summary: '' }],
   )
   return [...rows, ...broken, ...apis, ...idle]
 }

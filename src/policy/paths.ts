@@ -207,7 +207,10 @@ export function createPaths(options: PathsOptions): Paths {
       const file = error.code === 'ENOTDIR' ? await realpathOrNone(absolute) : undefined
       if (file === undefined) throw fileError(error, shown)
       await verify(file, fence, shown)
-      throw new ToolError(`'${shown}' is a file, not a folder.`, { code: 'E_NOT_FOUND', hint: 'Name a folder; for a file there are read and stat.' })
+      throw new ToolError(`'${shown}' is a file, not a folder.`, {
+        code: 'E_NOT_FOUND',
+        hint: 'Name a folder; for a file there are read and stat.',
+      })
     })
     try {
       const real = await realPathOf(handle, absolute)

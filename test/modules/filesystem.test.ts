@@ -291,7 +291,8 @@ describe('write and mkdir', () => {
       { '.env': 'K=1', 'a/private': 'x', 'b/x': 'x', 'mcp.config.json': '{}', '.git/config': '' },
       { deny_names: ['private'], denied_paths: ['b'] },
     )
-    const said = (verb: string, path: string) => call(verb, { path, ...(verb === 'write' && { content: 'x' }) }).catch(({ message }) => message)
+    const said = (verb: string, path: string) =>
+      call(verb, { path, ...(verb === 'write' && { content: 'x' }) }).catch(({ message }) => message)
     expect(await call('read', { path: '.git/config' })).toMatchObject({ content: '' })
     expect([
       await said('rm', '.env'),
