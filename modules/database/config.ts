@@ -118,6 +118,7 @@ export function pathsFor(settings: Settings): Paths {
   return createPaths({
     roots: roots.map((path) => (isAbsolute(path) ? path : resolve(workspace, path))),
     denied: [...denied_paths, state_dir, config_file, modules_dir],
+    fixed: [state_dir, config_file, modules_dir],
     setting: SETTING,
   })
 }

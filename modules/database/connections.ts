@@ -1,4 +1,4 @@
-import { realpath } from 'node:fs/promises'
+import { realpath, stat } from 'node:fs/promises'
 import { basename, isAbsolute, resolve } from 'node:path'
 import { type CallContext, isPegboardError, type Log, type Processes, type Services, ToolError } from 'pegboard'
 import { type Connection, type Place, pathsFor, SETTING, type Settings, unfolded } from './config.ts'
@@ -203,10 +203,28 @@ export async function link(ctx: Ctx, id: string): Promise<Link> {
 }
 
 async function opened(ctx: Ctx, named: Named): Promise<Link> {
+  await checkFile(named)
   const state = stateOf(ctx.services)
   const driver = await driverFor(state, named.target, ctx.services)
   if (named.policy.preset === 'readonly') await checkLogin(state, driver, named, ctx.signal)
   return { ...named, driver }
+}
+
+/** SQLite itself says no more than that it cannot open the file. */
+async function checkFile({ id, target, setting, owner }: Named): Promise<void> {
+  const { driver, database, create } = target
+  if (driver !== 'sqlite' || database === ':memory:' || create) return
+  await stat(database).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') return
+    throw new ToolError(`The file of the connection "${id}" does not exist.`, {
+      code: 'E_DB_UNAVAILABLE',
+      hint:
+        owner === undefined
+          ? `The operator corrects database in ${setting}, or sets options.create to true there to have it made.`
+          : 'Name a file that is there; list_connections shows the connections.',
+      cause: error,
+    })
+  })
 }
 
 function driverFor(state: State, target: Target, services: Services): Promise<Driver> {

@@ -130,6 +130,7 @@ function mainPaths(settings: Settings): Paths {
     // What Pegboard keeps for itself, tokens among it, is nobody's business; nor is what its configuration holds.
     denied: [...settings.denied_paths, settings.state_dir, settings.config_file],
     denyNames: settings.deny_names,
+    fixed: [settings.state_dir, settings.config_file],
     // Whoever writes these decides what Pegboard runs.
     protected: [settings.modules_dir],
     readonly: isReadonly(settings),
@@ -147,6 +148,7 @@ function aliasPaths(settings: Settings, alias: Alias): Paths {
       ...(isInside(resolve(settings.state_dir), base) ? [settings.state_dir] : []),
     ],
     denyNames: settings.deny_names,
+    fixed: [settings.config_file],
     protected: [settings.modules_dir],
     readonly: settings.readonly === true,
   })

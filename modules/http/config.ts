@@ -102,6 +102,7 @@ export function pathsFor(settings: Settings): Paths {
     roots: roots.map((path) => (isAbsolute(path) ? path : resolve(workspace, path))),
     denied: [...denied_paths, state_dir, config_file],
     denyNames: ['config.yaml', 'mcp.config.json', '.env'],
+    fixed: [state_dir, config_file, '**/config.yaml', '**/mcp.config.json'],
     // Whoever writes these decides what Pegboard runs.
     protected: [modules_dir],
     setting: SETTING,

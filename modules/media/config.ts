@@ -102,6 +102,7 @@ export const cachePaths = ({ file_cache_dir, config_file }: Settings): Paths =>
     roots: [file_cache_dir],
     denied: [config_file],
     denyNames: ['config.yaml', 'mcp.config.json', '.env'],
+    fixed: [config_file, '**/config.yaml', '**/mcp.config.json'],
     setting: SETTING,
   })
 

@@ -93,6 +93,7 @@ const pathsFor = (settings: Settings): Paths =>
   createPaths({
     roots: rootsOf(settings),
     denied: [...settings.denied_paths, settings.state_dir, settings.config_file],
+    fixed: [settings.state_dir, settings.config_file],
     setting: 'modules.shell.config',
   })
 

@@ -66,6 +66,7 @@ export const cachePaths = ({ file_cache_dir, denied_paths, config_file, state_di
     roots: [file_cache_dir],
     denied: [...denied_paths, config_file, ...(file_cache_dir.startsWith(state_dir) ? [] : [state_dir])],
     denyNames: ['config.yaml', 'mcp.config.json', '.env'],
+    fixed: [state_dir, config_file, '**/config.yaml', '**/mcp.config.json'],
     setting: SETTING,
   })
 

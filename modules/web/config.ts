@@ -192,6 +192,7 @@ export function downloadsOf({ url_fetch, workspace, state_dir, config_file, modu
     roots: [base],
     denied: [state_dir, config_file],
     denyNames: ['config.yaml', 'mcp.config.json', '.env'],
+    fixed: [state_dir, config_file, '**/config.yaml', '**/mcp.config.json'],
     protected: [modules_dir],
     setting: `${SETTING}.url_fetch`,
   })

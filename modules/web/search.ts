@@ -108,7 +108,7 @@ export function createWebSearch(client: Client, reader: Reader, health: Health):
         })
       const { category = 'text' } = asked
       const count = Math.min(asked.count ?? asked.max_results ?? DEFAULT, category === 'image' ? MOST_IMAGES : MOST)
-      let last: unknown
+      const failures: Failure[] = []
       const able = enginesIn(config).filter((engine) => engine.categoriesIn(config).includes(category))
       // One that is down is asked where nobody else is left.
       const order = [
@@ -133,18 +133,44 @@ export function createWebSearch(client: Client, reader: Reader, health: Health):
           const after = isPegboardError(error) ? error.retryAfterMs : null
           if (!isAsked) health.failed(engine.address, Math.max(config.health_seconds * 1000, after ?? 0))
           log.warn('a search engine failed', { engine: name, error: String(error) })
-          last = error
+          failures.push({ name, error })
         }
       }
-      throw (
-        last ??
-        new ToolError(`No engine available for category "${category}"`, {
-          code: 'E_BACKEND_UNAVAILABLE',
-          hint: `Leave category out, or the operator sets ${SETTING}.search.`,
-        })
-      )
+      if (failures.length > 0) throw failureOf(failures)
+      throw new ToolError(`No engine available for category "${category}"`, {
+        code: 'E_BACKEND_UNAVAILABLE',
+        hint: `Leave category out, or the operator sets ${SETTING}.search.`,
+      })
     },
   }
+}
+
+interface Failure {
+  readonly name: string
+  readonly error: unknown
+}
+
+/** Where nobody asked for an address, "the address" says nothing. */
+const PLAIN: Readonly<Record<string, string>> = {
+  E_DNS: 'its name is not known',
+  E_TLS: 'its certificate is not good',
+}
+
+/** The last failure, in words that tell of all of them. */
+function failureOf(failures: readonly Failure[]): unknown {
+  const last = failures.at(-1)?.error
+  if (!isPegboardError(last)) return last
+  const said = failures.map(({ name, error }) => {
+    const known = isPegboardError(error)
+    const what = known
+      ? (PLAIN[error.code] ?? error.message.replace(/^The address/, 'it').replace(/\.$/, ''))
+      : 'it broke'
+    return what.includes(name) ? what : `${name}: ${what}`
+  })
+  const message = said.length === 1 ? (said[0] as string) : `No engine answered. ${said.join('; ')}.`
+  const { code, retryAfterMs } = last
+  const hint = /address/i.test(last.hint) ? `Try again later, or the operator checks ${SETTING}.search.` : last.hint
+  return new ToolError(message, { code, hint, cause: last, ...(retryAfterMs === null ? {} : { retryAfterMs }) })
 }
 
 /** The same page is not worth two places. */

@@ -135,8 +135,10 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
   const unknown = app
     .unknownActions()
     .map(({ owner, action }) => `modules.${owner}.constraints names "${action}", which is no tool of ${owner}.`)
+  // One that is there and could not be used has said so itself.
+  const failed = new Set(app.failed().flatMap(({ file }) => file.split(/[/\\.]/)))
   const modules = Object.entries(config.modules)
-    .filter(([id, { enabled }]) => enabled && !owners.has(id))
+    .filter(([id, { enabled }]) => enabled && !owners.has(id) && !failed.has(id))
     .map(([id]) => `modules.${id} names no loaded module${suggestion(id, owners.keys())}`)
   const ids = tools.map((tool) => tool.id)
   const known = new Set(tools.flatMap((tool) => [tool.id, tool.name, tool.id.slice(tool.module.length + 1)]))

@@ -1,5 +1,6 @@
 import { serializeTools, TOOL_FORMATS } from '../agent/serialize.ts'
 import { shownState } from '../catalog/state.ts'
+import type { Config } from '../config/load.ts'
 import { riskOf, type Tool } from '../core/tool.ts'
 import { firstSentence } from '../view/listing.ts'
 import type { Args } from './commands.ts'
@@ -53,7 +54,7 @@ const LISTINGS: Readonly<Record<string, Listing>> = {
   servers: { columns: ['id', 'state', 'tools', 'transport', 'era', 'reason'], rows: servers },
 }
 
-function tools({ app, caller }: Session, hidden: boolean, short: boolean): Row[] {
+function tools({ app, caller, config }: Session, hidden: boolean, short: boolean): Row[] {
   const view = app.view(caller)
   const row = (tool: Tool, description: string): Row => ({
     name: tool.id,
@@ -72,10 +73,13 @@ function tools({ app, caller }: Session, hidden: boolean, short: boolean): Row[]
     const why = failure === undefined ? reason : `${reason}: ${failure}`
     if (tool) rows.push({ ...row(tool, tool.description), hidden: `hidden: ${why}` })
   }
+  // Of these no tool is known: nothing of them was loaded.
+  for (const { id, reason } of leftOut(config, /^(?:modules|openapi)\./))
+    rows.push({ name: `${id}.*`, module: id, hidden: `hidden: ${reason}` })
   return rows
 }
 
-function modules({ app, caller }: Session): Row[] {
+function modules({ app, caller, config }: Session): Row[] {
   const view = app.view(caller)
   const loaded = [...app.catalog.snapshot().owners.values()]
     .filter((owner) => owner.origin === 'module')
@@ -83,8 +87,23 @@ function modules({ app, caller }: Session): Row[] {
   const failed = app
     .failed()
     .map(({ file, error }) => ({ id: file, state: 'failed', tools: 0, summary: '', reason: error }))
-  return [...loaded, ...failed]
+  const broken = leftOut(config, /^modules\./).map(skippedRow)
+  return [...loaded, ...failed, ...broken]
 }
+
+/** What waits for a variable, by what it is called among tools. */
+const leftOut = ({ missing }: Config, section: RegExp): { readonly id: string; readonly reason: string }[] =>
+  Object.entries(missing).flatMap(([key, reason]) =>
+    section.test(key) ? [{ id: key.replace('modules.', '').replace('openapi.', 'api_'), reason }] : [],
+  )
+
+const skippedRow = ({ id, reason }: { readonly id: string; readonly reason: string }): Row => ({
+  id,
+  state: 'skipped',
+  tools: 0,
+  summary: '',
+  reason,
+})
 
 /** Every server of the configuration, in the order of the file. */
 function servers({ app, config, caller }: Session): Row[] {
@@ -114,13 +133,10 @@ function servers({ app, config, caller }: Session): Row[] {
       ...(startMs === undefined ? {} : { start_ms: startMs }),
     }
   })
-  const broken = config.skipped.map(({ id, reason }) => ({
-    id: `mcp_${id}`,
-    state: 'skipped',
-    tools: 0,
-    summary: '',
-    reason,
-  }))
+  const broken = [
+    ...config.skipped.map(({ id, reason }) => ({ id: `mcp_${id}`, reason })),
+    ...leftOut(config, /^openapi\./),
+  ].map(skippedRow)
   const apis = app.apis.status().map(({ id, module, state, reason }) => ({
     id: module,
     state,
@@ -129,7 +145,9 @@ function servers({ app, config, caller }: Session): Row[] {
     ...(reason === undefined ? {} : { reason }),
   }))
   const idle = Object.entries(config.openapi).flatMap(([id, { enabled }]) =>
-    enabled ? [] : [{ id: `api_${id}`, state: 'disabled', tools: 0, summary: '' }],
+    enabled || Object.hasOwn(config.missing, `openapi.${id}`)
+      ? []
+      : [{ id: `api_${id}`, state: 'disabled', tools: 0, summary: '' }],
   )
   return [...rows, ...broken, ...apis, ...idle]
 }

@@ -202,6 +202,8 @@ function leftOut(session: Session, name: string): Verdict {
   const [category = ''] = dotted.split('.')
   const skipped = config.skipped.find(({ id }) => id === category || `mcp_${id}` === category)
   if (skipped) return out('upstream', skipped.reason)
+  const missing = config.missing[`modules.${category}`] ?? config.missing[`openapi.${category.replace(/^api_/, '')}`]
+  if (missing !== undefined) return out(category.startsWith('api_') ? 'upstream' : 'backend', missing)
   if (dotted.includes('.') && Object.hasOwn(config.modules, category) && config.modules[category]?.enabled === false)
     return out('policy', `its module is switched off by modules.${category}.enabled`, {
       setting: `modules.${category}.enabled`,

@@ -37,6 +37,8 @@ export interface Config {
   readonly skipped: readonly SkippedServer[]
   /** `openapi` by id, those with `enabled: false` included. */
   readonly openapi: Readonly<Record<string, ApiSettings>>
+  /** What `modules.<id>` and `openapi.<id>` that are left out wait for. It names keys and variables, never their values. */
+  readonly missing: Readonly<Record<string, string>>
   readonly search: SearchSettings
   readonly exposure: ExposureSettings
   readonly textTools: FileSettings['textTools']
@@ -104,13 +106,13 @@ export function readConfig(text: string, file: string | undefined, machine: Mach
   const { own, servers: theirs } = withoutServers(given)
   const placed = placeServers({ ...asBlock(servers), ...asBlock(mcpServers) }, theirs)
   const filled = fillVariables(own, sources)
-  const without = new Set<string>()
+  const missing: Record<string, string> = {}
   for (const { path, variable } of filled.unset) {
     const [section, id] = path
     const what = `${path.join('.')} needs the environment variable ${variable}, which is not set`
     if ((section !== 'modules' && section !== 'openapi') || id === undefined) problems.add(path, what)
     else if (isEnabled(own[section], id)) {
-      without.add(`${section}.${id}`)
+      missing[`${section}.${id}`] ??= what
       warnings.push(`${what}; the ${section === 'modules' ? 'module' : 'API'} is left out.`)
     }
   }
@@ -127,7 +129,7 @@ export function readConfig(text: string, file: string | undefined, machine: Mach
   problems.throwIfAny()
   return {
     config: assemble(settings as FileSettings, {
-      ...{ file, base, machine, without, read, names: placed.names },
+      ...{ file, base, machine, missing, read, names: placed.names },
       secrets: [...new Set([...filled.secrets, ...read.secrets])],
       written: { ...given, mcpServers: { ...asBlock(servers), ...asBlock(mcpServers), ...placed.servers } },
     }),
@@ -194,7 +196,7 @@ interface Parts {
   readonly file: string | undefined
   readonly base: string
   readonly machine: Machine
-  readonly without: ReadonlySet<string>
+  readonly missing: Readonly<Record<string, string>>
   readonly read: ReturnType<typeof readServers>
   readonly secrets: readonly string[]
   /** Of the servers that profiles have of their own. */
@@ -204,7 +206,7 @@ interface Parts {
 }
 
 function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
-  const { file, base, machine, without, read, names, written } = parts
+  const { file, base, machine, missing, read, names, written } = parts
   const fallback = defaultDirs(machine, base)
   const dir = (path: string | undefined, other: string): string =>
     path === undefined ? other : pathFrom(base, path, machine)
@@ -212,11 +214,11 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
   const { cacheDir } = settings.search.embedderOptions
   const modules = Object.entries(settings.modules).map(([id, entry]) => [
     id,
-    without.has(`modules.${id}`) ? { ...entry, enabled: false, config: {}, setup: [] } : entry,
+    Object.hasOwn(missing, `modules.${id}`) ? { ...entry, enabled: false, config: {}, setup: [] } : entry,
   ])
   const apis = Object.entries(settings.openapi).map(([id, entry]) => {
     const read = readApi(id, entry, (path) => pathFrom(base, path, machine))
-    return [id, without.has(`openapi.${id}`) ? { ...read, enabled: false } : read]
+    return [id, Object.hasOwn(missing, `openapi.${id}`) ? { ...read, enabled: false } : read]
   })
   const config: Omit<Config, 'published'> = {
     file,
@@ -227,6 +229,7 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
     servers: read.servers,
     skipped: read.skipped,
     openapi: Object.fromEntries(apis) as Record<string, ApiSettings>,
+    missing,
     search: {
       ...settings.search,
       embedderOptions: {
@@ -260,7 +263,7 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
     state: settings.state,
     services,
   }
-  const { file: _file, skipped: _skipped, servers, ...rest } = config
+  const { file: _file, skipped: _skipped, missing: _missing, servers, ...rest } = config
   const shown = published({ ...rest, mcpServers: servers }, written) as Readonly<Record<string, unknown>>
   return { ...config, published: shown }
 }

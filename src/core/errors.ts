@@ -139,7 +139,7 @@ export const errorCatalogue = {
     audience: 'model',
     retryable: true,
     meaning: 'The server behind this tool is not connected.',
-    next: 'Try again shortly; pegboard list shows its state.',
+    next: 'Try again shortly; pegboard list servers shows its state.',
   },
   E_CIRCUIT_OPEN: {
     audience: 'model',
@@ -223,7 +223,7 @@ export const errorCatalogue = {
     audience: 'model',
     retryable: false,
     meaning: 'The path is protected.',
-    next: 'Use another path; modules.filesystem.config.denied_paths decides.',
+    next: 'Use another path; the message names the setting that decides, where one does.',
   },
   E_NOT_REGULAR_FILE: {
     audience: 'model',

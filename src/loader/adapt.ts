@@ -229,7 +229,15 @@ function closedSchema(given: unknown, hidden: readonly string[], id: string): Cl
         if (hidden.includes(name)) delete input[name]
         else if (!open) issues.push({ path: '', message: unknownName(name, shown) })
       }
-      return issues.length > 0 ? { ok: false, issues } : base.parse({ ...structuredClone(defaults), ...input })
+      if (issues.length === 0) return base.parse({ ...structuredClone(defaults), ...input })
+      // Whoever calls one thing by a wrong name lacks another; both are told at once.
+      const known = Object.fromEntries(Object.entries(input).filter(([name]) => Object.hasOwn(properties, name)))
+      const rest = base.parse({ ...structuredClone(defaults), ...known })
+      const lacks = rest.ok ? [] : required.filter((name) => !Object.hasOwn(known, name))
+      for (const name of lacks)
+        if (!rest.ok && rest.issues.some(({ path }) => path === name))
+          issues.push({ path: name, message: 'is missing' })
+      return { ok: false, issues }
     },
   }
 }

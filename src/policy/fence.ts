@@ -9,7 +9,12 @@ export interface FenceOptions {
   readonly denied?: readonly string[]
   readonly denyNames?: readonly string[]
   readonly protected?: readonly string[]
+  /** Of `denied` and `denyNames`, as rules, what stands in no setting: it changes what messages say and nothing else. */
+  readonly fixed?: readonly string[]
 }
+
+/** What denies a path: nothing the operator can set, or one of two settings. */
+export type Denier = 'fixed' | 'denied_paths' | 'deny_names'
 
 export interface Root {
   readonly given: string
@@ -23,6 +28,8 @@ export interface Fence {
   /** The root a real path lies in, the innermost if they are nested. */
   rootOf(real: string): string | undefined
   isDenied(path: string, root: string): boolean
+  /** Of a path that is denied. */
+  deniedBy(path: string, root: string): Promise<Denier>
   /** May be read, not written. */
   isProtected(path: string, root: string): boolean
   /** How results name a real path. */
@@ -65,6 +72,13 @@ export function createFence(options: FenceOptions): () => Promise<Fence> {
         if (allowed.has(path)) return false
         const [short, whole] = folded(path, root)
         return isDeniedByRule(short, whole) || holdsDeniedName(short)
+      },
+      async deniedBy(path, root) {
+        const [short, whole] = folded(path, root)
+        // Only who has failed asks, so nothing is made ready for it.
+        const isFixed = await pathRules([...deniedByDefault, ...(options.fixed ?? [])], lookUp)()
+        if (isFixed(short, whole)) return 'fixed'
+        return isDeniedByRule(short, whole) ? 'denied_paths' : 'deny_names'
       },
       isProtected: (path, root) => !allowed.has(path) && isProtectedByRule(...folded(path, root)),
       nameOf: (real) =>

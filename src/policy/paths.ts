@@ -4,7 +4,7 @@ import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { setImmediate as breathe } from 'node:timers/promises'
 import { ToolError } from '../core/errors.ts'
 import { movePlaced, type Removed, removePlaced } from './change.ts'
-import { reported } from './errno.ts'
+import { fileError, reported } from './errno.ts'
 import { createFence, type Fence } from './fence.ts'
 import { checkText, isInside, LINUX, nearestFolder, nearestReal, realPathOf, realpathOrNone } from './real.ts'
 import { type FileData, makeFolder, type Placed, type WriteOptions, type Written, writeFile } from './write.ts'
@@ -22,6 +22,8 @@ export interface PathsOptions {
   readonly denyNames?: readonly string[]
   /** More rules on what is never written. */
   readonly protected?: readonly string[]
+  /** Of `denied` and `denyNames`, as rules, what stands in no setting: messages then name none. */
+  readonly fixed?: readonly string[]
   readonly readonly?: boolean
   /** The part of the configuration that messages name; default `modules.filesystem.config`. */
   readonly setting?: string
@@ -124,11 +126,12 @@ export function createPaths(options: PathsOptions): Paths {
       code: 'E_PATH_OUTSIDE_ROOT',
       hint: 'Use a path inside them; "." is the first.',
     })
-  const deniedError = (shown: string): ToolError =>
-    new ToolError(`'${shown}' is protected (${setting}.denied_paths).`, {
-      code: 'E_PATH_DENIED',
-      hint: 'Use another path.',
-    })
+  const deniedError = (shown: string, why: string): ToolError =>
+    new ToolError(`'${shown}' is protected${why}.`, { code: 'E_PATH_DENIED', hint: 'Use another path.' })
+  const denied = async (shown: string, fence: Fence, path: string, root: string): Promise<ToolError> => {
+    const by = await fence.deniedBy(path, root)
+    return deniedError(shown, by === 'fixed' ? ': it is always refused' : ` (${setting}.${by})`)
+  }
 
   /** Where the caller means, before anything is touched. */
   async function locate(path: string): Promise<{ readonly absolute: string; readonly fence: Fence }> {
@@ -148,17 +151,17 @@ export function createPaths(options: PathsOptions): Paths {
     if (!root) throw outside(path)
     const lexical = isInside(absolute, root.given) ? root.given : (root.real as string)
     // A denied name is denied whatever it leads to.
-    if (fence.isDenied(absolute, lexical)) throw deniedError(path)
+    if (fence.isDenied(absolute, lexical)) throw await denied(path, fence, absolute, lexical)
     // What lies beyond a link that leads out must not even be told to exist or not.
     if (fence.rootOf(await nearestReal(absolute)) === undefined) throw outside(path)
     return { absolute, fence }
   }
 
   /** Checks what was really opened. */
-  function verify(real: string, fence: Fence, shown: string): string {
+  async function verify(real: string, fence: Fence, shown: string): Promise<string> {
     const root = fence.rootOf(real)
     if (root === undefined) throw outside(shown)
-    if (fence.isDenied(real, root)) throw deniedError(shown)
+    if (fence.isDenied(real, root)) throw await denied(shown, fence, real, root)
     if (LINUX && PSEUDO.test(real))
       throw new ToolError(`'${shown}' is not a regular file.`, { code: 'E_NOT_REGULAR_FILE' })
     return root
@@ -173,7 +176,7 @@ export function createPaths(options: PathsOptions): Paths {
     const handle = await reported(path, () => fs.open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY))
     try {
       const real = await realPathOf(handle, absolute)
-      verify(real, fence, path)
+      await verify(real, fence, path)
       return await use(handle, real, fence)
     } finally {
       await handle.close()
@@ -197,13 +200,21 @@ export function createPaths(options: PathsOptions): Paths {
   async function openFolder(shown: string, absolute: string, fence: Fence) {
     if (!LINUX) {
       const real = await reported(shown, () => fs.realpath(absolute))
-      verify(real, fence, shown)
+      await verify(real, fence, shown)
       return { anchor: real, real, close: async () => undefined }
     }
-    const handle = await reported(shown, () => fs.open(absolute, O_RDONLY | O_DIRECTORY))
+    const handle = await fs.open(absolute, O_RDONLY | O_DIRECTORY).catch(async (error: NodeJS.ErrnoException) => {
+      const file = error.code === 'ENOTDIR' ? await realpathOrNone(absolute) : undefined
+      if (file === undefined) throw fileError(error, shown)
+      await verify(file, fence, shown)
+      throw new ToolError(`'${shown}' is a file, not a folder.`, {
+        code: 'E_NOT_FOUND',
+        hint: 'Name a folder; for a file there are read and stat.',
+      })
+    })
     try {
       const real = await realPathOf(handle, absolute)
-      verify(real, fence, shown)
+      await verify(real, fence, shown)
       return { anchor: `/proc/self/fd/${handle.fd}`, real, close: () => handle.close() }
     } catch (error) {
       await handle.close()
@@ -312,14 +323,14 @@ export function createPaths(options: PathsOptions): Paths {
         hint: `Set ${setting}.readonly to false.`,
       })
     const checkWrite = async (real: string): Promise<void> => {
-      const root = verify(real, fence, path)
+      const root = await verify(real, fence, path)
       const writable = await Promise.all(writeRoots.map(realpathOrNone))
       if (!writable.some((one) => one !== undefined && isInside(real, one)))
         throw new ToolError(`'${path}' may be read, not written.`, {
           code: 'E_READ_ONLY',
           hint: `${setting}.write_roots says where writing is allowed.`,
         })
-      if (fence.isProtected(real, root)) throw deniedError(path)
+      if (fence.isProtected(real, root)) throw deniedError(path, ': it may be read, never written')
     }
     // A single file may be a root; it is written where it lies, if that is inside another.
     if (fence.roots.some(({ given, real }) => absolute === given || absolute === real) && (await isFolder(absolute)))

@@ -20,6 +20,7 @@ beforeAll(() => {
     'tight.json': { exposure: { contextWindow: 1_000 } },
     'wrong.json': { exposre: {} },
     'part.json': { profiles: { part: { use: ['notes'] } } },
+    'misspelt.json': { modules: { database: { config: { conections: {} } } } },
     'model.json': { search: { embedder: 'openai:http://127.0.0.1:1/v1' } },
     'clients.json': {
       modulesDir: 'long',
@@ -90,6 +91,14 @@ describe('check', () => {
     expect(report.errors[0]).toMatch(/bad\.mjs/)
     expect(report.errors[1]).toBe('mcpServers.nothing names neither a command nor a url')
     expect(report.categories.map((row: { id: string }) => row.id)).toContain('notes')
+  })
+
+  it('names a module whose settings are wrong once, as an error', async () => {
+    const { report } = await check('misspelt.json')
+    expect(report.errors).toEqual([
+      'bundled/database/index.ts: modules.database.config: Unrecognized key: "conections"',
+    ])
+    expect(report.warnings).toEqual([])
   })
 
   it('fails on a configuration that cannot be read', async () => {

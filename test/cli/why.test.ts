@@ -32,6 +32,7 @@ beforeAll(() => {
         broken: { command: 'node', args: ['-e', 'process.exit(2)'] },
       },
     },
+    'waits.json': { modules: { notes: { config: { token: '${NOTES_TOKEN_NOBODY_SET}' } } } },
     'modules/notes.mjs': notesModule,
     'modules/art.mjs': `export default { name: 'art', description: 'Art.', tools: {
       draw: { description: 'Draws what was asked for.', effect: 'read', intent: 'image', run: () => '' },
@@ -156,6 +157,21 @@ describe('why', () => {
       stage: 'upstream',
       rule: expect.stringMatching(/^the tools of mcp_broken are not known: /),
     })
+  })
+
+  it('says which variable a module waits for that was left out, and so do the lists', async () => {
+    const reason = 'modules.notes.config.token needs the environment variable NOTES_TOKEN_NOBODY_SET, which is not set'
+    const of = async (...argv: string[]) => {
+      const { out } = await pegboard(at.dir, ...argv, '--config', 'waits.json', '--json')
+      return JSON.parse(out)
+    }
+    expect(await of('why', 'notes.add')).toMatchObject({ visible: false, stage: 'backend', rule: reason })
+    expect(await of('list', '--hidden')).toContainEqual({
+      name: 'notes.*',
+      module: 'notes',
+      hidden: `hidden: ${reason}`,
+    })
+    expect(await of('list', 'modules')).toContainEqual({ id: 'notes', state: 'skipped', tools: 0, summary: '', reason })
   })
 
   it('of a query says what each answer is worth', async () => {

@@ -264,6 +264,9 @@ describe('variables', () => {
   it('leave out a module that needs an unset one', () => {
     const { config, warnings } = read({ modules: { weather: { config: { key: '${WEATHER_KEY}' } }, hello: {} } })
     expect(config.modules).toMatchObject({ weather: { enabled: false, config: {} }, hello: { enabled: true } })
+    expect(config.missing).toEqual({
+      'modules.weather': 'modules.weather.config.key needs the environment variable WEATHER_KEY, which is not set',
+    })
     expect(warnings).toEqual([
       'modules.weather.config.key needs the environment variable WEATHER_KEY, which is not set; the module is left out.',
     ])

@@ -76,6 +76,9 @@ describe('a tool definition becomes a tool', () => {
     expect(sentence(made.parse({ path: 'x', limt: 3 }))).toBe('unknown parameter "limt"; did you mean "limit"?')
     expect(sentence(made.parse({ path: 'x', colour: 3 }))).toBe('unknown parameter "colour"; known: path, limit')
     expect(sentence(made.parse('x'))).toBe('must be an object')
+    expect(made.parse({ file: 'x' })).toMatchObject({
+      issues: [{ message: 'unknown parameter "file"; known: path, limit' }, { path: 'path', message: 'is missing' }],
+    })
     expect(made.parse({ path: 'x' })).toEqual({ ok: true, value: { path: 'x', limit: 5 } })
   })
 

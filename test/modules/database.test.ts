@@ -63,6 +63,16 @@ describe('a configuration that cannot be meant', () => {
   })
 })
 
+it('a file that does not exist is told by its connection, with the setting that has it made', async () => {
+  const connections = { books: { driver: 'sqlite', database: 'nowhere/books.db' } }
+  const { fails } = await open({ connections })
+  expect(await fails('execute_query', { connection_id: 'books', sql: 'SELECT 1' })).toMatchObject({
+    code: 'E_DB_UNAVAILABLE',
+    message: 'The file of the connection "books" does not exist.',
+    hint: 'The operator corrects database in modules.database.config.connections.books, or sets options.create to true there to have it made.',
+  })
+})
+
 describe('a set-up step', () => {
   const seed = (policy: object = {}) => ({
     modules: {

@@ -64,7 +64,7 @@ describe('several files', () => {
         { path: 'a.txt', content: 'A', size: 1, truncated: false },
         { path: 'no', error: "'no' does not exist." },
         { path: 'b.txt', content: 'B\n', size: 2, truncated: false },
-        { path: '.env', error: "'.env' is protected (modules.filesystem.config.denied_paths)." },
+        { path: '.env', error: "'.env' is protected: it is always refused." },
         { path: '../x', error: "'../x' is outside the allowed folders (modules.filesystem.config.roots)." },
       ],
       count: 5,

@@ -286,6 +286,40 @@ describe('write and mkdir', () => {
     await mkdir(join(root, 'ok'))
   })
 
+  it('name what refuses a path: a setting, or nothing that can be set', async () => {
+    await open(
+      { '.env': 'K=1', 'a/private': 'x', 'b/x': 'x', 'mcp.config.json': '{}', '.git/config': '' },
+      { deny_names: ['private'], denied_paths: ['b'] },
+    )
+    const said = (verb: string, path: string) =>
+      call(verb, { path, ...(verb === 'write' && { content: 'x' }) }).catch(({ message }) => message)
+    expect(await call('read', { path: '.git/config' })).toMatchObject({ content: '' })
+    expect([
+      await said('rm', '.env'),
+      await said('rm', 'mcp.config.json'),
+      await said('rm', 'a/private'),
+      await said('rm', 'b/x'),
+      await said('write', '.git/x'),
+    ]).toEqual([
+      "'.env' is protected: it is always refused.",
+      "'mcp.config.json' is protected: it is always refused.",
+      "'a/private' is protected (modules.filesystem.config.deny_names).",
+      "'b/x' is protected (modules.filesystem.config.denied_paths).",
+      "'.git/x' is protected: it may be read, never written.",
+    ])
+  })
+
+  it('are listed only where they are folders', async () => {
+    await open({ 'a.txt': 'x' })
+    for (const more of [{}, { recursive: true }])
+      await expect(call('ls', { path: 'a.txt', ...more })).rejects.toMatchObject({
+        code: 'E_NOT_FOUND',
+        message: "'a.txt' is a file, not a folder.",
+        hint: 'Name a folder; for a file there are read and stat.',
+      })
+    await expect(call('ls', { path: 'a.txt/b' })).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
+  })
+
   it('never touch it through the real path of a folder that was configured as a link', async () => {
     const top = await tempDir({
       'real/state/token': 'secret',

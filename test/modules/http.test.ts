@@ -344,8 +344,15 @@ describe('uploads', () => {
     await symlink('/etc/hostname', join(root, 'link'))
     for (const path of ['../x', '/etc/passwd', 'link'])
       await expect(call('upload_file', { url, path }), path).rejects.toMatchObject({ code: 'E_PATH_OUTSIDE_ROOT' })
-    for (const path of ['.env', 'private/x'])
-      await expect(call('upload_file', { url, path }), path).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
+    for (const [path, why] of [
+      ['.env', ': it is always refused'],
+      ['config.yaml', ': it is always refused'],
+      ['private/x', ' (modules.http.config.denied_paths)'],
+    ])
+      await expect(call('upload_file', { url, path }), path).rejects.toMatchObject({
+        code: 'E_PATH_DENIED',
+        message: `'${path}' is protected${why}.`,
+      })
   })
 })
 

@@ -202,6 +202,15 @@ describe('a search', () => {
     await expect(reversed.call('web_search', { query: 'cats', category: 'music' })).rejects.toMatchObject({
       message: 'No engine available for category "music"',
     })
+    await expect(reversed.call('web_search', { query: 'cats', category: 'news' })).rejects.toMatchObject({
+      message: 'web_search non-2xx status=500 (brave)',
+    })
+    ddg.status = 500
+    await expect(call('web_search', { query: 'cats' })).rejects.toMatchObject({
+      message:
+        'No engine answered. web_search non-2xx status=500 (duckduckgo_html); web_search non-2xx status=500 (brave); web_search non-2xx status=500 (searxng).',
+    })
+    ddg.status = 200
     // A category nobody knows is text.
     expect(await reversed.call('web_search', { query: 'cats', category: 'smells' })).toMatchObject({ category: 'text' })
   })
@@ -220,6 +229,16 @@ describe('a search', () => {
     const searxng = await serve((_, answer) => answer.writeHead(302, { location: 'https://example.com/' }).end())
     const { call } = await open({ fetch: { allow_private_network: false }, search: { searxng_url: searxng } })
     await expect(call('web_search', { query: 'x' })).rejects.toMatchObject({ code: 'E_REDIRECT_BLOCKED' })
+  })
+})
+
+it('a search says which engines cannot be reached, and speaks of no address where none was given', async () => {
+  const search = { brave_api_key: KEY, brave_url: 'http://127.0.0.1:9', ddg_base_url: 'http://nowhere.invalid' }
+  const { call } = await open({ search })
+  await expect(call('web_search', { query: 'x' })).rejects.toMatchObject({
+    code: 'E_DNS',
+    message: 'No engine answered. brave: it cannot be reached, or broke off; duckduckgo_html: its name is not known.',
+    hint: 'Try again later, or the operator checks modules.web.config.search.',
   })
 })
 
