@@ -1,7 +1,8 @@
 /** Telegram counts UTF-16 units. */
 export const MAX_TEXT = 4096
 
-const segments = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+// Made when a text is first too long: it takes ten milliseconds.
+let segments: Intl.Segmenter | undefined
 
 /**
  * A text in pieces that Telegram takes, in order: at the end of a paragraph, a line or a word where one is in the last quarter,
@@ -25,6 +26,7 @@ function endOf(text: string, most: number): number {
     if (at >= most * 0.75) return at + mark.length
   }
   // Looked at with what follows: a piece that ends in half a character does not show it.
+  segments ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' })
   const before = segments.segment(text.slice(0, most + 64)).containing(most)?.index ?? most
   return before > 0 ? before : most
 }
