@@ -1,4 +1,4 @@
-// Builds dist/: the command line, the library and the bundled modules as four scripts, thin files that hand out their parts,
+// Builds dist/: the command line, the library and the bundled modules as six scripts, thin files that hand out their parts,
 // and the types. A script can be started from V8's code cache, which ES modules cannot be on Node 20; see src/cli/code.ts.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -70,7 +70,7 @@ const shared = {
   alias: { 'pegboard/agent': './src/agent.ts', pegboard: './src/index.ts' },
   // Stays a package of its own: it faces the network, and its fixes should reach users without a new release of ours.
   // The keyring is native code, and optional.
-  external: ['undici', '@napi-rs/keyring', 'libsql', 'ioredis', 'bullmq', 'pg', 'mysql2'],
+  external: ['undici', '@napi-rs/keyring', 'libsql', 'ioredis', 'bullmq', 'pg', 'mysql2', '@opentelemetry/*'],
   define: { 'import.meta.url': 'bundleUrl' },
 }
 const plugins = [englishOnly, stripperApart('./loader/amaro.cjs'), bundledModules]
@@ -85,7 +85,7 @@ const { inputs } = (
     ...shared,
     plugins,
     stdin: entry(
-      `export const all = ${table([...bundled, ['main', './src/cli/main.ts'], ['api', './src/index.ts'], ['agent', './src/agent.ts']], 'import')}`,
+      `export const all = ${table([...bundled, ...['cli/main', 'index', 'agent', 'loader/stand-in'].map((name) => [`src/${name}`, `./src/${name}.ts`])], 'import')}`,
     ),
   })
 ).metafile
@@ -100,18 +100,54 @@ for (const file of [
   id.update(`${file}\0`).update(readFileSync(file))
 const named = { BUILD: JSON.stringify(id.digest('hex').slice(0, 16)) }
 
-/** What a server runs until its first list, what reads a configuration that is new, zod, and everything else. */
+/**
+ * What a start imports and does not run before its first list, with all that nothing else of it imports. What a file says is
+ * read when the first of it is looked at, so none of it may be used while a file of the start is evaluated.
+ */
+const NOT_YET = [
+  'node_modules/@cfworker/json-schema/dist/esm/index.js',
+  ...[
+    'bundled',
+    'exec/question',
+    'exec/schedule',
+    'exec/watchers',
+    'loader/tool-context',
+    'meta/schedule',
+    'meta/watch',
+    'observe/audit',
+    'policy/glob',
+    'search/index',
+    'search/sources',
+    'search/table',
+    'search/vectors',
+    'server/follow-tasks',
+    'services/endpoint',
+    'services/graph',
+    'state/redis',
+    'state/sqlite',
+    'trust/checks',
+    'upstream/connection',
+    'upstream/definition',
+    'upstream/hints',
+    'upstream/lane',
+    'upstream/listable',
+    'view/resolve',
+    'view/wording',
+  ].map((name) => `src/${name}.ts`),
+]
+/** What a server runs until its first list, and soon after, what reads a configuration that is new, the bundled modules, zod, and everything else. */
 const home = new Map()
 const settle = (pack, file) => {
-  if (home.has(file)) return
+  if (home.has(file) || (pack === 'start' && NOT_YET.includes(file))) return
   home.set(file, file.startsWith('node_modules/zod/') ? 'zod' : pack)
   for (const { path, kind, external } of inputs[file].imports)
     if (!external && kind !== 'dynamic-import') settle(pack, path)
 }
 for (const file of ['main', 'serve', 'banner'].map((name) => `src/cli/${name}.ts`)) settle('start', file)
-for (const file of ['src/app.ts', 'src/server/stdio.ts', ...modules.map(({ file }) => file.slice(2))])
-  settle('start', file)
+for (const name of ['app', 'server/stdio', 'loader/stand-in']) settle('start', `src/${name}.ts`)
+for (const file of NOT_YET) settle('later', file)
 settle('config', 'src/config/load.ts')
+for (const { file } of modules) settle('modules', file.slice(2))
 for (const file of Object.keys(inputs)) if (file !== '<stdin>') settle('rest', file)
 /** A script is read when something of it is asked for, and there is one copy of each file among them all. */
 const packOf = (file) => home.get(file)
@@ -121,7 +157,14 @@ for (const { imports } of Object.values(inputs))
     if (!external && kind === 'dynamic-import' && packOf(path) !== 'start') later.add(path)
 
 /** What each script is asked for by the others. */
-const asked = { start: new Set(), config: new Set(), zod: new Set(['node_modules/zod/index.js']), rest: new Set() }
+const asked = {
+  start: new Set(),
+  later: new Set(NOT_YET),
+  config: new Set(),
+  modules: new Set(modules.map(({ file }) => file.slice(2))),
+  zod: new Set(['node_modules/zod/index.js']),
+  rest: new Set(),
+}
 for (const file of later) asked[packOf(file)].add(file)
 const apart = (pack) => ({
   name: 'packs',
@@ -146,6 +189,9 @@ const packed = async (name, contents) => {
   })
   // A script has no import() of its own that would not warn; it is handed one. Two texts that are run elsewhere keep theirs.
   const code = made.outputFiles[0].text.replaceAll(/(?<![\w$.])import\((?!url\)|settings\.)/g, 'bundleImport(')
+  // A default or all of a file is copied where it is imported, before any of it is there.
+  const whole = /[\w$]\(require\("(later:[^"]+)/.exec(code)
+  if (whole) throw new Error(`${name} imports all of ${whole[1]} or its default: name what it needs of it`)
   write(`dist/${name}.cjs`, `(function(require,bundleUrl,bundleImport){${code}\nreturn pack})`)
   return { code, metafile: made.metafile }
 }
@@ -156,23 +202,20 @@ const filesOf = (pack) =>
   )
 // In this order, each asks only those that follow for what nobody else asks for.
 const others = []
-for (const name of ['rest', 'config', 'zod']) others.push(await packed(name, `export const files = ${filesOf(name)}`))
-const firstWith = (prepared) =>
+for (const name of ['rest', 'modules', 'config', 'later', 'zod'])
+  others.push(await packed(name, `export const files = ${filesOf(name)}`))
+/** @param how the code of the object with a function for each module, of its name and what reads it */
+const firstWith = (given) =>
   packed(
     'start',
-    `import { prepare } from './src/loader/deferred.ts'
-const prepared = ${JSON.stringify(prepared)}
-const preparedOf = (name, given) => {
-  if (Object.hasOwn(prepared, name)) prepare(given.default, prepared[name])
-  return given
-}
+    `${given}
 export const main = () => import('./src/cli/main.ts')
 export const api = () => import('./src/index.ts')
 export const agent = () => import('./src/agent.ts')
 export const modules = { ${bundled
       .map(
         ([name, file]) =>
-          `${JSON.stringify(name)}: async () => preparedOf(${JSON.stringify(name)}, await import(${JSON.stringify(file)}))`,
+          `${JSON.stringify(name)}: async () => given(${JSON.stringify(name)}, () => require(${JSON.stringify(file)}))`,
       )
       .join(', ')} }
 export const files = ${filesOf('start')}`,
@@ -184,14 +227,24 @@ await build({
   format: 'cjs',
   define: named,
 })
-/** What the schemas of our modules say; asked once here, so that no start has to make them. */
-await firstWith({})
+/** What our modules say without being switched on; asked once here, so that no start has to read them. */
+await firstWith('const given = (_name, read) => read()')
 const elsewhere = mkdtempSync(join(tmpdir(), 'pegboard-build-'))
 const prepared = JSON.parse(
   execFileSync(process.execPath, ['scripts/prepared.mjs'], { env: { ...process.env, PEGBOARD_STATE_DIR: elsewhere } }),
 )
 rmSync(elsewhere, { recursive: true, force: true })
-const packs = [await firstWith(prepared), ...others]
+write('dist/modules.json', prepared.modules)
+write('dist/schemas.txt', prepared.schemas)
+const first = await firstWith(`import { readFileSync } from 'node:fs'
+import { once } from './src/core/once.ts'
+import { standIn } from './src/loader/stand-in.ts'
+const textOf = (file) => readFileSync(new URL(file, import.meta.url), 'latin1')
+const prepared = once(() => JSON.parse(textOf('modules.json')))
+const schemas = once(() => textOf('schemas.txt'))
+const schemaAt = ([from, to]) => JSON.parse(schemas().slice(from, to))
+const given = (name, read) => ({ default: standIn(prepared()[name], schemaAt, () => read().default) })`)
+const packs = [first, ...others]
 
 const stripper = await build({
   ...common,

@@ -1,5 +1,5 @@
 // What the README's first command promises: the server starts from the repository's own configuration, prints how to
-// connect, answers a client over HTTP, and goes when told to.
+// connect, answers a client over HTTP, and goes when told to without a complaint.
 import { spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -11,11 +11,17 @@ const state = await mkdtemp(join(tmpdir(), 'pegboard-ci-'))
 // Its own process group, because npm puts a shell between us and the server.
 const child = spawn('npm', ['start', '--silent', '--', '--port', '0'], {
   env: { ...process.env, PEGBOARD_STATE_DIR: state },
-  stdio: ['ignore', 'pipe', 'inherit'],
+  stdio: ['ignore', 'pipe', 'pipe'],
   detached: true,
 })
-const ended = new Promise((resolve) => child.once('exit', resolve))
 let printed = ''
+let logged = ''
+child.stderr.on('data', (chunk) => {
+  logged += chunk
+  process.stderr.write(chunk)
+})
+// npm ends before the server it started; the pipes are closed when both have.
+const ended = new Promise((resolve) => child.once('close', resolve))
 child.stdout.on('data', (chunk) => {
   printed += chunk
 })
@@ -43,3 +49,4 @@ try {
   await ended
   await rm(state, { recursive: true, force: true })
 }
+if (/"level":"(warn|error)"/.test(logged)) throw new Error('it complained')

@@ -103,7 +103,7 @@ async function overHttp(folder) {
     const sides = [
       { name: 'direct', call: (input) => direct.call('echo', input) },
       {
-        name: `Pegboard${pegboard.hasSession() ? '' : ', no session'}`,
+        name: `Pegboard${pegboard.session() ? '' : ', no session'}`,
         pid: pegboard.pid,
         call: (input) => pegboard.call(`mcp_${id}__echo`, input),
       },

@@ -22,6 +22,7 @@ export function smallEnvironment(more = {}) {
 function createPeer(write) {
   const waiting = new Map()
   let last = 0
+  let strays = 0
   const settle = (message) => {
     // What the server asks of us is answered with nothing; benches need none of it.
     if (message.method !== undefined) {
@@ -29,7 +30,7 @@ function createPeer(write) {
       return
     }
     const entry = waiting.get(message.id)
-    if (!entry) return
+    if (!entry) return void strays++
     waiting.delete(message.id)
     clearTimeout(entry.timer)
     if (message.error) entry.reject(new Error(`${entry.method}: ${message.error.message}`))
@@ -37,6 +38,8 @@ function createPeer(write) {
   }
   const peer = {
     settle,
+    /** Answers that nobody waits for, or not any more. */
+    strays: () => strays,
     fail(reason) {
       for (const id of waiting.keys()) settle({ id, error: { message: reason } })
     },
@@ -72,8 +75,9 @@ function createPeer(write) {
 }
 
 /** Starts a program and speaks MCP with it over its pipes. `close` resolves when it is gone. */
-export function startStdio({ command = process.execPath, args, env, cwd }) {
-  const child = spawn(command, args, { cwd, env: smallEnvironment(env), stdio: ['pipe', 'pipe', 'pipe'] })
+export function startStdio({ command = process.execPath, args, env, cwd, ipc = false }) {
+  const stdio = ['pipe', 'pipe', 'pipe', ...(ipc ? ['ipc'] : [])]
+  const child = spawn(command, args, { cwd, env: smallEnvironment(env), stdio })
   let complaint = ''
   child.stderr.on('data', (chunk) => {
     complaint = (complaint + chunk).slice(-2_000)
@@ -90,6 +94,7 @@ export function startStdio({ command = process.execPath, args, env, cwd }) {
   })
   return {
     ...peer,
+    child,
     pid: child.pid,
     async close() {
       child.stdin.end()
@@ -135,5 +140,5 @@ export function openHttp({ url, token }) {
     sent.end(body)
   }
   const peer = createPeer(write)
-  return { ...peer, hasSession: () => session !== undefined, close: () => agent.destroy() }
+  return { ...peer, session: () => session, close: () => agent.destroy() }
 }

@@ -26,8 +26,12 @@ export const blocksOf = async (kv: Kv, guild: string, now: number): Promise<read
 export const blockOf = (
   blocks: readonly Block[],
   { id, name }: { readonly id: string; readonly name: string },
-): Block | undefined =>
-  blocks.find(({ user_id }) => id !== '' && user_id === id) ??
-  blocks.find(
-    ({ user_id, user_name }) => name !== '' && [user_name, user_id].some((one) => sameName(one) === sameName(name)),
+): Block | undefined => {
+  const wanted = sameName(name)
+  return (
+    blocks.find(({ user_id }) => id !== '' && user_id === id) ??
+    blocks.find(
+      ({ user_id, user_name }) => wanted !== '' && [user_name, user_id].some((one) => sameName(one) === wanted),
+    )
   )
+}

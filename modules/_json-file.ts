@@ -1,4 +1,5 @@
-import { readFile, stat } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { open, stat } from 'node:fs/promises'
 
 export interface JsonFile {
   /** What the file holds; read again when it has changed. Undefined when it is missing or holds no JSON. */
@@ -20,8 +21,7 @@ export function createJsonFile(maxBytes = 32 * 1024 * 1024): JsonFile {
         const stamp = `${ino}.${size}.${mtimeMs}`
         const before = known.get(path)
         if (before?.stamp === stamp) return before.value
-        if (size > maxBytes) return undefined
-        const value: unknown = JSON.parse(await readFile(path, 'utf8'))
+        const value: unknown = JSON.parse(await textOf(path, maxBytes))
         known.set(path, { stamp, value })
         return value
       } catch {
@@ -29,5 +29,19 @@ export function createJsonFile(maxBytes = 32 * 1024 * 1024): JsonFile {
         return undefined
       }
     },
+  }
+}
+
+const { O_RDONLY, O_NONBLOCK = 0 } = constants
+
+/** Never waits for a pipe, and never reads a device to its end. @throws what is no file of that length */
+async function textOf(path: string, maxBytes: number): Promise<string> {
+  const handle = await open(path, O_RDONLY | O_NONBLOCK)
+  try {
+    const found = await handle.stat()
+    if (!found.isFile() || found.size > maxBytes) throw new Error('no such file')
+    return await handle.readFile('utf8')
+  } finally {
+    await handle.close()
   }
 }

@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isPegboardError, type Processes, ToolError } from 'pegboard'
+import { runProgram } from './_program.ts'
 
 /** Speech made by programs of this machine; two modules send it. */
 export interface Spoken {
@@ -23,7 +24,6 @@ export interface SpeechOptions {
 
 const MAX_CHARS = 1_200
 const LIMIT_MS = 30_000
-const MAX_ADVICE = 300
 
 /** `undefined` where the engine does not speak the language. */
 type Engine = readonly [
@@ -74,13 +74,20 @@ const CONVERTERS: ReadonlyArray<readonly [string, (wav: string, ogg: string) => 
 export async function speak(given: string, { processes, cacheDir, lang, signal }: SpeechOptions): Promise<Spoken> {
   const text = [...given.trim()].slice(0, MAX_CHARS).join('')
   const spoken = languageOf(lang, text)
-  const limit = AbortSignal.timeout(LIMIT_MS)
-  const stop = signal ? AbortSignal.any([signal, limit]) : limit
+  const limit = { signal: AbortSignal.timeout(LIMIT_MS), seconds: LIMIT_MS / 1_000, hint: 'Give a shorter text.' }
   await mkdir(cacheDir, { recursive: true, mode: 0o700 })
   const folder = await mkdtemp(join(cacheDir, 'speech-'))
   const [wav, ogg, file] = [join(folder, 'speech.wav'), join(folder, 'speech.ogg'), join(folder, 'text.txt')]
-  const run = (command: string, args: readonly string[]) =>
-    runProgram(processes, { command, args, folder, stop, signal })
+  /** Whether there is such a program; it has ended well then. */
+  const run = async (command: string, args: readonly string[]): Promise<boolean> => {
+    try {
+      await runProgram(processes, { command, args, folder, as: command, signal, limit })
+      return true
+    } catch (error) {
+      if (isPegboardError(error) && error.code === 'E_NOT_FOUND') return false
+      throw error
+    }
+  }
   try {
     await writeFile(file, `${text}\n`, { mode: 0o600 })
     const engine = await firstOf(ENGINES, async ([command, argsFor]) => {
@@ -115,51 +122,6 @@ async function mustHave(path: string, program: string): Promise<void> {
   )
   if (size === 0)
     throw new ToolError(`${program} made no sound of this text.`, { hint: 'Name another lang, or change the text.' })
-}
-
-/** Whether there is such a program; it has ended well then. */
-async function runProgram(
-  processes: Processes,
-  {
-    command,
-    args,
-    folder,
-    stop,
-    signal,
-  }: {
-    readonly command: string
-    readonly args: readonly string[]
-    readonly folder: string
-    readonly stop: AbortSignal
-    readonly signal: AbortSignal | undefined
-  },
-): Promise<boolean> {
-  stop.throwIfAborted()
-  let program: Awaited<ReturnType<Processes['start']>>
-  try {
-    program = await processes.start({ command, args, cwd: folder })
-  } catch (error) {
-    if (isPegboardError(error) && error.code === 'E_NOT_FOUND') return false
-    throw error
-  }
-  const end = (): void => void program.stop()
-  stop.addEventListener('abort', end, { once: true })
-  program.stdin.end()
-  program.stdout.resume()
-  let advice = ''
-  program.stderr.on('data', (chunk: Buffer) => {
-    advice = `${advice}${chunk.toString('utf8')}`.slice(0, MAX_ADVICE)
-  })
-  const { code } = await program.ended
-  stop.removeEventListener('abort', end)
-  signal?.throwIfAborted()
-  if (stop.aborted)
-    throw new ToolError(`${command} took longer than ${LIMIT_MS / 1000} s.`, {
-      code: 'E_TIMEOUT',
-      hint: 'Give a shorter text.',
-    })
-  if (code !== 0) throw new ToolError(`${command} failed with code ${code}: ${advice.replaceAll(folder, '…').trim()}`)
-  return true
 }
 
 const SCRIPTS: ReadonlyArray<readonly [string, RegExp]> = [

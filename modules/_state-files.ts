@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { promises as fs } from 'node:fs'
 import { join } from 'node:path'
 import { createPaths, exclusively, isPegboardError, ToolError } from 'pegboard'
@@ -54,7 +55,13 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
               code: 'E_TOO_LARGE',
               hint: 'Move older parts of it to another file.',
             })
-          return await handle.readFile('utf8')
+          const bytes = await handle.readFile()
+          // Written back it would not be what it was.
+          if (!isUtf8(bytes))
+            throw new ToolError(`${name} is no text in UTF-8.`, {
+              hint: 'It was left as it is: save it as UTF-8, or move it away.',
+            })
+          return String(bytes)
         })
       } catch (error) {
         if (isPegboardError(error) && error.code === 'E_NOT_FOUND') return ''

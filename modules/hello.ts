@@ -30,13 +30,10 @@ function greeting(name: string, wanted = 'en'): string {
 
 /** Its state lives in here, so that a reloaded or second copy counts for itself. */
 function hello(): ToolModule {
-  const state = { startedAt: 0, greeted: 0 }
+  const state = { greeted: 0 }
   return defineModule({
     name: 'hello',
     description: 'Greets people and says that the server is running: the smallest module, to try things out.',
-    start() {
-      state.startedAt = process.uptime()
-    },
     tools: {
       say_hello: {
         title: 'Say hello',
@@ -86,7 +83,7 @@ function hello(): ToolModule {
         examples: [{ input: {} }],
         run: () => ({
           ok: true,
-          uptime_seconds: Math.round(process.uptime() - state.startedAt),
+          uptime_seconds: Math.round(process.uptime()),
           greeted: state.greeted,
         }),
       },

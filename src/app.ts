@@ -22,7 +22,7 @@ import { createDelivery } from './exec/delivery.ts'
 import { createFacts, factsSection, type ListedFact } from './exec/facts.ts'
 import { createGate } from './exec/gate.ts'
 import { createInbox } from './exec/inbox.ts'
-import { createInspections, inspectObject } from './exec/inspect.ts'
+import { createInspections, inspectObject, inspectQuestion } from './exec/inspect.ts'
 import { createInstance } from './exec/instance.ts'
 import { createRepeats } from './exec/repeats.ts'
 import { createSchedule } from './exec/schedule.ts'
@@ -31,11 +31,13 @@ import { taskRequests } from './exec/task-requests.ts'
 import { createTasks } from './exec/tasks.ts'
 import { createWatchers } from './exec/watchers.ts'
 import { createIndexing } from './indexing.ts'
+import { createLearnt } from './learnt.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
 import { createTurns } from './meta/turns.ts'
 import { createAudit } from './observe/audit.ts'
+import { createObserved } from './observed.ts'
 import type { KeptList } from './openapi/api.ts'
 import { type Apis, createApis } from './openapi/apis.ts'
 import { embeddedTable, ownPackage } from './package.ts'
@@ -43,21 +45,23 @@ import { createPrograms } from './programs/programs.ts'
 import { createRules, type FlagChanges } from './rules.ts'
 import { laneFor } from './search/deferred.ts'
 import type { LoadProgress } from './search/embedder.ts'
-import { createToolSearch, type SearchStatus } from './search/index.ts'
+import { createToolSearch, type SearchStatus, type ToolSearch } from './search/index.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import { toFailure } from './server/answer.ts'
 import { createElsewhere } from './server/elsewhere.ts'
 import type { ServerHost } from './server/host.ts'
 import { createLists } from './server/lists.ts'
 import { createResumes } from './server/resume.ts'
-import { rolesNow } from './server/roles.ts'
+import { rightsNow } from './server/rights.ts'
 import { createTaskBook } from './server/task-book.ts'
 import { serveTasks } from './server/tasks-elsewhere.ts'
+import { createFileTokens, createSharedTokens } from './server/tokens.ts'
 import { toErrorResult, toMcpResult } from './server/wire.ts'
 import { createServers } from './servers.ts'
 import { createOffer } from './services.ts'
 import { createCommonClock } from './state/common-clock.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
+import { readSecret } from './state/secret.ts'
 import { createLocalShared, createRedisShared, type Shared } from './state/shared.ts'
 import { shareDecisions } from './trust/decisions.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
@@ -86,6 +90,10 @@ export interface AppOptions {
   /** Lets in only upstream tools that the lock file has, and writes nothing to it. */
   readonly frozen?: boolean
   /** Told how far an optional search model is loaded. */
+  /** Told of secrets that come up while it runs, such as tokens of servers. */
+  readonly know?: (secrets: readonly string[]) => void
+  /** How many lines of the log nobody read. */
+  readonly unwritten?: () => number
   readonly onModelProgress?: (progress: LoadProgress) => void
 }
 
@@ -105,6 +113,8 @@ export interface App extends Host {
   listedTokens(caller: Caller, mode: Exposure['mode']): number
   /** A 2025-era session ended. */
   forget(session: string): void
+  /** Whether modules are still being loaded. */
+  loading(): boolean
   /** Files that could not be loaded, and why. */
   failed(): readonly { readonly file: string; readonly error: string; readonly code: string }[]
   /** Names that clash, and settings of servers' tools that have no effect, as sentences. */
@@ -190,18 +200,24 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       logged.emit({ level: 'warning', logger: 'search', data })
     },
   })
-  const search = createToolSearch({
-    log,
-    store: indexes,
-    fusion: config.search.fusion,
-    ...(config.search.embedder !== 'none' && { table: options.table ?? embeddedTable }),
-    ...(semantic && { semantic }),
-  })
+  // Made for the first question, or to be ahead of it: a first list needs none of its code.
+  let searching: ToolSearch | undefined
+  const search = (): ToolSearch => {
+    searching ??= createToolSearch({
+      log,
+      store: indexes,
+      fusion: config.search.fusion,
+      ...(config.search.embedder !== 'none' && { table: options.table ?? embeddedTable }),
+      ...(semantic && { semantic }),
+    })
+    return searching
+  }
   // A server of another profile is nobody's business, nor is the folder of any.
-  const listServers = ({ profile }: Caller): readonly ServerStatus[] =>
-    upstreams
+  const serversFor = (caller: Caller): readonly ServerStatus[] => {
+    const { policy } = views.viewFor(caller)
+    return upstreams
       .status()
-      .filter(({ module }) => rules.of(profile).policy.sees(module))
+      .filter(({ module }) => policy.sees(module, caller))
       .map(({ id, module, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
         id,
         category: module,
@@ -213,12 +229,34 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         ...(reason === undefined ? {} : { reason }),
         ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
       }))
-  const inspections = createInspections(config.secrets)
-  const ownSecrets = once(() => knownSecrets(secretsOf(options.env ?? {})))
+  }
+  // Whether one is there decides about tool after tool, all in one go.
+  let listed: { readonly version: number; readonly for: WeakMap<Caller, readonly ServerStatus[]> } | undefined
+  function listServers(caller: Caller): readonly ServerStatus[] {
+    const { version } = catalog.snapshot()
+    if (listed?.version !== version) {
+      listed = { version, for: new WeakMap() }
+      queueMicrotask(() => (listed = undefined))
+    }
+    const list = listed.for.get(caller) ?? serversFor(caller)
+    listed.for.set(caller, list)
+    return list
+  }
+  const ofEnvironment = secretsOf(options.env ?? {})
+  const inspections = createInspections([...config.secrets, ...ofEnvironment])
+  const learnt = createLearnt((secrets) => {
+    inspections.know([...config.secrets, ...current.secrets, ...ofEnvironment, ...secrets])
+    options.know?.(secrets)
+  })
+  const ownSecrets = once(() => knownSecrets(ofEnvironment))
   function inspectAnswer<T extends object>(caller: Caller, owner: string, answer: T): T {
     const level = views.viewFor(caller).policy.tripwire({ module: owner })
     const inspection = inspections.of(level, undefined)
     return inspection ? inspectObject(answer, inspection) : answer
+  }
+  function inspectAsked(caller: Caller, owner: string, params: unknown): unknown {
+    const inspection = inspections.of(views.viewFor(caller).policy.tripwire({ module: owner }), undefined)
+    return inspection ? inspectQuestion(params, inspection) : params
   }
   const audit = config.audit.enabled
     ? createAudit({
@@ -226,9 +264,30 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         file: config.audit.file ?? join(dirs.state, 'audit.jsonl'),
         clock,
         log: log.scoped('audit'),
+        key: () =>
+          readSecret(join(dirs.state, 'audit.key'), (error) =>
+            log.warn('the key of the audit log could not be kept: what is written now cannot be checked later', {
+              error: messageOf(error),
+            }),
+          ),
         hide: inspections.hide,
       })
     : undefined
+  const observed = createObserved({
+    config,
+    env: options.env ?? {},
+    version: own.version,
+    log: log.scoped('telemetry'),
+    parts: {
+      calls: () => calls.load(),
+      upstreams: () => upstreams.status(),
+      tasks: () => tasks.running,
+      kept: (kind) => (shared.hasPast ? shared.store().table(kind).count() : undefined),
+      auditDropped: () => audit?.dropped ?? 0,
+      logDropped: () => options.unwritten?.() ?? 0,
+    },
+  })
+  const observer = observed?.observer
   const shared: Shared =
     config.state.url === undefined || !common
       ? createLocalShared(
@@ -287,14 +346,22 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       return outcome.success ? { status, result: outcome.data } : { status, error: outcome.error }
     },
   })
-  const missed = (name: string, { caller, abort, signal, within }: CallRequest): Promise<boolean> =>
-    upstreams.missed(name, {
+  // Clients call what they know before modules of a slow machine are there.
+  let loading: Promise<void> | undefined
+  async function missed(name: string, { caller, abort, signal, within }: CallRequest): Promise<boolean> {
+    if (loading) {
+      await loading
+      if (views.viewFor(caller).resolve(name).kind !== 'unknown') return true
+    }
+    return upstreams.missed(name, {
       signal: abort ?? signal ?? within,
-      sees: (owner) => rules.of(caller.profile).policy.sees(owner),
+      sees: (owner) => views.viewFor(caller).policy.sees(owner, caller),
     })
+  }
   const calls: Calls = createCalls({
     gate: createGate({ clock, hide: inspections.hide }),
     audit,
+    observer,
     inspections,
     secrets: ownSecrets,
     servicesFor: offer.servicesFor,
@@ -315,9 +382,16 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     adapters: (caller) => servicesOf(caller).adapters,
     channels: config.execution.outputChannels,
   })
-  const roles = rolesNow(config.server.http, (name) => rules.ids.includes(name))
+  const tokens = common
+    ? createSharedTokens(shared, clock, log.scoped('tokens'))
+    : createFileTokens(join(dirs.state, 'tokens'), clock, log.scoped('tokens'))
+  async function open(): Promise<void> {
+    await shared.open()
+    await tokens.open()
+  }
+  const rights = rightsNow(config.server.http, (name) => rules.ids.includes(name), tokens, clock.now)
   const tasks = createTasks({
-    rolesNow: roles,
+    rightsNow: rights,
     deliver: delivery.send,
     instance,
     alarms: shared.alarms('task'),
@@ -353,7 +427,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   }
   const later = () => ({
     call: (request: CallRequest) => calls.call(request),
-    rolesNow: roles,
+    rightsNow: rights,
     store: shared.store(),
     clock,
     log,
@@ -364,7 +438,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const { execution } = config
   const watchers = once(() => createWatchers({ ...later(), alarms: shared.alarms('watcher') }))
   const schedule = once(() =>
-    createSchedule({ ...later(), graceMs: execution.missedGraceMs, alarms: shared.alarms('job') }),
+    createSchedule({ ...later(), key: shared.key, graceMs: execution.missedGraceMs, alarms: shared.alarms('job') }),
   )
   const schedules = execution.scheduler && execution.watchers
   const facts = once(() => {
@@ -450,10 +524,12 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       log.warn('a manifest could not be kept or read', { error: messageOf(error) }),
     ),
     trust,
+    observer,
     environment: options.env ?? {},
     tokens: async () => {
       const { openTokenStore } = await import('./upstream/oauth/open.ts')
-      return await openTokenStore(config.dirs.state, options.env ?? {}, (message) => log.warn(message))
+      const store = await openTokenStore(config.dirs.state, options.env ?? {}, (message) => log.warn(message))
+      return { ...store, ...learnt.from(store) }
     },
     clientInfo: { name: 'pegboard', version: own.version },
     callTimeoutMs: config.execution.timeoutMs,
@@ -508,28 +584,32 @@ export function createApp(config: Config, options: AppOptions = {}): App {
           },
         })
       : undefined
+  const find: Host['search'] = async (query, caller, limit, how) => {
+    const view = views.viewFor(caller)
+    index.now()
+    const answer = await search().query(query, {
+      ...how,
+      limit,
+      visible: (id) => view.byId.has(id),
+      usage: calls.usage.of,
+    })
+    const first = injected.of(caller)
+    if (first.length === 0) return answer
+    const isFirst = ({ id }: { readonly id: string }): boolean => first.includes(id)
+    return { ...answer, hits: [...answer.hits.filter(isFirst), ...answer.hits.filter((hit) => !isFirst(hit))] }
+  }
   const host: Host = {
     view: (caller) => views.viewFor(caller),
     exposure: (caller) => exposures.of(views.viewFor(caller), caller),
-    async search(query, caller, limit, how) {
-      const view = views.viewFor(caller)
-      index.now()
-      const answer = await search.query(query, {
-        ...how,
-        limit,
-        visible: (id) => view.byId.has(id),
-        usage: calls.usage.of,
-      })
-      const first = injected.of(caller)
-      if (first.length === 0) return answer
-      const isFirst = ({ id }: { readonly id: string }): boolean => first.includes(id)
-      return { ...answer, hits: [...answer.hits.filter(isFirst), ...answer.hits.filter((hit) => !isFirst(hit))] }
-    },
+    search: observer
+      ? (...asked) => observer.run({ kind: 'search', name: 'search', attributes: {} }, () => find(...asked))
+      : find,
     call: repeats ? (request: CallRequest) => repeats.run(request, recordedCall) : recordedCall,
     tasks,
     delivery,
     checked: (request: CallRequest) => calls.check(request),
     missed,
+    whileLoading: () => loading,
     now: () => clock.now(),
     lostAt() {
       const at = shared.hasPast ? shared.store().lostAt : undefined
@@ -582,6 +662,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     log,
     trustMeta: config.server.trustMeta,
     hasProfile: (name) => rules.ids.includes(name),
+    tokens,
     view: host.view,
     exposure: host.exposure,
     unread: () => upstreams.unread,
@@ -601,18 +682,21 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ),
     inbox,
     inspect: inspectAnswer,
+    inspectQuestion: inspectAsked,
+    observer,
+    metrics: config.telemetry.prometheus ? observed?.registry : undefined,
     clock,
     tasksHere: tasks,
     ownTasks,
     taskTtlMs: execution.tasks.resultTtlMs,
     autoBackgroundMs: execution.autoBackgroundAfterMs,
-    failed: ({ profile }) => failed().filter(({ file }) => rules.of(profile).policy.sees(stemOf(file))),
+    failed: (caller) => failed().filter(({ file }) => views.viewFor(caller).policy.sees(stemOf(file), caller)),
     async ready() {
       if (!loaded) return 'modules are being loaded'
       return (await shared.ready()) ? undefined : 'the state cannot be reached'
     },
     ...(elsewhere ? { shared, elsewhere } : {}),
-    searchStatus: () => search.status,
+    searchStatus: () => search().status,
     counts: (principal) => calls.usage.counts(principal),
     onUpstream(listener) {
       const stops = [
@@ -650,20 +734,34 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     failed,
     searchStatus: server.searchStatus,
+    loading: () => !loaded,
     nameProblems: () => [...catalog.snapshot().clashes.map(clashSentence), ...upstreams.problems(), ...apis.problems()],
     unknownActions: () => unknownActions(),
-    open: () => shared.open(),
+    open,
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
-      if (common) await shared.open()
+      if (common) await open()
       await decisions?.()
       upstreams.start()
       const known = apis.start()
-      await loader.loadAll()
-      await known
+      const all = Promise.all([loader.loadAll(), known])
+      loading = new Promise((resolve) => {
+        const over = (): void => {
+          cancel()
+          loading = undefined
+          resolve()
+        }
+        const cancel = clock.after(LOADING_WAIT_MS, over)
+        all.then(over, over)
+      })
+      await all
       loaded = true
       if (execution.scheduler && !execution.watchers)
         log.warn('execution.scheduler needs execution.watchers, so neither is there')
+      if (options.env?.['NODE_TLS_REJECT_UNAUTHORIZED'] === '0')
+        log.warn(
+          'NODE_TLS_REJECT_UNAUTHORIZED is 0: requests of modules check certificates all the same, other connections may not; unset it',
+        )
       for (const { owner, action } of unknownActions())
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },
@@ -671,10 +769,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     warm() {
       upstreams.begin()
       index.follow()
+      observed?.start()
     },
     async indexed() {
       index.now()
-      await search.warm()
+      await search().warm()
       await semantic?.settled()
     },
     reviewed: () => trust.reread(),
@@ -705,12 +804,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         tools: next.tools,
         profiles: next.profiles,
         clients: next.clients,
+        secrets: next.secrets,
       }
       flags = {}
       rules = createRules(current)
       limits = createLimits(current.clients)
       // Servers that were started with the old ones may still say those.
-      inspections.know([...config.secrets, ...next.secrets])
+      inspections.know([...config.secrets, ...next.secrets, ...ofEnvironment, ...learnt.secrets()])
       exposures.decideAnew()
       catalog.touch()
       upstreams.configure(current.servers)
@@ -735,10 +835,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         apis.stop(),
         loader.stop(),
         ...(usedPrograms ? [programs().stop()] : []),
-        search.close(),
+        ...(searching ? [searching.close()] : []),
         trust.flush(),
         offer.close(),
         ...(audit ? [audit.flush()] : []),
+        ...(observed ? [observed.stop()] : []),
       ].map((part) => part.catch((error: unknown) => log.error('stopping failed', { error })))
       // A module may hang in its import or its stop: the process ends all the same.
       await Promise.race([
@@ -761,6 +862,8 @@ const WORK_AGAIN_MS = 5_000
 
 /** How long parts may take to stop. */
 const STOP_MS = 3_500
+/** Meta-tools, and calls of tools that nobody knows, wait this long for modules that are being loaded, from the start on. */
+const LOADING_WAIT_MS = 5_000
 
 /** What a file of modules is called, which is what its module is called nearly always. */
 const stemOf = (file: string): string => /^(?:bundled\/)?_?([^./\\]*)/.exec(file)?.[1] ?? file

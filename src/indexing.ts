@@ -15,7 +15,7 @@ export interface Indexing {
 
 export interface IndexingOptions {
   readonly catalog: Catalog
-  readonly search: Pick<ToolSearch, 'sync' | 'warm'>
+  search(): Pick<ToolSearch, 'sync' | 'warm'>
   readonly clock: Clock
   readonly log: Log
   /** Servers are coming that calls wait for. */
@@ -40,7 +40,7 @@ export function createIndexing({ catalog, search, clock, log, arriving, done }: 
     // That an owner is connecting or failing changes nothing for search.
     if (indexed === snapshot.tools) return
     indexed = snapshot.tools
-    search.sync(sourcesOf(snapshot), snapshot.version)
+    search().sync(sourcesOf(snapshot), snapshot.version)
   }
 
   function soon(): void {
@@ -55,7 +55,9 @@ export function createIndexing({ catalog, search, clock, log, arriving, done }: 
     else {
       waiting = undefined
       now()
-      search.warm().then(done, (error) => log.error('indexing failed', { error }))
+      search()
+        .warm()
+        .then(done, (error) => log.error('indexing failed', { error }))
     }
   }
 

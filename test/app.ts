@@ -3,8 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type App, type AppOptions, createApp } from '../src/app.ts'
-import { readConfig } from '../src/config/load.ts'
+import { type Config, readConfig } from '../src/config/load.ts'
+import { systemClock } from '../src/core/clock.ts'
 import { createLog, type LogLevel } from '../src/core/log.ts'
+import { listenHttp } from '../src/server/listen.ts'
+import { httpOptions } from '../src/server/options.ts'
 
 /** A folder of its own for a test, gone afterwards. */
 export function temporaryFolder(): string {
@@ -15,6 +18,7 @@ export function temporaryFolder(): string {
 
 export interface TestApp {
   readonly app: App
+  readonly config: Config
   readonly dir: string
   /** Everything logged, at warn and above unless asked for more. */
   readonly logged: string[]
@@ -26,8 +30,10 @@ export async function startApp(
   dir = temporaryFolder(),
   { level = 'warn', ...options }: AppOptions & { readonly level?: LogLevel } = {},
 ): Promise<TestApp> {
-  const env = { PATH: process.env.PATH, HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') }
-  const { config } = readConfig(JSON.stringify(settings), join(dir, 'mcp.config.json'), { env, cwd: dir })
+  const env = { PATH: process.env.PATH, HOME: dir, TMPDIR: tmpdir(), PEGBOARD_STATE_DIR: join(dir, 'state') }
+  // A first look at a module from its source takes long on a busy machine.
+  const patient = { ...settings, loader: { importTimeoutMs: 60_000, ...(settings['loader'] as object | undefined) } }
+  const { config } = readConfig(JSON.stringify(patient), join(dir, 'mcp.config.json'), { env, cwd: dir })
   const logged: string[] = []
   const app = createApp(config, {
     env,
@@ -37,8 +43,18 @@ export async function startApp(
   })
   onTestFinished(() => app.stop())
   await app.start()
-  return { app, dir, logged }
+  return { app, config, dir, logged }
 }
+
+/** Over HTTP on this machine, for whoever comes. */
+export const listenToAll = (app: App): ReturnType<typeof listenHttp> =>
+  listenHttp({
+    host: app.server,
+    settings: httpOptions.parse({ port: 0, auth: 'none' }),
+    token: undefined,
+    clock: systemClock,
+    forget: () => undefined,
+  })
 
 const packageFile = (name: string, file: string): string => join(import.meta.dirname, '..', 'node_modules', name, file)
 

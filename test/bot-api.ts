@@ -104,3 +104,13 @@ export async function botServer(token = TOKEN): Promise<BotServer> {
     answer: (method, status, body) => answers.set(method, [...(answers.get(method) ?? []), { status, body }]),
   }
 }
+
+/** What Ann writes in chat 42. */
+export const message = (text: unknown, more: object = {}) => ({
+  message_id: 500,
+  date: 1_800_000_000,
+  chat: { id: 42, type: 'private' },
+  from: { id: 7, is_bot: false, first_name: 'Ann', username: 'ann' },
+  text,
+  ...more,
+})

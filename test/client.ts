@@ -3,6 +3,7 @@ import { Client, type ClientOptions } from '@modelcontextprotocol/client'
 import type { App } from '../src/app.ts'
 import { systemClock } from '../src/core/clock.ts'
 import { serveOnStdio } from '../src/server/stdio.ts'
+import type { Answer } from './app.ts'
 
 /** MCP lines over a pair of streams, for the SDK's client. */
 export class StreamTransport {
@@ -60,4 +61,41 @@ export async function connectTo(
   )
   await client.connect(new StreamTransport(down, up) as never)
   return client
+}
+
+/** One 2026-era request as bytes on the wire, so that nothing answers questions by itself. */
+export async function postModern(
+  url: string,
+  token: string,
+  method: string,
+  params: Record<string, unknown>,
+  capabilities: object,
+): Promise<Answer> {
+  const name = String(params['name'] ?? params['uri'] ?? params['taskId'])
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      'mcp-name': name,
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method,
+      params: {
+        ...params,
+        _meta: {
+          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+          'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+          'io.modelcontextprotocol/clientCapabilities': capabilities,
+        },
+      },
+    }),
+  })
+  const text = await response.text()
+  return JSON.parse(text.startsWith('{') ? text : (/^data: (.*"(?:result|error)".*)$/m.exec(text)?.[1] ?? 'null'))
 }

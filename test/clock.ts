@@ -8,9 +8,14 @@ export interface ManualClock extends Clock {
   readonly waiting: number
 }
 
+interface Due {
+  readonly at: number
+  readonly fn: () => void
+}
+
 export function createManualClock(start = 0): ManualClock {
   let now = start
-  const due = new Set<{ readonly at: number; readonly fn: () => void }>()
+  const due = new Set<Due>()
   return {
     now: () => now,
     after(ms, fn) {
@@ -21,7 +26,8 @@ export function createManualClock(start = 0): ManualClock {
     pass(ms) {
       const end = now + ms
       for (;;) {
-        const next = [...due].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0]
+        let next: Due | undefined
+        for (const one of due) if (one.at <= end && (!next || one.at < next.at)) next = one
         if (!next) break
         due.delete(next)
         now = next.at

@@ -20,7 +20,7 @@ function hasNginx(): boolean {
   return there
 }
 
-const TOKEN = 'a-token-for-all-of-the-fleet'
+export const TOKEN = 'a-token-for-all-of-the-fleet'
 
 export interface Member {
   readonly url: string

@@ -1,10 +1,12 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder } from './app.ts'
+import { count } from './count.mjs'
 
 const root = join(import.meta.dirname, '..')
 export const cli = join(root, 'dist/cli/main.js')
@@ -23,7 +25,11 @@ export function place(settings: Record<string, unknown> = {}, modules: Record<st
   mkdirSync(join(dir, 'modules'))
   writeFileSync(config, JSON.stringify(settings))
   for (const [name, text] of Object.entries(modules)) writeFileSync(join(dir, 'modules', name), text)
-  return { dir, config, env: { PATH: process.env.PATH, HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') } }
+  return {
+    dir,
+    config,
+    env: { PATH: process.env.PATH, HOME: dir, TMPDIR: tmpdir(), PEGBOARD_STATE_DIR: join(dir, 'state') },
+  }
 }
 
 export interface Served {
@@ -66,7 +72,7 @@ export interface Talk {
   /** Everything on stdout, parsed; a line that is not JSON fails the test. */
   readonly messages: Array<Record<string, unknown>>
   readonly stderr: () => string
-  send(message: object): void
+  send(message: Readonly<Record<string, unknown>>): void
   answer(id: number): Promise<Record<string, unknown>>
 }
 
@@ -82,6 +88,7 @@ export async function talkTo({ config, env }: Place): Promise<Talk> {
   let rest = ''
   let errors = ''
   const waiting = new Map<unknown, (message: Record<string, unknown>) => void>()
+  const calls = new Map<unknown, 'open' | 'answered'>()
   child.stderr.on('data', (chunk: Buffer) => {
     errors += chunk
   })
@@ -91,10 +98,24 @@ export async function talkTo({ config, env }: Place): Promise<Talk> {
     for (const line of lines) {
       const message = JSON.parse(line) as Record<string, unknown>
       messages.push(message)
+      const call = message.method === undefined ? calls.get(message.id) : undefined
+      if (call !== undefined) count(call === 'open' ? 'answer' : 'doubled')
+      if (call !== undefined) calls.set(message.id, 'answered')
       waiting.get(message.id)?.(message)
     }
   })
-  const send = (message: object): void => void child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  child.once('exit', (code) => {
+    // One that was ended, or left by its client, need not answer.
+    const lost = code !== null && !child.stdin.writableEnded
+    for (const state of calls.values()) if (state === 'open') count(lost ? 'lost' : 'given up')
+  })
+  const send = (message: Readonly<Record<string, unknown>>): void => {
+    if (message['method'] === 'tools/call') {
+      count('call')
+      calls.set(message['id'], 'open')
+    }
+    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  }
   const answer = (id: number): Promise<Record<string, unknown>> => {
     const there = messages.find((message) => message.id === id)
     return there ? Promise.resolve(there) : new Promise((resolve) => waiting.set(id, resolve))
@@ -124,4 +145,15 @@ export async function gone(pid: number): Promise<boolean> {
   for (const end = Date.now() + 3_000; alive(pid) && Date.now() < end; )
     await new Promise((done) => setTimeout(done, 20))
   return !alive(pid)
+}
+
+/** The process id that a program writes to a file, once it is there. */
+export const readPid = async (file: string): Promise<number> => {
+  for (const end = Date.now() + 5_000; ; await new Promise((done) => setTimeout(done, 20)))
+    try {
+      const text = readFileSync(file, 'utf8').trim()
+      if (text) return Number(text)
+    } catch (error) {
+      if (Date.now() > end) throw error
+    }
 }

@@ -63,7 +63,6 @@ describe('the rules of a profile', () => {
     const own = { command: 'node', args: ['own.js'] }
     const rules = rulesFor({ mcpServers: { x: server }, profiles: { work: { ...settings, mcpServers: { x: own } } } })
     const allows = (id: string) => rules.of('work').policy.decide(makeTool(id)).allow
-    expect(rules.of('work').policy.sees('mcp_x_work')).toBe(true)
     expect(['mcp_x_work.drop', 'mcp_x_work.get'].map(allows)).toEqual(expected)
   })
 

@@ -99,6 +99,8 @@ const pinned = {
     'parse',
     'eval',
     'auth',
+    'token',
+    'audit',
     'docs',
   ],
   configKeys: [
@@ -124,6 +126,8 @@ const pinned = {
     'mcpServers',
     'servers',
     'audit',
+    'log',
+    'telemetry',
   ],
   codes: [
     'E_VALIDATION',
@@ -177,6 +181,7 @@ const pinned = {
     'E_MODULE_SHAPE',
     'E_MODULE_CONFIG',
     'E_CONFIG_SYNTAX',
+    'E_CONFIG_WRITABLE',
     'E_CONFIG_INVALID',
     'E_CONFIG_MISSING',
     'E_CONFIG_AUTH',

@@ -1,7 +1,7 @@
 import { ToolError } from 'pegboard'
 import { type Fields, fieldsOf, listOf, numberOf, textOf } from './json.ts'
 import type { Kind } from './kinds.ts'
-import { type Named, named } from './match.ts'
+import { called, type Named, named } from './match.ts'
 
 /** Who asks, as the board knows users. */
 export interface BoardUser {
@@ -43,14 +43,22 @@ const itemOf = (fields: Fields, user: BoardUser): Item => ({
   open: mayEnter(fields['access'], user),
 })
 
-/** Open to all unless it says otherwise; `public: false` alone keeps guests out. */
+const ACCESS = new Set(['min_level', 'flags', 'public'])
+
+/** Open to all unless it says otherwise; `public: false` alone keeps guests out. What is not understood keeps everybody out. */
 function mayEnter(access: unknown, { level, flags }: BoardUser): boolean {
-  if (access === undefined) return true
-  const { min_level, flags: needed, public: isPublic } = fieldsOf(access)
+  if (access === undefined || access === null) return true
+  if (typeof access !== 'object' || Array.isArray(access) || !Object.keys(access).every((key) => ACCESS.has(key)))
+    return false
+  const { min_level, flags: needed = [], public: isPublic } = access as Fields
   if (isPublic === true) return true
-  const least = min_level === undefined ? (isPublic === false ? 1 : 0) : numberOf(min_level)
-  return level >= least && (Array.isArray(needed) ? needed : []).every((flag) => flags.includes(textOf(flag)))
+  if (isPublic !== undefined && isPublic !== false) return false
+  const least = min_level === undefined ? (isPublic === false ? 1 : 0) : levelOf(min_level)
+  return level >= least && Array.isArray(needed) && needed.every((flag) => flags.includes(flag))
 }
+
+const levelOf = (value: unknown): number =>
+  typeof value === 'number' || (typeof value === 'string' && /^\d+$/.test(value)) ? Number(value) : Number.NaN
 
 interface Parent extends Item {
   readonly children: readonly Item[]
@@ -160,7 +168,8 @@ async function recentMessages(board: Board, user: BoardUser, { sub: wanted, limi
   )
   const open = all.filter((sub) => sub.open)
   if (!wanted?.trim()) throw wrong('recent_messages needs "sub".', `There are: ${namesOf(open).slice(0, 1_000)}.`)
-  const sub = named(open, wanted) ?? named(all, wanted) ?? missing(open, wanted, 'sub')
+  // Of one that is closed a part of its name tells nothing, or its name could be found out letter by letter.
+  const sub = named(open, wanted) ?? called(all, wanted) ?? missing(open, wanted, 'sub')
   if (!sub.open)
     throw new ToolError(`${sub.name} is not publicly readable.`, {
       code: 'E_DENIED_BY_POLICY',

@@ -56,10 +56,16 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
         }
         const find = (at: Status): Section | undefined =>
           lists[at].sections.find(({ contact }) => contact.contact_id === contact_id)
-        const move = async (section: Section, from: Status, to: Status): Promise<void> => {
-          const lines = trimmed(lists[from].lines.slice(...section.whole))
-          await replace(from, lists[from].lines.toSpliced(section.whole[0], section.whole[1] - section.whole[0]))
-          await replace(to, appended(lists[to].lines, EMPTY[to], lines))
+        // All at once: every change has the whole file read again.
+        const move = async (sections: readonly Section[], from: Status, to: Status): Promise<void> => {
+          const { lines } = lists[from]
+          const taken = sections.flatMap(({ whole }) => ['', ...trimmed(lines.slice(...whole))])
+          const gone = new Set(sections.flatMap(({ whole: [first, end] }) => range(first, end)))
+          await replace(
+            from,
+            lines.filter((_line, at) => !gone.has(at)),
+          )
+          await replace(to, appended(lists[to].lines, EMPTY[to], taken.slice(1)))
         }
 
         const before = find('active') ? 'active' : find('inactive') ? 'inactive' : undefined
@@ -69,20 +75,18 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
           const block = await withFields(['', ''], { lines: [1, 1] }, { contact_id, ...fields })
           await replace(at, appended(lists[at].lines, EMPTY[at], [heading, '```yaml', ...trimmed(block), '```']))
         } else {
-          if (before !== at) await move(find(before) as Section, before, at)
+          if (before !== at) await move([find(before) as Section], before, at)
           const section = find(at) as Section
           const lines = await withFields(lists[at].lines, section, fields)
           await replace(at, name === undefined ? lines : lines.toSpliced(section.whole[0], 1, `## ${name}`))
         }
-        const moved: string[] = []
-        while (lists.active.sections.length > max_active) {
-          const [oldest] = lists.active.sections
-            .filter(({ contact }) => contact.contact_id !== contact_id)
-            .toSorted((a, b) => lastOf(a) - lastOf(b))
-          if (!oldest) break
-          moved.push(oldest.contact.contact_id)
-          await move(oldest, 'active', 'inactive')
-        }
+        const surplus = lists.active.sections.length - max_active
+        const oldest = lists.active.sections
+          .filter(({ contact }) => contact.contact_id !== contact_id)
+          .toSorted((a, b) => lastOf(a) - lastOf(b))
+          .slice(0, Math.max(0, surplus))
+        const moved = oldest.map(({ contact }) => contact.contact_id)
+        if (oldest.length > 0) await move(oldest, 'active', 'inactive')
         // Where one moves, it is in both files for a moment, and never in none.
         for (const list of at === 'active' ? (['inactive', 'active'] as const) : (['active', 'inactive'] as const))
           if (dirty.has(list)) await write(list, lists[list].lines)
@@ -110,6 +114,8 @@ async function withFields(
   }
   return lines.toSpliced(from, to - from, ...document.toString({ lineWidth: 0 }).trimEnd().split('\n'))
 }
+
+const range = (from: number, to: number): readonly number[] => Array.from({ length: to - from }, (_, at) => from + at)
 
 function appended(lines: readonly string[], heading: string, section: readonly string[]): readonly string[] {
   const before = trimmed(lines)

@@ -108,6 +108,11 @@ const contacts_upsert: ToolDef<Settings, typeof Upsert> = {
   async run({ contact_id, name, status, ...rest }, { config }) {
     if (/[\s\p{Cc}]/u.test(contact_id))
       throw new ToolError('A contact_id has no spaces.', { code: 'E_VALIDATION', hint: 'Use one such as tg:1001.' })
+    if ([contact_id, name].some((one) => one?.includes('<!--')))
+      throw new ToolError('A name and a contact_id open no comment: "<!--" is not taken.', {
+        code: 'E_VALIDATION',
+        hint: 'Leave it out.',
+      })
     const fields = Object.fromEntries(
       Object.entries(rest).filter((one): one is [string, string | string[]] => one[1] !== undefined),
     ) satisfies Fields

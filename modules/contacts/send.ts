@@ -173,7 +173,12 @@ async function deliver(
   }
   const answer = await fetch(route.address, {
     method: 'POST',
-    headers: { 'content-type': CONTENT_TYPE, 'idempotency-key': idempotency_key, 'x-topic': TOPIC },
+    // Ids may have letters that no header takes, and halves of one that no address takes.
+    headers: {
+      'content-type': CONTENT_TYPE,
+      'idempotency-key': encodeURI(String(Buffer.from(idempotency_key))),
+      'x-topic': TOPIC,
+    },
     body: JSON.stringify(envelope),
     signal,
     maxBytes: 64 * 1024,

@@ -1,10 +1,9 @@
 import { isAbsolute, resolve } from 'node:path'
 import { createPaths, type Paths, ToolError, z } from 'pegboard'
+import { ownFolders } from '../_folders.ts'
 import type { Target } from './driver.ts'
 import { PolicyInput } from './policy.ts'
 
-/** Filled in by Pegboard; not for people. */
-const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
 const list = (what: string) => z.array(z.string().min(1)).default([]).describe(what)
 
 export const DRIVERS = ['sqlite', 'postgresql', 'mysql'] as const
@@ -103,10 +102,7 @@ export const Config = z.strictObject({
     .default(1024 * 1024)
     .describe('Bytes of an answer at most; what is over is left out.'),
   max_sessions: z.int().min(1).max(32).default(4).describe('Statements that run at a time on one database.'),
-  workspace: own('workspace'),
-  state_dir: own('state_dir'),
-  modules_dir: own('modules_dir'),
-  config_file: own('config_file'),
+  ...ownFolders,
 })
 
 export type Settings = z.infer<typeof Config>

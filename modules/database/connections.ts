@@ -78,11 +78,12 @@ export function namedFor({ config, caller, services }: View): ReadonlyMap<string
   const state = states.get(keyOf(services))
   const found = new Map<string, Named>()
   for (const [id, connection] of Object.entries(config.connections)) found.set(id, configured(id, connection, config))
+  if (!state) return found
   for (const owner of [undefined, caller.principal])
-    for (const named of state?.made.values() ?? [])
+    for (const named of state.made.values())
       if (named.owner === owner && !found.has(named.id)) found.set(named.id, named)
   for (const [id, named] of found) {
-    const policy = state?.tightened.get(key(caller.principal, id))
+    const policy = state.tightened.get(key(caller.principal, id))
     if (policy) found.set(id, { ...named, policy })
   }
   return found
@@ -165,10 +166,10 @@ function targetOf(id: string, wish: Wish, config: Settings): Target {
 /** Why a database cannot be reached is for the operator, who has the log: it may name the server and the login. */
 function telling(driver: Driver, log: Log): Driver {
   const told =
-    <Given, Result>(work: (given: Given) => Promise<Result>) =>
-    async (given: Given): Promise<Result> => {
+    <Given extends unknown[], Result>(work: (...given: Given) => Promise<Result>) =>
+    async (...given: Given): Promise<Result> => {
       try {
-        return await work(given)
+        return await work(...given)
       } catch (error) {
         if (isPegboardError(error) && error.code === 'E_DB_UNAVAILABLE' && error.cause !== undefined)
           log.warn('a database cannot be reached', { driver: driver.dialect.name, error: error.cause })
@@ -197,7 +198,12 @@ export async function link(ctx: Ctx, id: string): Promise<Link> {
   if (!named)
     throw new ToolError(`There is no connection "${id}".`, {
       code: 'E_NOT_FOUND',
-      hint: known.size > 0 ? `There are: ${[...known.keys()].join(', ')}.` : 'list_connections shows them.',
+      // Not opened by itself: whether connect may be called is for the policy to say, at that call.
+      hint: (await remembered(ctx, id))
+        ? `It is remembered: connect with {"connection_id": ${JSON.stringify(id)}} opens it again.`
+        : known.size > 0
+          ? `There are: ${[...known.keys()].join(', ')}.`
+          : 'list_connections shows them.',
     })
   return await opened(ctx, named)
 }
@@ -206,7 +212,7 @@ async function opened(ctx: Ctx, named: Named): Promise<Link> {
   await checkFile(named)
   const state = stateOf(ctx.services)
   const driver = await driverFor(state, named.target, ctx.services)
-  if (named.policy.preset === 'readonly') await checkLogin(state, driver, named, ctx.signal)
+  if (named.policy.preset === 'readonly') await checkLogin(state, driver, named)
   return { ...named, driver }
 }
 
@@ -255,10 +261,11 @@ async function createDriver(place: Target, { processes }: Services, log: Log): P
   return (await import('./sqlite.ts')).createSqlite(target, processes)
 }
 
-async function checkLogin(state: State, driver: Driver, named: Named, signal: AbortSignal): Promise<void> {
+async function checkLogin(state: State, driver: Driver, named: Named): Promise<void> {
   let looked = state.looked.get(driver)
   if (!looked) {
-    looked = driver.powers(signal)
+    // For all that come meanwhile: no caller takes it along.
+    looked = driver.powers()
     state.looked.set(driver, looked)
     looked.then(
       (powers) =>

@@ -8,28 +8,34 @@ export const tooLate = (ms: number, cause?: unknown): ToolError =>
     ...(cause !== undefined && { cause }),
   })
 
-/** The work, or its end by `stop` after so long or when nobody wants it any more. @throws ToolError E_TIMEOUT, or the signal's reason */
+/**
+ * The work, or its end by `stop` after so long or when nobody wants it any more. What `begin` gets is aborted then: ending one
+ * statement does not keep the next from being sent.
+ * @throws ToolError E_TIMEOUT, or the signal's reason
+ */
 export async function within<T>(
-  work: Promise<T>,
+  begin: (over: AbortSignal) => Promise<T>,
   ms: number,
   signal: AbortSignal,
   stop: () => Promise<unknown>,
 ): Promise<T> {
+  signal.throwIfAborted()
+  const ending = new AbortController()
   let timer: NodeJS.Timeout | undefined
   let abort: (() => void) | undefined
   const end = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(tooLate(ms)), ms)
     abort = () => reject(signal.reason)
     signal.addEventListener('abort', abort, { once: true })
-    if (signal.aborted) abort()
   })
   let over = false
-  const done = work.finally(() => {
+  const done = begin(ending.signal).finally(() => {
     over = true
   })
   try {
     return await Promise.race([done, end])
   } catch (error) {
+    ending.abort(error)
     if (!over) {
       // It fails, too, when it is stopped; that is said already.
       done.catch(() => undefined)

@@ -73,7 +73,7 @@ export interface Driver {
    */
   run(work: Work): Promise<readonly Outcome[]>
   /** What has to be known of whom it works as before it only reads: how it could still do more, or nothing. */
-  powers(signal: AbortSignal): Promise<Powers | undefined>
+  powers(): Promise<Powers | undefined>
   close(): Promise<void>
 }
 

@@ -2,6 +2,7 @@ import { type ToolDef, ToolError, z } from 'pegboard'
 import { type Column, fullName, type Table, type TableShape } from './catalog.ts'
 import type { Settings } from './config.ts'
 import { someConnection } from './connections.ts'
+import { isLike } from './like.ts'
 import {
   askOf,
   connection_id,
@@ -265,14 +266,7 @@ export const search_objects: ToolDef<Settings, typeof Objects> = {
   examples: [{ input: { object_type: 'column', pattern: '%_id' } }],
   async run({ object_type, pattern, table, detail, limit, connection_id }, ctx) {
     const at = await desk(ctx, connection_id)
-    const like = new RegExp(
-      `^${pattern
-        .replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
-        .replaceAll(/%+/g, '.*')
-        .replaceAll('_', '.')}$`,
-      'isu',
-    )
-    const all = (await objectsOf(at, object_type, table)).filter(({ name }) => like.test(name))
+    const all = (await objectsOf(at, object_type, table)).filter(({ name }) => isLike(name, pattern))
     return {
       objects: all.slice(0, limit).map(({ name, of, more }) => ({ name, ...of, ...(detail === 'full' && more) })),
       count: Math.min(all.length, limit),

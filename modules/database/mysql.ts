@@ -1,7 +1,9 @@
+import type { Socket } from 'node:net'
 import type * as Mysql from 'mysql2'
 import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
 import { shown, tooLate, within } from './deadline.ts'
 import type { Answer, Dialect, Driver, Outcome, Powers, Statement, Target, Work } from './driver.ts'
+import { rowGuard, tooLarge } from './huge.ts'
 import { mysqlCatalog } from './mysql-catalog.ts'
 import { unavailable } from './unavailable.ts'
 
@@ -99,13 +101,13 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     } catch (error) {
       log.warn('a statement could not be ended; its session is given up', { error })
     } finally {
-      other.destroy()
+      sever(other)
     }
   }
 
   async function session<T>(
     { timeoutMs, signal }: Pick<Work, 'timeoutMs' | 'signal'>,
-    use: (connection: Connection) => Promise<T>,
+    use: (connection: Connection, over: AbortSignal) => Promise<T>,
   ): Promise<T> {
     signal.throwIfAborted()
     const connection = await connect()
@@ -113,7 +115,12 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     const lost = (): void => undefined
     connection.on('error', lost)
     try {
-      const result = await within(use(connection), timeoutMs, signal, () => kill(connection))
+      const result = await within(
+        (over) => use(connection, over),
+        timeoutMs,
+        signal,
+        () => kill(connection),
+      )
       sound = true
       return result
     } catch (error) {
@@ -122,7 +129,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     } finally {
       connection.off('error', lost)
       if (sound && !given.has(connection)) await leave(connection)
-      else connection.destroy()
+      else sever(connection)
     }
   }
   /** Sessions that were broken off in the middle of rows. */
@@ -132,7 +139,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
   const leave = (connection: Connection): Promise<void> =>
     new Promise((resolve) => {
       connection.reset((error) => {
-        if (error) connection.destroy()
+        if (error) sever(connection)
         else connection.release()
         resolve()
       })
@@ -150,7 +157,15 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
         params.length === 0
           ? connection.query(options)
           : connection.execute({ ...options, values: params.map(bound) as never[] })
+      const guard = rowGuard(streamOf(connection), () => {
+        if (over) return
+        over = true
+        given.add(connection)
+        sever(connection)
+        reject(tooLarge())
+      })
       const end = (truncated: boolean): void => {
+        guard.stop()
         if (over) return
         over = true
         const changed = head && head.affectedRows !== undefined
@@ -164,6 +179,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       }
       command
         .on('error', (error: unknown) => {
+          guard.stop()
           if (!over) reject(error)
         })
         .on('fields', (fields: readonly { readonly name: string }[] | undefined) => {
@@ -171,6 +187,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
         })
         .on('result', (row: unknown) => {
           if (over) return
+          guard.next()
           if (!Array.isArray(row)) {
             head = row as Mysql.ResultSetHeader
             return
@@ -183,7 +200,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
           }
           // There is no other way to have the server send no more.
           given.add(connection)
-          connection.destroy()
+          sever(connection)
           end(true)
         })
         .on('end', () => end(false))
@@ -212,7 +229,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     else if (work.atomic) await plain(connection, 'START TRANSACTION')
   }
 
-  async function perform(connection: Connection, work: Work): Promise<readonly Outcome[]> {
+  async function perform(connection: Connection, work: Work, over: AbortSignal): Promise<readonly Outcome[]> {
     const reads = work.access === 'read'
     const outcomes: Outcome[] = []
     await begin(connection, work)
@@ -220,11 +237,12 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       try {
         if (reads) checkCalls(statement, allowed)
         if (given.has(connection)) throw cut()
+        over.throwIfAborted()
         outcomes.push(await ask(connection, statement, work))
       } catch (error) {
         const failure = failed(error, work, work.atomic ? at : undefined)
-        if (work.atomic || work.statements.length === 1) {
-          if (!given.has(connection)) await plain(connection, 'ROLLBACK').catch(() => connection.destroy())
+        if (work.atomic || work.statements.length === 1 || over.aborted || failure.code === 'E_TIMEOUT') {
+          if (!given.has(connection)) await plain(connection, 'ROLLBACK').catch(() => sever(connection))
           throw failure
         }
         outcomes.push({ error: failure })
@@ -234,7 +252,10 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     }
     if (given.has(connection)) return outcomes
     if (reads) await plain(connection, 'ROLLBACK')
-    else if (work.atomic) await plain(connection, 'COMMIT')
+    else if (work.atomic) {
+      over.throwIfAborted()
+      await plain(connection, 'COMMIT')
+    }
     return outcomes
   }
 
@@ -242,17 +263,25 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     dialect: mysqlDialect,
     catalog: mysqlCatalog,
     run: (work) =>
-      session(work, (connection) =>
-        perform(connection, work).catch((error: unknown) => {
+      session(work, (connection, over) =>
+        perform(connection, work, over).catch((error: unknown) => {
           throw failed(error, work)
         }),
       ),
-    powers: (signal) =>
-      session({ timeoutMs: target.connectMs, signal }, async (connection) =>
+    powers: () =>
+      session({ timeoutMs: target.connectMs, signal: new AbortController().signal }, async (connection) =>
         powersOf((await plain(connection, 'SHOW GRANTS')).map(([line]) => String(line))),
       ),
     close: () => new Promise((resolve) => pool.end(() => resolve())),
   }
+}
+
+const streamOf = (connection: Mysql.Connection): Socket => (connection as unknown as { stream: Socket }).stream
+
+/** Its own `destroy` ends only what is sent: what the server still has to say would go on coming. */
+function sever(connection: Mysql.Connection): void {
+  connection.destroy()
+  streamOf(connection).destroy()
 }
 
 const cut = (): ToolError =>

@@ -128,7 +128,7 @@ const OTHER_FILES = new Set(['ATTACH', 'DETACH'])
 const TRANSACTIONS = new Set(['BEGIN', 'START', 'COMMIT', 'END', 'ROLLBACK', 'SAVEPOINT', 'RELEASE', 'ABORT', 'XA'])
 const PRAGMAS_READ = new Set(
   (
-    'application_id auto_vacuum busy_timeout cache_size collation_list compile_options data_version database_list encoding ' +
+    'application_id auto_vacuum busy_timeout cache_size collation_list compile_options data_version encoding ' +
     'foreign_key_check foreign_key_list foreign_keys freelist_count function_list index_info index_list index_xinfo ' +
     'integrity_check journal_mode locking_mode max_page_count module_list page_count page_size pragma_list quick_check ' +
     'recursive_triggers schema_version synchronous table_info table_list table_xinfo user_version'

@@ -1,7 +1,9 @@
+import type { Socket } from 'node:net'
 import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
 import type * as Pg from 'pg'
 import { exactInteger, exactJson, shown, tooLate, within } from './deadline.ts'
 import type { Answer, Dialect, Driver, Outcome, Powers, Statement, Target, Work } from './driver.ts'
+import { rowGuard, tooLarge } from './huge.ts'
 import { postgresCatalog } from './postgres-catalog.ts'
 import { unavailable } from './unavailable.ts'
 
@@ -83,7 +85,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
 
   async function session<T>(
     { timeoutMs, signal }: Pick<Work, 'timeoutMs' | 'signal'>,
-    use: (client: Pg.PoolClient) => Promise<T>,
+    use: (client: Pg.PoolClient, over: AbortSignal) => Promise<T>,
   ): Promise<T> {
     signal.throwIfAborted()
     const client = await pool.connect().catch((error: unknown) => {
@@ -93,7 +95,12 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     const lost = (): void => undefined
     client.on('error', lost)
     try {
-      const result = await within(use(client), timeoutMs, signal, () => cancel(client))
+      const result = await within(
+        (over) => use(client, over),
+        timeoutMs,
+        signal,
+        () => cancel(client),
+      )
       await client.query('DISCARD ALL')
       broken = false
       return result
@@ -119,11 +126,18 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
       const rows: unknown[][] = []
       let bytes = 0
       let truncated = false
+      const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
+      let huge = false
+      const guard = rowGuard(stream, () => {
+        huge = true
+        stream.destroy()
+      })
       class Paged extends (pg as unknown as { Query: new (...args: unknown[]) => PagedQuery }).Query {
         override handleDataRow(message: {
           readonly fields: readonly (string | null)[]
           readonly length: number
         }): void {
+          guard.next()
           bytes += message.length
           truncated ||= rows.length >= limits.maxRows || bytes > limits.maxBytes
           if (!truncated) rows.push(this._result.parseRow(message.fields).map(shown))
@@ -149,6 +163,8 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
         },
         undefined,
         (error: unknown, result: Pg.QueryArrayResult | undefined) => {
+          guard.stop()
+          if (huge) return reject(tooLarge())
           if (error) return reject(error)
           resolve({
             columns: (result?.fields ?? []).map(({ name }) => name),
@@ -178,7 +194,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
       })
   }
 
-  async function perform(client: Pg.PoolClient, work: Work): Promise<readonly Outcome[]> {
+  async function perform(client: Pg.PoolClient, work: Work, over: AbortSignal): Promise<readonly Outcome[]> {
     const reads = work.access === 'read'
     const scope = reads || work.atomic ? 'LOCAL ' : ''
     const sets =
@@ -193,10 +209,12 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
           await checkCalls(client, statement)
           if (work.goOn) await client.query('SAVEPOINT one')
         }
+        over.throwIfAborted()
         outcomes.push(await ask(client, statement, work))
       } catch (error) {
         const failure = failed(error, work, work.atomic ? at : undefined)
-        if (work.atomic || (reads && !work.goOn && work.statements.length === 1)) throw failure
+        const last = work.atomic || (reads && !work.goOn && work.statements.length === 1)
+        if (last || over.aborted || failure.code === 'E_TIMEOUT') throw failure
         outcomes.push({ error: failure })
         if (!work.goOn) break
         if (reads) await client.query('ROLLBACK TO SAVEPOINT one')
@@ -204,7 +222,10 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
       work.onDone?.(at + 1)
     }
     if (reads) await client.query('ROLLBACK')
-    else if (work.atomic) await client.query('COMMIT')
+    else if (work.atomic) {
+      over.throwIfAborted()
+      await client.query('COMMIT')
+    }
     return outcomes
   }
 
@@ -212,13 +233,13 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     dialect: postgresDialect,
     catalog: postgresCatalog,
     run: (work) =>
-      session(work, (client) =>
-        perform(client, work).catch((error: unknown) => {
+      session(work, (client, over) =>
+        perform(client, work, over).catch((error: unknown) => {
           throw failed(error, work)
         }),
       ),
-    powers: (signal) =>
-      session({ timeoutMs: target.connectMs, signal }, async (client) =>
+    powers: () =>
+      session({ timeoutMs: target.connectMs, signal: new AbortController().signal }, async (client) =>
         powersOf((await client.query(POWERS)).rows[0]),
       ),
     close: () => pool.end(),

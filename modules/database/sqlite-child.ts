@@ -5,12 +5,12 @@
  */
 export const CHILD = String.raw`
 const { createInterface } = require('node:readline')
-let database, builtIn, forbidden, replaced = false
+let database, builtIn, harmless, forbidden, replaced = false
 
 const say = (message) => process.stdout.write(JSON.stringify(message) + '\n')
 const told = (error) => ({ code: String(error.errcode ?? error.code ?? ''), message: String(error.message) })
 // node:sqlite tells numbers, libsql names.
-const NUMBERS = { 5: 'SQLITE_BUSY', 6: 'SQLITE_LOCKED', 8: 'SQLITE_READONLY', 11: 'SQLITE_CORRUPT', 14: 'SQLITE_CANTOPEN', 26: 'SQLITE_NOTADB' }
+const NUMBERS = { 5: 'SQLITE_BUSY', 6: 'SQLITE_LOCKED', 7: 'SQLITE_NOMEM', 8: 'SQLITE_READONLY', 11: 'SQLITE_CORRUPT', 14: 'SQLITE_CANTOPEN', 26: 'SQLITE_NOTADB' }
 const failure = (error) => {
   const { code, message } = told(error)
   return { code: /^\d+$/.test(code) ? NUMBERS[Number(code) & 255] ?? 'SQLITE_' + code : code, message }
@@ -25,11 +25,13 @@ function open({ uri, readOnly, libsql, busyMs, safe }) {
   else throw Object.assign(new Error('no driver'), { code: 'NO_DRIVER' })
   // Of what SQLite was built with, some functions read and write files.
   const has = [...all('SELECT name FROM pragma_function_list'), ...all('SELECT name FROM pragma_module_list')]
-  const harmless = new Set(safe)
+  harmless = new Set(safe)
   forbidden = new Set(has.map(([name]) => String(name).toLowerCase()).filter((name) => !harmless.has(name)))
   database.exec('PRAGMA busy_timeout = ' + busyMs)
   database.exec('PRAGMA trusted_schema = 0')
   database.exec('PRAGMA foreign_keys = 1')
+  // One value can be a thousand million bytes. A database in memory is counted, too.
+  database.exec('PRAGMA hard_heap_limit = ' + (uri === ':memory:' ? 1024 : 256) * 1024 * 1024)
   if (readOnly) database.exec('PRAGMA query_only = 1')
 }
 
@@ -64,7 +66,8 @@ const shown = (value) => {
 }
 
 function run({ sql, params, names = [] }, { maxRows, maxBytes }) {
-  const bad = names.find((name) => forbidden.has(name))
+  // Tables of pragmas are in no list before they are used.
+  const bad = names.find((name) => forbidden.has(name) || (name.startsWith('pragma_') && !harmless.has(name)))
   if (bad !== undefined) throw Object.assign(new Error(bad), { code: 'FORBIDDEN' })
   const before = changes()
   const { statement, columns } = prepare(sql)

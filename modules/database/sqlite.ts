@@ -3,9 +3,10 @@ import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
-import { type ErrorCode, type Processes, type Program, ToolError } from 'pegboard'
+import { type ErrorCode, isPegboardError, type Processes, type Program, ToolError } from 'pegboard'
 import { tooLate } from './deadline.ts'
 import type { Answer, Dialect, Driver, Outcome, Target, Work } from './driver.ts'
+import { tooLarge } from './huge.ts'
 import { sqliteCatalog } from './sqlite-catalog.ts'
 import { CHILD } from './sqlite-child.ts'
 
@@ -53,7 +54,7 @@ fts3 fts4 fts5 fts4aux fts5vocab generate_series dbstat sqlite_stmt fts5_source_
     .split(/\s+/)
     .concat(
       (
-        'collation_list compile_options data_version database_list foreign_key_check foreign_key_list function_list index_info ' +
+        'collation_list compile_options data_version foreign_key_check foreign_key_list function_list index_info ' +
         'index_list index_xinfo integrity_check module_list page_count page_size pragma_list quick_check table_info table_list ' +
         'table_xinfo'
       )
@@ -81,8 +82,12 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
   let sweep: NodeJS.Timeout | undefined
   let made: Promise<void> | undefined
 
-  async function free(kind: Work['access'], signal: AbortSignal): Promise<void> {
-    while (running[kind] >= most[kind]) {
+  /** Waits for its turn, and has it. */
+  async function enter(kind: Work['access'], signal: AbortSignal): Promise<void> {
+    for (;;) {
+      signal.throwIfAborted()
+      if (closed) throw wasClosed()
+      if (running[kind] < most[kind]) break
       let leave: (() => void) | undefined
       await new Promise<void>((resolve, reject) => {
         waiting.push(resolve)
@@ -90,6 +95,7 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
         signal.addEventListener('abort', leave, { once: true })
       }).finally(() => leave && signal.removeEventListener('abort', leave))
     }
+    running[kind]++
   }
 
   async function take(kind: Work['access']): Promise<Child> {
@@ -98,7 +104,9 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
     if (found) return found.child
     const child = await startChild(target, kind, processes)
     all.add(child)
-    return child
+    if (!closed) return child
+    await end(child)
+    throw wasClosed()
   }
 
   async function end(child: Child): Promise<void> {
@@ -118,12 +126,9 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
   }
 
   async function run(work: Work): Promise<readonly Outcome[]> {
-    work.signal.throwIfAborted()
-    if (closed) throw new ToolError('The connection was closed.', { code: 'E_DB_UNAVAILABLE' })
     // A database in memory is there once: who reads and who writes are the same process.
     const kind = memory ? 'write' : work.access
-    await free(kind, work.signal)
-    running[kind]++
+    await enter(kind, work.signal)
     let child: Child | undefined
     try {
       if (target.create) {
@@ -131,6 +136,8 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
         await made
       }
       child = await take(kind)
+      // A signal that has been is heard by nobody.
+      work.signal.throwIfAborted()
       const outcomes = await child.run(work)
       idle.push({ child, access: kind, since: now() })
       tidy()
@@ -178,6 +185,8 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
     },
   }
 }
+
+const wasClosed = (): ToolError => new ToolError('The connection was closed.', { code: 'E_DB_UNAVAILABLE' })
 
 /** An empty file is an empty database. */
 async function make(file: string): Promise<void> {
@@ -237,6 +246,7 @@ async function startChild(target: Target, access: Work['access'], processes: Pro
       cwd: database === ':memory:' ? process.cwd() : dirname(database),
     })
   } catch (cause) {
+    if (isPegboardError(cause) && cause.code === 'E_OVERLOADED') throw cause
     throw failed({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
   }
   let listen: ((line: Line | undefined) => void) | undefined
@@ -345,6 +355,7 @@ function failed({ code, message }: Told, cause: unknown = new Error(`${code} ${m
       hint: 'Leave it out.',
       ...where,
     })
+  if (code === 'SQLITE_NOMEM') return tooLarge(cause)
   for (const [pattern, known, what, hint] of CODES)
     if (pattern.test(code) || pattern.test(message.slice(0, 40)))
       return new ToolError(`${what}.`, { code: known, hint, cause, ...where })

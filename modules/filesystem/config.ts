@@ -1,7 +1,6 @@
 import { compileGlob, type Matcher, ToolError, z } from 'pegboard'
+import { ownFolders } from '../_folders.ts'
 
-/** Filled in by Pegboard; not for people. */
-const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
 const list = (what: string) => z.array(z.string().min(1)).default([]).describe(what)
 
 /** Unknown keys are refused: a misspelt `readonly` must not leave writing on. */
@@ -34,10 +33,7 @@ export const Config = z.strictObject({
     .string()
     .default('{{state_dir}}/files')
     .describe('The folder behind file_state_dir/…; empty: there is none.'),
-  workspace: own('workspace'),
-  state_dir: own('state_dir'),
-  modules_dir: own('modules_dir'),
-  config_file: own('config_file'),
+  ...ownFolders,
 })
 
 export type Settings = z.infer<typeof Config>

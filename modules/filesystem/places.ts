@@ -1,6 +1,7 @@
 import { promises as fs } from 'node:fs'
-import { isAbsolute, relative, resolve, sep } from 'node:path'
+import { isAbsolute, relative, resolve } from 'node:path'
 import { createPaths, type FolderEntry, type OpenFolder, type Paths, ToolError, type WalkOptions } from 'pegboard'
+import { isInside } from '../_folders.ts'
 import { isReadonly, type Settings } from './config.ts'
 
 /** Folders of their own, which paths name by their first part. */
@@ -8,11 +9,6 @@ export const ALIASES = ['file_cache_dir', 'file_state_dir'] as const
 export type Alias = (typeof ALIASES)[number]
 
 const SETTING = 'modules.filesystem.config'
-
-const isInside = (path: string, folder: string): boolean => {
-  const way = relative(folder, path)
-  return way === '' || (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way))
-}
 
 /** Rules take longer to compile than most files to read; a configuration has the same ones for ever. */
 const pathsOf = new WeakMap<Settings, Paths>()

@@ -92,6 +92,9 @@ export async function createScanner(options: ScanOptions, signal: AbortSignal, t
   }
 }
 
+/** A thread needs some files; its own script is one. */
+const NO_ROOM = new Set(['EMFILE', 'ENFILE', 'ERR_WORKER_INIT_FAILED'])
+
 interface Thread {
   /** There may be work. */
   wake(): void
@@ -160,7 +163,14 @@ function startThread(options: ScanOptions, next: () => Work | undefined, fail: (
         cause: error,
         hint: 'Use a simpler pattern, or literal: true.',
       })
-    broke(error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? tooMuch() : error)
+    const full = (): ToolError =>
+      new ToolError('Nothing can be searched now: too many files are open.', {
+        code: 'E_OVERLOADED',
+        cause: error,
+        hint: 'Try again later.',
+      })
+    if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') broke(tooMuch())
+    else broke(NO_ROOM.has(error.code ?? '') ? full() : error)
   })
   return {
     wake,

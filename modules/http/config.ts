@@ -1,8 +1,7 @@
 import { isAbsolute, resolve } from 'node:path'
 import { createPaths, type Paths, z } from 'pegboard'
+import { ownFolders } from '../_folders.ts'
 
-/** Filled in by Pegboard; not for people. */
-const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
 const hosts = z.array(z.string().min(1))
 
 const common = { hosts: hosts.min(1).describe('The only hosts it is sent to: "api.example.com", "*.example.com".') }
@@ -77,10 +76,7 @@ export const Config = z.strictObject({
     .array(z.string().min(1))
     .default([])
     .describe('What in them is never sent nor replaced: globs, folders or absolute paths.'),
-  workspace: own('workspace'),
-  state_dir: own('state_dir'),
-  modules_dir: own('modules_dir'),
-  config_file: own('config_file'),
+  ...ownFolders,
 })
 
 export type Settings = z.infer<typeof Config>

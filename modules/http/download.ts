@@ -71,7 +71,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     ...common,
     title: 'Download a file',
     description:
-      'Saves what is at an address as a file, in the background: answers at once with an id for download_status, download_wait and download_cancel. The file is there whole or not at all. To read a page use fetch_page.',
+      'Saves what is at an address as a file, in the background: answers at once with an id for download_status, download_wait and download_cancel. The id is good for an hour after the end. The file is there whole or not at all. To read a page use fetch_page.',
     aliases: ['save url', 'fetch file', 'wget', 'télécharger'],
     input: Begin,
     effect: 'destructive',

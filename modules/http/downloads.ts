@@ -1,5 +1,6 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { type Caller, type Fetch, isPegboardError, type Log, type Paths, type PegboardError, ToolError } from 'pegboard'
+import { checkWritable } from '../_writable.ts'
 import { SETTING } from './config.ts'
 import { Anew, fetched, type Told } from './fetched.ts'
 import { CLAIM_S, type Kept, type KeptDownloads } from './kept.ts'
@@ -77,6 +78,7 @@ const partOf = ({ download_id }: Download, { destination }: Order): string =>
 /** Files that are fetched while others go on. They are seen by whoever began them, and forgotten an hour after their end. */
 export function createDownloads(now: () => number = () => Date.now()): Downloads {
   const jobs = new Map<string, Job>()
+  const adopting = new Map<string, Promise<Job | undefined>>()
   let closing = false
 
   function forget(): void {
@@ -109,7 +111,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     const renewing = kept && setInterval(() => void kept.renew(id).catch(() => undefined), (CLAIM_S * 1000) / 3).unref()
     let leave = false
     try {
-      await checkPlace(paths, order)
+      await checkWritable(paths, order.destination, { exclusive: !order.overwrite })
       await fill(part, job, means)
       const { path } = await paths.move(part, order.destination, { overwrite: order.overwrite })
       job.state = { ...job.state, status: 'completed', path }
@@ -170,7 +172,14 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     }
   }
 
-  async function adopt(id: string, means: Means): Promise<Job | undefined> {
+  /** All who want one that was left behind get the same: what we have claimed is nobody else's. */
+  function adopt(id: string, means: Means): Promise<Job | undefined> {
+    const begun = adopting.get(id) ?? takeOver(id, means).finally(() => adopting.delete(id))
+    adopting.set(id, begun)
+    return begun
+  }
+
+  async function takeOver(id: string, means: Means): Promise<Job | undefined> {
     const { kept, most } = means
     const found = await kept?.get(id)
     if (!kept || !found || jobs.has(id) || found.state.status !== 'running' || closing || running() >= most)
@@ -188,7 +197,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
           code: 'E_OVERLOADED',
           hint: `Wait for one or cancel it; ${SETTING}.max_downloads decides.`,
         })
-      const id = randomUUID()
+      const id = randomBytes(16).toString('hex')
       const state = {
         download_id: id,
         status: 'running',
@@ -238,21 +247,6 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     },
   }
   return downloads
-}
-
-const OK = new Error('it may be written')
-
-/** Whether the file may be made in the end, before anything is fetched for it. */
-async function checkPlace(paths: Paths, { destination, overwrite }: Order): Promise<void> {
-  try {
-    // biome-ignore lint/correctness/useYield: it is never asked for a second piece
-    const nothing = (async function* (): AsyncGenerator<Uint8Array> {
-      throw OK
-    })()
-    await paths.writeFile(destination, nothing, { exclusive: !overwrite })
-  } catch (error) {
-    if (error !== OK) throw error
-  }
 }
 
 const unlessGone =

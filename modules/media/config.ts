@@ -1,6 +1,6 @@
-import { createPaths, type Paths, z } from 'pegboard'
+import { type Paths, z } from 'pegboard'
+import { own, cachePaths as pathsOf } from '../_folders.ts'
 
-const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
 const address = z.url({ protocol: /^https?$/ })
 const secret = z.string().min(1).optional().describe('Its key, best as "${NAME}".')
 
@@ -86,7 +86,9 @@ export const Config = z.strictObject({
   image: Image.optional().describe('What makes pictures.'),
   speech: Speech.optional().describe('What speaks.'),
   file_cache_dir: z.string().min(1).default('{{cache_dir}}/files').describe('The folder where pictures are kept.'),
+  denied_paths: z.array(z.string().min(1)).default([]).describe('What in it is never read or written.'),
   config_file: own('config_file'),
+  state_dir: own('state_dir'),
 })
 
 export type Settings = z.infer<typeof Config>
@@ -97,14 +99,7 @@ export const SETTING = 'modules.media.config'
 
 export const MAX_IMAGE_BYTES = 32 * 1024 * 1024
 
-export const cachePaths = ({ file_cache_dir, config_file }: Settings): Paths =>
-  createPaths({
-    roots: [file_cache_dir],
-    denied: [config_file],
-    denyNames: ['config.yaml', 'mcp.config.json', '.env'],
-    fixed: [config_file, '**/config.yaml', '**/mcp.config.json'],
-    setting: SETTING,
-  })
+export const cachePaths = (settings: Settings): Paths => pathsOf(settings, SETTING)
 
 /** Modes that work: a workflow of its own is needed where there are workflows. */
 export function modesOf({ image }: Pick<Settings, 'image'>): readonly Mode[] {

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
-import { type CallContext, type Kv, ToolError } from 'pegboard'
+import { createHash, randomBytes } from 'node:crypto'
+import { type CallContext, type Kv, type Paths, ToolError } from 'pegboard'
 import { cachePaths, SETTING, type Settings } from './config.ts'
 import { kindOf } from './kind.ts'
 
@@ -40,6 +40,17 @@ function kvOf({ services }: Context): Kv {
 const ownerOf = ({ caller }: Context): string =>
   createHash('sha256').update(caller.principal).digest('hex').slice(0, 16)
 
+/**
+ * Where their pictures lie. Made by chance: other tools read paths below the same folder, and who somebody is can be guessed.
+ * Profiles have stores of their own, and so folders of their own.
+ */
+const folderOf = (kv: Kv, owner: string): Promise<string> =>
+  kv.update(`${owner}:folder`, (value) => {
+    if (typeof value === 'string') return { result: value }
+    const made = randomBytes(12).toString('hex')
+    return { value: made, result: made }
+  })
+
 /** @throws ToolError for what is no picture */
 export async function keep(
   ctx: Context,
@@ -50,8 +61,11 @@ export async function keep(
   if (!kind) throw new ToolError('That is no picture: PNG, JPEG, WebP and GIF are.', { hint: 'Give another one.' })
   const [kv, owner] = [kvOf(ctx), ownerOf(ctx)]
   const media_id = `media_${await kv.incr(`${owner}:count`)}`
-  const path = `media/${owner}/${media_id}.${kind.extension}`
-  await cachePaths(ctx.config).writeFile(path, data)
+  const folder = `media/${await folderOf(kv, owner)}`
+  const path = `${folder}/${media_id}.${kind.extension}`
+  const paths = cachePaths(ctx.config)
+  await paths.writeFile(path, data)
+  await sweep(paths, folder).catch((error: unknown) => ctx.log.warn('old pictures could not be removed', { error }))
   const media: Media = {
     media_id,
     path: `file_cache_dir/${path}`,
@@ -63,6 +77,16 @@ export async function keep(
   }
   await kv.set(`${owner}:of:${media_id}`, media, { ttl: KEPT_S })
   return media
+}
+
+/** Removes what is older than the longest that anybody can name it. */
+async function sweep(paths: Paths, folder: string): Promise<void> {
+  const { entries } = await paths.listFolder(folder)
+  for (const { path, kind } of entries) {
+    if (kind !== 'file') continue
+    const { mtime } = await paths.stat(path)
+    if (mtime.getTime() < Date.now() - KEPT_S * 1000) await paths.remove(path)
+  }
 }
 
 /** Newest first. */
@@ -93,16 +117,19 @@ export async function references(ctx: Context, given: string | undefined): Promi
           hint: 'list_media has those there are; add_media takes another one in.',
         })
       if (!media) throw gone()
-      const data = await cachePaths(ctx.config)
-        .readFile(media.path.replace(/^file_cache_dir\//, ''), ({ handle }) => handle.readFile())
-        .catch(() => {
-          throw gone()
-        })
-      if (data.length > MAX_REFERENCE_BYTES)
-        throw new ToolError(`${id} has ${data.length} bytes; ${MAX_REFERENCE_BYTES} can be sent.`, {
+      const large = (size: number) =>
+        new ToolError(`${id} has ${size} bytes; ${MAX_REFERENCE_BYTES} can be sent.`, {
           code: 'E_TOO_LARGE',
           hint: `${SETTING}.image says where to; give a smaller one.`,
         })
+      const data = await cachePaths(ctx.config)
+        .readFile(media.path.replace(/^file_cache_dir\//, ''), async ({ handle, size }) =>
+          size > MAX_REFERENCE_BYTES ? large(size) : await handle.readFile(),
+        )
+        .catch(() => {
+          throw gone()
+        })
+      if (data instanceof ToolError) throw data
       return { ...media, data }
     }),
   )

@@ -17,6 +17,8 @@ export interface Task {
 const keyOf = (what: 'tasks' | 'goal', principal: string): string => `${what} ${principal.slice(0, 400)}`
 const tasksIn = (value: unknown): readonly Task[] => (value ?? []) as readonly Task[]
 const MAX_TASKS = 200
+/** Of one principal: the store is one for all of them. */
+const MAX_BYTES = 256 * 1024
 
 const isOver = ({ status }: Task): boolean => status === 'done' || status === 'cancelled'
 
@@ -42,8 +44,18 @@ export const addTask = (kv: Kv, principal: string, subject: string, description:
         hint: 'Set some to done or cancelled.',
       })
     const task: Task = { task_id: randomBytes(4).toString('hex'), subject, description, status: 'pending', at: now }
-    return { value: [...all.filter((one) => one !== over), task], result: task }
+    return { value: fitting([...all.filter((one) => one !== over), task]), result: task }
   })
+
+/** @throws ToolError where they are too long together */
+function fitting(tasks: readonly Task[]): readonly Task[] {
+  const bytes = Buffer.byteLength(JSON.stringify(tasks))
+  if (bytes <= MAX_BYTES) return tasks
+  throw new ToolError(`The tasks would have ${bytes} bytes; ${MAX_BYTES} are kept.`, {
+    code: 'E_TOO_LARGE',
+    hint: 'Shorten descriptions of others.',
+  })
+}
 
 /** `undefined`: there is none. */
 export const updateTask = (
@@ -62,7 +74,7 @@ export const updateTask = (
       ...(change.status === undefined ? {} : { status: change.status }),
       ...(change.description === undefined ? {} : { description: change.description }),
     }
-    return { value: all.with(at, task), result: task }
+    return { value: change.description === undefined ? all.with(at, task) : fitting(all.with(at, task)), result: task }
   })
 
 export const shown = ({ task_id, subject, description, status }: Task) => ({ task_id, subject, description, status })

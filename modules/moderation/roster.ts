@@ -45,6 +45,8 @@ export function meant(all: readonly Person[], wanted: string): readonly Person[]
   const text = sameName(wanted.replace(/^<?@!?/, '').replace(/>$/, ''))
   const byId = all.filter(({ id }) => id === text || id === wanted)
   if (byId.length > 0) return byId
+  // A part of every name is no name.
+  if (text === '') return []
   const byName = all.filter(({ name }) => sameName(name) === text)
   return byName.length > 0 ? byName : all.filter(({ name }) => sameName(name).includes(text))
 }

@@ -31,6 +31,8 @@ type Settings = z.infer<typeof Config>
 type Context = CallContext<Settings>
 
 const MAX_CHARS = 1_000
+/** What turns a text round or hides a part of it; what ties emoji together stays. */
+const UNSEEN = /[\p{Cc}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu
 
 const wrong = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 const one = (what: string, message: string) =>
@@ -94,10 +96,7 @@ const relay_message: ToolDef<Settings, typeof Message> = {
     const { find, near, roster } = await import('./roster.ts')
     const { hasOptedOut, put } = await import('./queue.ts')
     const wanted = given.recipient.trim()
-    const text = given.text
-      .replaceAll(/\s+/g, ' ')
-      .replaceAll(/[\x00-\x1f\x7f]/g, '')
-      .trim()
+    const text = given.text.replaceAll(/\s+/g, ' ').replaceAll(UNSEEN, '').trim()
     if (wanted === '') throw wrong('relay_message needs a "recipient": the name of whom it is for', 'Ask who is meant.')
     if (text === '') throw wrong('relay_message needs a "text": what to tell', 'Ask what is to be told.')
     const sender = nameOfCaller(ctx)

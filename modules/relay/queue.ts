@@ -98,6 +98,6 @@ function age(ms: number): string {
   return 'just now'
 }
 
-/** As it is said to who it is for. */
+/** As it is said to who it is for. No sign in the text ends it. */
 export const told = ({ from, to, text, at }: Waiting, now: number): string =>
-  `${to}: ${from} left you a message ${age(now - at)}: "${text}"`
+  `${to}: ${from} left you a message ${age(now - at)}: "${text.replaceAll('"', "'")}"`

@@ -1,6 +1,7 @@
 import { promises as fs } from 'node:fs'
-import { isAbsolute, relative, resolve, sep } from 'node:path'
+import { resolve } from 'node:path'
 import { ToolError } from 'pegboard'
+import { isInside } from '../_folders.ts'
 import type { Settings } from './config.ts'
 
 /** Folders of their own, which command lines and `cwd` name by their first part; the same as in filesystem. */
@@ -9,11 +10,6 @@ type Alias = (typeof ALIASES)[number]
 
 /** Where a word begins and ends in a command line. A file of the workspace that is called so is `./file_cache_dir`. */
 const NAMED = /(?<![\w./~$@%+-])file_(?:cache|state)_dir(?=\/)/g
-
-const isInside = (path: string, folder: string): boolean => {
-  const way = relative(folder, path)
-  return way === '' || (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way))
-}
 
 /** The folder behind a name, made when it is first meant, for its owner alone. @throws ToolError E_NOT_FOUND, E_PATH_OUTSIDE_ROOT */
 async function baseOf(settings: Settings, alias: Alias): Promise<string> {

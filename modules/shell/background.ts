@@ -56,7 +56,7 @@ const Begin = z.object({
 export const background_run: ToolDef<Settings, typeof Begin> = {
   title: 'Start a background command',
   description:
-    'Starts a program, or with shell: true a command line, that goes on after the answer: servers, watchers, interpreters to talk to. task_output shows what it writes, task_stdin writes to it, task_kill ends it. It ends with this server. For what is over soon use run or bash.',
+    'Starts a program, or with shell: true a command line, that goes on after the answer: servers, watchers, interpreters to talk to. task_output shows what it writes, task_stdin writes to it, task_kill ends it. It ends with this server; its task_id is known for an hour after its end. For what is over soon use run or bash.',
   aliases: ['start process', 'run in background', 'daemon', 'lancer en arrière-plan', 'im Hintergrund starten'],
   tags: ['shell', 'background', 'process'],
   input: Begin,
@@ -86,7 +86,7 @@ export const background_run: ToolDef<Settings, typeof Begin> = {
 
 const id = z.string().min(1).max(100).describe('From background_run or task_list.')
 const Id = z.object({ task_id: id })
-const example = 'd9b2d63d-a233-4123-847a-7e1b0a3a7c1e'
+const example = 'd9b2d63da2334123847a7e1b0a3a7c1e'
 
 export const task_status: ToolDef<Settings, typeof Id> = {
   title: 'State of a background command',

@@ -2,7 +2,7 @@ import { type Log, type Processes, type Program, redact, ToolError } from 'pegbo
 import { type Capture, createCapture } from './capture.ts'
 import { rootsOf, type Settings } from './config.ts'
 import { findProgram } from './find.ts'
-import { inside, noSandbox, type Sandbox, trySandbox, wallsFor } from './sandbox.ts'
+import { inside, madeSince, noSandbox, type Sandbox, trySandbox, wallsFor } from './sandbox.ts'
 
 /** Why a command was ended before it ended by itself. */
 export type Cut = 'timeout' | 'output' | 'memory' | 'processes' | 'stopped'
@@ -22,6 +22,8 @@ export interface Command {
   readonly startedAt: number
   readonly ended: Promise<Ended>
   stop(why: Cut, graceMs?: number): Promise<void>
+  /** What other programs obey that was not there before; of commands in a sandbox. */
+  made(): readonly string[]
 }
 
 export interface Wanted {
@@ -93,9 +95,8 @@ export function createStarter(processes: Processes, log: Log): Starter {
         processes.platform === 'win32'
           ? bare
           : { command: '/bin/sh', args: ['-c', limited(settings, sandboxed), 'sh', bare.command, ...bare.args] }
-      const placed = sandbox
-        ? inside(sandbox, await wallsFor(settings, wanted.given), cwd, held.command, held.args)
-        : { ...held, env: {} }
+      const walls = sandbox && (await wallsFor(settings, wanted.given))
+      const placed = sandbox && walls ? inside(sandbox, walls, cwd, held.command, held.args) : { ...held, env: {} }
       const program = await processes.start({
         command: placed.command,
         args: placed.args,
@@ -103,12 +104,12 @@ export function createStarter(processes: Processes, log: Log): Starter {
         env: { ...QUIET, ...placed.env, ...settings.env, ...wanted.env },
         inherit: settings.env_passthrough,
       })
-      return supervised(program, wanted, settings)
+      return { ...supervised(program, wanted, settings), made: () => (walls ? madeSince(walls) : []) }
     },
   }
 }
 
-function supervised(program: Program, wanted: Wanted, settings: Settings): Command {
+function supervised(program: Program, wanted: Wanted, settings: Settings): Omit<Command, 'made'> {
   const { max_output_bytes, max_memory_bytes, max_processes } = settings
   const startedAt = Date.now()
   const [stdout, stderr] = [createCapture(max_output_bytes), createCapture(max_output_bytes)]

@@ -1,10 +1,9 @@
 import { realpath } from 'node:fs/promises'
 import { isAbsolute, resolve } from 'node:path'
 import { createPaths, type Paths, ToolError, z } from 'pegboard'
+import { ownFolders } from '../_folders.ts'
 import { placeOf } from './aliases.ts'
 
-/** Filled in by Pegboard; not for people. */
-const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
 const list = (what: string) => z.array(z.string().min(1)).default([]).describe(what)
 
 const Allowed = z.union([
@@ -78,10 +77,7 @@ export const Config = z.strictObject({
     .describe('A command that uses more, with all that it started, is ended.'),
   max_background: z.int().min(0).max(64).default(8).describe('Commands that run in the background at a time.'),
   background_timeout: z.number().min(1).max(86_400).default(3_600).describe('Seconds one of them may take.'),
-  workspace: own('workspace'),
-  state_dir: own('state_dir'),
-  modules_dir: own('modules_dir'),
-  config_file: own('config_file'),
+  ...ownFolders,
 })
 
 export type Settings = z.infer<typeof Config>
@@ -100,7 +96,9 @@ const pathsFor = (settings: Settings): Paths =>
 /** The real place of the folder a command shall run in. @throws ToolError E_PATH_OUTSIDE_ROOT, E_PATH_DENIED, E_NOT_FOUND */
 export async function folderFor(settings: Settings, cwd: string): Promise<string> {
   const place = await placeOf(settings, cwd)
-  const paths = place ? createPaths({ roots: [place.base], setting: 'modules.shell.config' }) : pathsFor(settings)
+  const paths = place
+    ? createPaths({ roots: [place.base], denied: settings.denied_paths, setting: 'modules.shell.config' })
+    : pathsFor(settings)
   const { path } = await paths.listFolder(place ? place.rest : cwd)
   return await realpath(resolve(place ? place.base : (rootsOf(settings)[0] as string), path))
 }

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { ToolError } from 'pegboard'
 import type { Command, Ended } from './command.ts'
 
@@ -47,7 +47,7 @@ export function createJobs(now: () => number = Date.now): Jobs {
       starting++
       try {
         const command = await start()
-        const job: Job = { id: randomUUID(), owner, label, command }
+        const job: Job = { id: randomBytes(16).toString('hex'), owner, label, command }
         jobs.set(job.id, job)
         void command.ended.then((ended) => {
           job.ended = { ...ended, at: now() }

@@ -1,3 +1,4 @@
+import { basename } from 'node:path'
 import { type CallContext, type ToolDef, z } from 'pegboard'
 import { expanded } from './aliases.ts'
 import { checkAllowed, checkVariables, checkWords } from './allow.ts'
@@ -93,7 +94,17 @@ async function execute(
     return await finished(command, whole, config, signal)
   } finally {
     stopTelling()
+    tellMade(command, ctx)
   }
+}
+
+/** It cannot be kept from being made everywhere, and may be the work of somebody else. */
+function tellMade(command: Command, { warn, log }: Context): void {
+  const made = command.made().map((path) => basename(path))
+  if (made.length === 0) return
+  const what = made.join(', ')
+  warn(`While this ran, ${what} came to be there, which other programs obey: have a person look before it is used.`)
+  log.warn('what other programs obey came to be there while a command ran in the sandbox', { made: command.made() })
 }
 
 const TELL_MS = 2_000

@@ -1,6 +1,6 @@
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, statSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
-import { isAbsolute, join, resolve, sep } from 'node:path'
+import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import { type Processes, ToolError } from 'pegboard'
 import { rootsOf, type Settings } from './config.ts'
 import { findProgram } from './find.ts'
@@ -23,6 +23,8 @@ export interface Walls {
   readonly hiddenFiles: readonly string[]
   /** Inside what is writable: can only be read. */
   readonly fixed: readonly string[]
+  /** The same, of what is not there: macOS keeps it from being made; bubblewrap could only by making it. */
+  readonly absent?: readonly string[]
   /** Can be written although they lie in what is hidden. */
   readonly given?: readonly string[]
 }
@@ -35,8 +37,8 @@ const ETC =
   )
 
 /** Keys and tokens, and what decides what others run: at the top of a workspace. */
-const HIDDEN = /^(?:\.env(?:\..*)?|\.ssh|\.gnupg|\.aws|\.kube|\.netrc|\.npmrc|\.pypirc|\.git-credentials)$/
-const SHOWN = /^\.env\.(?:example|sample|template)$/
+const HIDDEN = /^(?:\.env(?:\..*)?|\.ssh|\.gnupg|\.aws|\.kube|\.netrc|\.npmrc|\.pypirc|\.git-credentials)$/i
+const SHOWN = /^\.env\.(?:example|sample|template)$/i
 const FIXED = [
   '.git/hooks',
   '.git/config',
@@ -60,7 +62,8 @@ const FIXED = [
 export async function wallsFor(settings: Settings, given: readonly string[] = []): Promise<Walls> {
   const writable = await realOnes(rootsOf(settings))
   const inside = (path: string): boolean => writable.some((root) => path.startsWith(root + sep))
-  const tops = writable.flatMap((root) =>
+  const theirs = await realOnes(given)
+  const tops = [...new Set([...writable, ...theirs.filter(isFolder)])].flatMap((root) =>
     readdirSync(root, { withFileTypes: true })
       .filter((entry) => !entry.isSymbolicLink() && HIDDEN.test(entry.name) && !SHOWN.test(entry.name))
       .map((entry) => ({ path: join(root, entry.name), folder: entry.isDirectory() })),
@@ -71,26 +74,44 @@ export async function wallsFor(settings: Settings, given: readonly string[] = []
   )
   const named = (await realOnes([settings.state_dir, settings.config_file, ...denied])).filter(inside)
   const hidden = [...tops, ...named.map((path) => ({ path, folder: isFolder(path) }))]
-  const fixed = await realOnes([
-    settings.modules_dir,
-    ...writable.flatMap((root) => FIXED.map((name) => join(root, name))),
-  ])
+  const wanted = writable.flatMap((root) => FIXED.map((name) => join(root, name)))
+  const fixed = await realOnes([settings.modules_dir, ...wanted])
+  const absent = wanted.filter((path) => !isThere(path))
   return {
     writable,
     readable: await realOnes(settings.readable),
     hiddenFolders: [...new Set(hidden.filter(({ folder }) => folder).map(({ path }) => path))],
     hiddenFiles: [...new Set(hidden.filter(({ folder }) => !folder).map(({ path }) => path))],
     fixed: fixed.filter(inside),
-    ...(given.length > 0 ? { given: await realOnes(given) } : {}),
+    ...(absent.length > 0 ? { absent } : {}),
+    ...(given.length > 0 ? { given: theirs } : {}),
   }
 }
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 
+/** A link that leads nowhere is there, too. */
+const isThere = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined
+
+/** What others obey that was made since. */
+export const madeSince = ({ absent = [] }: Walls): readonly string[] => absent.filter(isThere)
+
+/** What is hidden in folders that a command is given. */
+const hiddenIn = (folders: readonly string[] = [], hidden: readonly string[]): readonly string[] =>
+  hidden.filter((path) => folders.some((folder) => path.startsWith(folder + sep)))
+
 /** The real places of those that are there. */
 async function realOnes(paths: readonly string[]): Promise<string[]> {
   const found = paths.filter((path) => isAbsolute(path) && existsSync(path))
   return [...new Set(await Promise.all(found.map((path) => realpath(path))))]
+}
+
+/** Folders inside what is writable that lead to what is held: whoever renames one of them has a place for another in its stead. */
+function ways({ writable, fixed, hiddenFolders, hiddenFiles }: Walls): string[] {
+  const found = new Set<string>()
+  for (const path of [...fixed, ...hiddenFolders, ...hiddenFiles])
+    for (let at = dirname(path); writable.some((root) => at.startsWith(root + sep)); at = dirname(at)) found.add(at)
+  return [...found].toSorted((a, b) => a.length - b.length)
 }
 
 /** The arguments of `bwrap` before those of the program. No network, no other processes, a /tmp of its own. */
@@ -106,19 +127,26 @@ export const bubblewrapArgs = (walls: Walls, cwd: string, boundsTmp = true): str
   ...['--tmpfs', '/tmp'],
   ...walls.readable.flatMap((path) => ['--ro-bind', path, path]),
   ...walls.writable.flatMap((path) => ['--bind', path, path]),
+  // A mount point cannot be renamed.
+  ...ways(walls).flatMap((path) => ['--bind', path, path]),
   ...walls.fixed.flatMap((path) => ['--ro-bind', path, path]),
   ...walls.hiddenFolders.flatMap((path) => ['--tmpfs', path]),
   ...walls.hiddenFiles.flatMap((path) => ['--ro-bind', '/dev/null', path]),
   ...(walls.given ?? []).flatMap((path) => ['--bind', path, path]),
+  ...hiddenIn(walls.given, walls.hiddenFolders).flatMap((path) => ['--tmpfs', path]),
+  ...hiddenIn(walls.given, walls.hiddenFiles).flatMap((path) => ['--ro-bind', '/dev/null', path]),
   ...['--remount-ro', '/', '--chdir', cwd, '--'],
 ]
 
 const quoted = (path: string): string => `"${path.replaceAll(/["\\]/g, '\\$&')}"`
+const these = (paths: readonly string[]): string => paths.map((path) => `(literal ${quoted(path)})`).join(' ')
 const below = (paths: readonly string[]): string => paths.map((path) => `(subpath ${quoted(path)})`).join(' ')
 
 /** A profile for `sandbox-exec`. The last rule that fits decides. */
-export const seatbeltProfile = (walls: Walls): string =>
-  [
+export function seatbeltProfile(walls: Walls): string {
+  const fixed = [...walls.fixed, ...(walls.absent ?? [])]
+  const secret = hiddenIn(walls.given, [...walls.hiddenFolders, ...walls.hiddenFiles])
+  return [
     '(version 1)',
     '(deny default)',
     '(allow process-exec process-fork)',
@@ -129,13 +157,16 @@ export const seatbeltProfile = (walls: Walls): string =>
     '(allow file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty"))',
     ...(walls.readable.length > 0 ? [`(allow file-read* ${below(walls.readable)})`] : []),
     `(allow file-read* file-write* ${below(walls.writable)})`,
-    ...(walls.fixed.length > 0 ? [`(deny file-write* ${below(walls.fixed)})`] : []),
+    ...(fixed.length > 0 ? [`(deny file-write* ${below(fixed)})`] : []),
     ...(walls.hiddenFolders.length + walls.hiddenFiles.length > 0
       ? [`(deny file-read* file-write* ${below([...walls.hiddenFolders, ...walls.hiddenFiles])})`]
       : []),
+    ...(ways(walls).length > 0 ? [`(deny file-write-unlink ${these(ways(walls))})`] : []),
     ...(walls.given?.length ? [`(allow file-read* file-write* ${below(walls.given)})`] : []),
+    ...(secret.length > 0 ? [`(deny file-read* file-write* ${below(secret)})`] : []),
     '(deny network*)',
   ].join('\n')
+}
 
 export interface Wrapped {
   readonly command: string

@@ -33,8 +33,10 @@ export function createAdapter(api: BotApi, settings: Settings): PlatformAdapter 
   }
 }
 
-export const messageIdOf = (result: unknown): string =>
-  String((result as { readonly message_id?: unknown } | null)?.message_id ?? '')
+export function messageIdOf(result: unknown): string {
+  const id = (result as { readonly message_id?: unknown } | null)?.message_id
+  return typeof id === 'number' || typeof id === 'string' ? String(id) : ''
+}
 
 function uploadOf({ data, filename, mimetype }: SentFile): Upload & { readonly method: string } {
   const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data
@@ -49,7 +51,7 @@ function uploadOf({ data, filename, mimetype }: SentFile): Upload & { readonly m
 }
 
 async function serverOf(api: BotApi, id: string): Promise<AdapterServer> {
-  const chat = (await api.call('getChat', { chat_id: id })) as Readonly<Record<string, unknown>>
+  const chat = ((await api.call('getChat', { chat_id: id })) ?? {}) as Readonly<Record<string, unknown>>
   const named = chat['title'] ?? chat['username'] ?? chat['first_name']
   return { id, name: typeof named === 'string' ? named : id, type: chat['type'] }
 }

@@ -1,6 +1,10 @@
 import { isPegboardError, type Log, ToolError } from 'pegboard'
 import { createOriginFetch } from '../_origin-fetch.ts'
+import { parsed } from '../_text.ts'
 import { SETTING, type Settings, tokenOf } from './config.ts'
+
+/** No longer is believed: timers count no longer, and it is a mistake. */
+const LONGEST_SILENCE_S = 24 * 60 * 60
 
 /** A file as the Bot API takes it: a part of a form. */
 export interface Upload {
@@ -41,7 +45,8 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
   let silentUntil = 0
 
   /** The token is part of the address, and addresses get into messages. */
-  const redacted = (text: string): string => text.replaceAll(token, '<redacted>')
+  const redacted = (text: string): string =>
+    text.replaceAll(token, '<redacted>').replaceAll(encodeURIComponent(token), '<redacted>')
 
   function unreached(method: string, error: unknown): unknown {
     if (!isPegboardError(error)) return error
@@ -50,18 +55,18 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
     return new ToolError(message, {
       code: error.code === 'E_TOO_LARGE' ? 'E_TOO_LARGE' : 'E_BACKEND_UNAVAILABLE',
       hint: `Try again later. ${SETTING}.base_url says where it is.`,
-      retryable: error.code !== 'E_TOO_LARGE',
+      retryable: error.code !== 'E_TOO_LARGE' && error.code !== 'E_NOT_FOUND',
     })
   }
 
   function refused(method: string, answer: Answer): ToolError {
-    const { error_code: code = 0, description = 'no reason given', parameters } = answer
+    const { code, description, retryAfter } = answer
     if (code === 429) {
-      const seconds = Math.max(1, Math.ceil(Number(parameters?.retry_after) || 1))
+      const seconds = Math.min(LONGEST_SILENCE_S, Math.max(1, Math.ceil(retryAfter)))
       silentUntil = now() + seconds * 1000
       return limited()
     }
-    const message = redacted(`Telegram refused bot${token}/${method}: ${code} ${description}`.slice(0, 400))
+    const message = redacted(`Telegram refused bot${token}/${method}: ${code} ${description}`).slice(0, 400)
     log.warn(message)
     return new ToolError(message, {
       code: code >= 500 ? 'E_BACKEND_UNAVAILABLE' : 'E_TOOL_FAILED',
@@ -99,7 +104,7 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
       } catch (error) {
         throw unreached(method, error)
       }
-      if (answer.ok !== true) throw refused(method, answer)
+      if (!answer.ok) throw refused(method, answer)
       return answer.result
     },
     async download(filePath, maxBytes, signal) {
@@ -110,7 +115,10 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
           maxWireBytes: maxBytes,
           ...(signal ? { signal } : {}),
         })
-        if (!response.ok) throw new ToolError(`status ${response.status}`, { code: 'E_BACKEND_UNAVAILABLE' })
+        if (!response.ok)
+          throw new ToolError(`status ${response.status}`, {
+            code: response.status === 404 ? 'E_NOT_FOUND' : 'E_BACKEND_UNAVAILABLE',
+          })
         return new Uint8Array(await response.arrayBuffer())
       } catch (error) {
         throw unreached('getFile', error)
@@ -121,21 +129,30 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
 }
 
 interface Answer {
-  readonly ok?: unknown
-  readonly result?: unknown
-  readonly error_code?: number
-  readonly description?: string
-  readonly parameters?: { readonly retry_after?: unknown }
+  readonly ok: boolean
+  readonly result: unknown
+  readonly code: number
+  readonly description: string
+  /** Seconds. */
+  readonly retryAfter: number
 }
 
 /** A proxy between may answer anything: then its status is what is known. */
 function answerOf(text: string, status: number): Answer {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null) return value
-  } catch {}
-  return { ok: false, error_code: status, description: 'the answer is not JSON' }
+  const given = fieldsOf(parsed(text)?.value)
+  const { ok, result, error_code, description, parameters } = given ?? { description: 'the answer is not JSON' }
+  const { retry_after } = fieldsOf(parameters) ?? {}
+  return {
+    ok: ok === true,
+    result,
+    code: typeof error_code === 'number' ? error_code : status,
+    description: typeof description === 'string' ? description : 'no reason given',
+    retryAfter: Number(typeof retry_after === 'object' ? 1 : retry_after) || 1,
+  }
 }
+
+const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
+  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
 
 async function bodyOf(params: Readonly<Record<string, unknown>>, upload: Upload | undefined) {
   if (!upload) return { body: JSON.stringify(params), headers: { 'content-type': 'application/json' } }

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
-import { createPaths, type Paths, ToolError, z } from 'pegboard'
-
-const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
+import { type Paths, ToolError, z } from 'pegboard'
+import { own, cachePaths as pathsOf } from '../_folders.ts'
 
 /** A group's number is below 0; `@name` is a public channel. */
 const CHAT = /^(?:-?[1-9]\d{0,18}|@[A-Za-z]\w{3,31})$/
@@ -61,14 +60,7 @@ export const configured = ({ config }: { readonly config: Settings }): true | st
     : `set the variable ${config.token_env} (${SETTING}.token_env)`)
 
 /** The folder that files are sent from, and where those that come in are put. */
-export const cachePaths = ({ file_cache_dir, denied_paths, config_file, state_dir }: Settings): Paths =>
-  createPaths({
-    roots: [file_cache_dir],
-    denied: [...denied_paths, config_file, ...(file_cache_dir.startsWith(state_dir) ? [] : [state_dir])],
-    denyNames: ['config.yaml', 'mcp.config.json', '.env'],
-    fixed: [state_dir, config_file, '**/config.yaml', '**/mcp.config.json'],
-    setting: SETTING,
-  })
+export const cachePaths = (settings: Settings): Paths => pathsOf(settings, SETTING)
 
 /** @throws ToolError E_DENIED_BY_POLICY for a chat that the operator has not named */
 export function checkChat(chatId: string, { allowed_chat_ids, default_chat_id }: Settings): string {

@@ -39,10 +39,14 @@ async function contentOf({ handle, size }: OpenFile): Promise<Uint8Array> {
   return buffer.subarray(0, length)
 }
 
-/** A name that shows as one: no folders, no control characters, at most 120 characters. */
+const MAX_NAME_BYTES = 200
+
+/** A name that shows as one, and that file systems take: no folders, no control characters, at most 120 characters. */
 export function fileName(wanted: string): string {
   const name = basename(wanted.replaceAll('\\', '/'))
-    .replace(/[\u0000-\u001f\u007f<>:"|?*\u202a-\u202e\u2066-\u2069]/g, '_')
+    .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029<>:"|?*\u202a-\u202e\u2066-\u2069]/g, '_')
     .trim()
-  return [...name].slice(0, 120).join('') || 'file'
+  const letters = [...name].slice(0, 120)
+  while (Buffer.byteLength(letters.join('')) > MAX_NAME_BYTES) letters.pop()
+  return letters.join('') || 'file'
 }

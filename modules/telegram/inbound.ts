@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { type Attachment, type IncomingMessage, isPegboardError, type Log, type Services } from 'pegboard'
+import { type Attachment, type IncomingMessage, isPegboardError, type Log, type Services, ToolError, z } from 'pegboard'
 import type { BotApi } from './api.ts'
 import { botOf, cachePaths, MAX_FILE_BYTES, type Settings } from './config.ts'
 import { fileName } from './files.ts'
@@ -8,35 +8,33 @@ const POLL_S = 50
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
 
-interface User {
-  readonly id: number
-  readonly username?: string
-  readonly first_name?: string
-  readonly last_name?: string
-}
-interface StoredFile {
-  readonly file_id: string
-  readonly file_size?: number
-  readonly file_name?: string
-  readonly mime_type?: string
-}
-interface Message {
-  readonly message_id: number
-  readonly date: number
-  readonly chat: { readonly id: number; readonly username?: string; readonly title?: string }
-  readonly from?: User
-  readonly text?: string
-  readonly caption?: string
-  readonly reply_to_message?: { readonly message_id: number }
-  readonly photo?: readonly StoredFile[]
-  readonly document?: StoredFile
-  readonly voice?: StoredFile
-}
-interface Update {
-  readonly update_id: number
-  readonly message?: Message
-  readonly edited_message?: Message
-}
+/** What is odd in a message counts as not said; without a number and a chat it is none. */
+const said = <T extends z.ZodType>(schema: T) => schema.optional().catch(undefined)
+const word = said(z.string())
+const User = z.object({ id: z.int(), username: word, first_name: word, last_name: word })
+const StoredFile = z.object({
+  file_id: z.string(),
+  file_size: said(z.number()),
+  file_name: word,
+  mime_type: word,
+})
+const Message = z.object({
+  message_id: z.int(),
+  /** Seconds, of years that are written with four digits. */
+  date: said(z.int().min(0).max(253_402_300_799)),
+  chat: z.object({ id: z.int(), username: word, title: word }),
+  from: said(User),
+  text: word,
+  caption: word,
+  reply_to_message: said(z.object({ message_id: z.int() })),
+  photo: said(z.array(StoredFile)),
+  document: said(StoredFile),
+  voice: said(StoredFile),
+})
+const Update = z.object({ update_id: z.int().min(0), message: said(Message), edited_message: said(Message) })
+
+type StoredFile = z.infer<typeof StoredFile>
+type Message = z.infer<typeof Message>
 
 /** Takes in what is written in the allowed chats until `signal` fires. Never rejects. */
 export async function listen(
@@ -47,15 +45,20 @@ export async function listen(
   const allowed = new Set([...settings.allowed_chat_ids, settings.default_chat_id ?? ''])
   // Numbers of updates are a bot's own: those of another would have what waits for this one thrown away.
   const offsetKey = `offset:${botOf(settings)}`
-  let offset = Number((await services.kv?.get(offsetKey)) ?? 0)
+  let offset: number | undefined
   let pause = FIRST_PAUSE_MS
   while (!signal.aborted)
     try {
-      const updates = (await api.call(
+      offset ??= Number((await services.kv?.get(offsetKey)) ?? 0)
+      const answer = await api.call(
         'getUpdates',
         { offset, timeout: POLL_S, allowed_updates: ['message', 'edited_message'] },
         { signal, timeoutMs: (POLL_S + 10) * 1000 },
-      )) as readonly Update[]
+      )
+      const updates = (Array.isArray(answer) ? answer : [answer]).flatMap((one) => Update.safeParse(one).data ?? [])
+      // Asked again at once it would answer the same.
+      if (updates.length === 0 && !isEmpty(answer))
+        throw new ToolError('Telegram answered with something else than updates.', { code: 'E_BACKEND_UNAVAILABLE' })
       pause = FIRST_PAUSE_MS
       for (const update of updates) {
         const message = update.message ?? update.edited_message
@@ -74,6 +77,8 @@ export async function listen(
     }
 }
 
+const isEmpty = (answer: unknown): boolean => Array.isArray(answer) && answer.length === 0
+
 async function take(
   api: BotApi,
   settings: Settings,
@@ -82,7 +87,7 @@ async function take(
   signal: AbortSignal,
 ): Promise<void> {
   const { chat, from } = message
-  const attachments = await filesOf(api, message, signal)
+  const { attachments, left } = await filesOf(api, message, signal)
   const named = [from?.first_name, from?.last_name].filter((part) => part !== undefined).join(' ')
   const incoming: IncomingMessage = {
     platform: 'telegram',
@@ -92,31 +97,43 @@ async function take(
     reply_to_id: message.reply_to_message ? String(message.reply_to_message.message_id) : '',
     user_id: String(from?.id ?? chat.id),
     user_name: from?.username ?? (named || (chat.title ?? '')),
-    text: [message.text ?? message.caption ?? '', ...(await kept(settings, message, attachments))]
+    text: [message.text ?? message.caption ?? '', ...(await kept(settings, message, attachments)), ...left.map(notKept)]
       .filter((part) => part !== '')
       .join('\n'),
-    timestamp: message.date * 1000,
+    timestamp: message.date === undefined ? Date.now() : message.date * 1000,
     attachments,
   }
   await services.incoming?.receive(incoming)
 }
 
+const notKept = (filename: string): string => `[file not kept: ${filename}]`
+
+/** Whatever is wrong with a file, the messages after it must come: undefined, unless the next try may go better. */
+const orNone = (error: unknown): undefined => {
+  if (!isPegboardError(error) || error.retryable) throw error
+}
+
 /** A file that is too large or gone is named in the text and not fetched. */
-async function filesOf(api: BotApi, message: Message, signal: AbortSignal): Promise<Attachment[]> {
+async function filesOf(api: BotApi, message: Message, signal: AbortSignal) {
   const photo = message.photo?.at(-1)
   const files: (StoredFile & { readonly fallback: string; readonly type: string })[] = []
   if (photo) files.push({ ...photo, fallback: 'photo.jpg', type: 'image/jpeg' })
   if (message.document) files.push({ ...message.document, fallback: 'document', type: 'application/octet-stream' })
   if (message.voice) files.push({ ...message.voice, fallback: 'voice.ogg', type: 'audio/ogg' })
-  const fetched: Attachment[] = []
+  const attachments: Attachment[] = []
+  const left: string[] = []
   for (const { file_id, file_size = 0, file_name, mime_type, fallback, type } of files) {
-    if (file_size > MAX_FILE_BYTES) continue
-    const found = (await api.call('getFile', { file_id }, { signal })) as { readonly file_path?: string }
-    if (found.file_path === undefined) continue
-    const data = await api.download(found.file_path, MAX_FILE_BYTES, signal)
-    fetched.push({ data, filename: fileName(file_name ?? fallback), mimetype: mime_type ?? type })
+    const filename = fileName(file_name ?? fallback)
+    const data = file_size > MAX_FILE_BYTES ? undefined : await bytesOf(api, file_id, signal).catch(orNone)
+    if (data) attachments.push({ data, filename, mimetype: mime_type ?? type })
+    else left.push(filename)
   }
-  return fetched
+  return { attachments, left }
+}
+
+async function bytesOf(api: BotApi, file_id: string, signal: AbortSignal): Promise<Uint8Array | undefined> {
+  const { data } = z.object({ file_path: z.string() }).safeParse(await api.call('getFile', { file_id }, { signal }))
+  return data && (await api.download(data.file_path, MAX_FILE_BYTES, signal))
 }
 
 /** Puts files where the tools of this machine can read them, and says where that is. */
@@ -125,8 +142,8 @@ async function kept(settings: Settings, { chat, message_id }: Message, files: re
   return await Promise.all(
     files.map(async ({ filename, data }) => {
       const path = `telegram/${chat.id}/${message_id}-${filename}`
-      await paths.writeFile(path, data)
-      return `[file: file_cache_dir/${path}]`
+      const written = await paths.writeFile(path, data).then(() => true, orNone)
+      return written ? `[file: file_cache_dir/${path}]` : notKept(filename)
     }),
   )
 }

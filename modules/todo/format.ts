@@ -39,22 +39,21 @@ export function parseList(text: string, kind: Kind): List {
   const lines = text === '' ? [] : text.replace(/^\uFEFF/, '').split(/\r?\n/)
   const end = lines[0] === '---' ? lines.indexOf('---', 1) : -1
   const front = end > 0 ? lines.slice(1, end) : []
-  const body: Array<string | Item> = []
+  const body: Array<string | (Item & { readonly notes: string[] })> = []
   let inComment = false
   for (const line of lines.slice(end > 0 ? end + 1 : 0)) {
     // What an entry says cannot begin a comment, or one could hide all that follow.
     const item = inComment ? undefined : itemOf(line, kind)
     const last = body.at(-1)
     if (item) body.push(item)
-    else if (!inComment && typeof last === 'object' && /^(?: {2,}|\t)\S/.test(line))
-      body[body.length - 1] = { ...last, notes: [...last.notes, line] }
+    else if (!inComment && typeof last === 'object' && /^(?: {2,}|\t)\S/.test(line)) last.notes.push(line)
     else body.push(line)
     if (!item) inComment = staysInComment(line, inComment)
   }
   return { kind, front, body }
 }
 
-function itemOf(line: string, kind: Kind): Item | undefined {
+function itemOf(line: string, kind: Kind): (Item & { readonly notes: string[] }) | undefined {
   const { created, done, chat, content } = LINE[kind].exec(line.trimEnd())?.groups ?? {}
   if (created === undefined || content === undefined) return undefined
   return {

@@ -79,8 +79,11 @@ export function checkPrefix(href: string, allowed: readonly string[]): void {
     })
 }
 
+/** What climbs out of a path for those who see a slash in `%2F`; written plainly it is gone from an address that was parsed. */
+const CLIMBS = /(?:[/\\]|%2f|%5c)(?:\.|%2e){2}(?:[/\\]|%2f|%5c|$)/i
+
 /** A prefix that names a whole host is that host, and not one whose name goes on. */
 export function hasPrefix(href: string, prefix: string): boolean {
-  if (prefix === '' || !href.startsWith(prefix)) return false
+  if (prefix === '' || !href.startsWith(prefix) || CLIMBS.test(href.split(/[?#]/, 1)[0] ?? '')) return false
   return !/^https?:\/\/[^/?#]+$/i.test(prefix) || /^(?:$|[/?#])/.test(href.slice(prefix.length))
 }

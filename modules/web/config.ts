@@ -1,8 +1,8 @@
 import { isAbsolute, resolve } from 'node:path'
 import { createPaths, type Paths, z } from 'pegboard'
+import { ownFolders } from '../_folders.ts'
 
 /** Filled in by Pegboard; not for people. */
-const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
 const variable = (name: string) => z.string().default(`{{env.${name}:-}}`)
 const seconds = z.number().positive().max(300)
 
@@ -119,6 +119,7 @@ const UrlFetch = z.strictObject({
     .default(100 * MIB)
     .describe('Bytes of a file that is saved.'),
   file_cache_dir: z.string().min(1).default('{{cache_dir}}/files').describe('The folder that download_path lies in.'),
+  denied_paths: z.array(z.string().min(1)).default([]).describe('What in it is never written.'),
   timeout: seconds.default(30).describe('Seconds a request may take, unless it asks for other.'),
 })
 
@@ -137,10 +138,7 @@ export const Config = z.strictObject({
     .min(1)
     .default('{{user_agent}}')
     .describe('What requests say they come from; default services.fetch.userAgent.'),
-  workspace: own('workspace'),
-  state_dir: own('state_dir'),
-  modules_dir: own('modules_dir'),
-  config_file: own('config_file'),
+  ...ownFolders,
   env_allow_private_network: variable('FETCH_URL_ALLOW_PRIVATE_NETWORK').describe('Filled in by Pegboard.'),
   env_engine_order: variable('FETCH_URL_ENGINE_ORDER').describe('Filled in by Pegboard.'),
   env_crawl4ai_base_url: variable('CRAWL4AI_BASE_URL').describe('Filled in by Pegboard.'),
@@ -190,7 +188,7 @@ export function downloadsOf({ url_fetch, workspace, state_dir, config_file, modu
     : resolve(workspace, url_fetch.file_cache_dir)
   const paths = createPaths({
     roots: [base],
-    denied: [state_dir, config_file],
+    denied: [...url_fetch.denied_paths, state_dir, config_file],
     denyNames: ['config.yaml', 'mcp.config.json', '.env'],
     fixed: [state_dir, config_file, '**/config.yaml', '**/mcp.config.json'],
     protected: [modules_dir],

@@ -4,8 +4,9 @@ import { pathToFileURL } from 'node:url'
 import { type FetchInit, isPegboardError, redact, redactUrl, type ToolDef, ToolError, z } from 'pegboard'
 import { readPage } from '../_page.ts'
 import { textOf } from '../_text.ts'
+import { checkWritable } from '../_writable.ts'
 import { type Login, loginFor, without } from './auth.ts'
-import { type Client, checkPrefix } from './client.ts'
+import { type Client, checkPrefix, hasPrefix } from './client.ts'
 import { downloadsOf, PRIVATE_SWITCH, SETTING, type Settings, writes } from './config.ts'
 import { checkHeaders } from './headers.ts'
 
@@ -90,6 +91,10 @@ export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> 
       ...(body === undefined ? {} : { body: body.text }),
       signal,
       redirect: follows ? 'same-origin' : 'manual',
+      checkRedirect({ href: next }) {
+        if (login && !login.profile.url_prefixes.some((prefix) => hasPrefix(next, prefix)))
+          throw new ToolError('The login led to an address it is not for.', { code: 'E_REDIRECT_BLOCKED' })
+      },
       timeoutMs: (asked.timeout_seconds ?? url_fetch.timeout) * 1000,
       // What is longer is cut where it is shown, and refused where it is saved: both are decided here.
       maxBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
@@ -97,8 +102,6 @@ export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> 
     }
     progress(0, undefined, `asking ${url.host}`)
     const answer = await client.wayFor(config).requests(href, init).catch(refusedByGuard)
-    if (login && answer.redirected && !login.profile.url_prefixes.some((prefix) => answer.url.startsWith(prefix)))
-      throw new ToolError('The login led to an address it is not for.', { code: 'E_REDIRECT_BLOCKED' })
     const facts = {
       url: shownUrl(answer.url, login),
       method: asked.method,
@@ -227,6 +230,7 @@ async function placeOf(given: string, settings: Settings) {
       hint: 'Use a relative path without "..", and no link.',
     })
   await fs.mkdir(base, { recursive: true, mode: 0o700 })
+  await checkWritable(paths, path)
   return {
     path: path.split(sep).join('/'),
     file: join(base, path),

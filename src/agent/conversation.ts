@@ -58,6 +58,9 @@ export interface ConversationResult {
 }
 
 const ANSWER_NOW = 'No more tools can be called. Answer now with what you have.'
+/** More than anybody needs at once, and few enough to leave others their turn. */
+const MOST_CALLS = 64
+const ONE_MORE = `E_TOO_LARGE: ${MOST_CALLS} calls of one answer are made; this is one more. Make it again in the next answer.`
 /** How servers say that they take no tools. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 404, 405, 415, 422, 500, 501])
 
@@ -133,7 +136,9 @@ export async function runConversation(options: ConversationOptions): Promise<Con
     if (!mayCall || !begin())
       throw new PegboardError('E_LOOP_LIMIT', `tool-call loop did not converge after ${loop.used} rounds.`)
     onEvent?.({ type: 'round', round: loop.used, limit: loop.limit })
-    const answers = await Promise.all(turn.wishes.map(run))
+    const answers = await Promise.all(
+      turn.wishes.map((wish, at) => run(at < MOST_CALLS ? wish : { problem: ONE_MORE, ...wish })),
+    )
     if (signal?.aborted) throw conversationCancelled()
     for (const [at, answer] of answers.entries()) {
       const wish = turn.wishes[at]

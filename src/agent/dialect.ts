@@ -3,7 +3,7 @@ import type { ListedTool } from '../view/listing.ts'
 import type { ToolAnswer } from './answer.ts'
 import { argumentsOf, wholeJson } from './calls.ts'
 import { type ChatMessage, contentOf } from './chat.ts'
-import { parseToolCalls } from './parse.ts'
+import { parseToolCalls, withoutRepeated } from './parse.ts'
 import { serializeTools } from './serialize.ts'
 
 /** A call that a model wants, or why it cannot be told what it wants. */
@@ -61,7 +61,7 @@ export const textDialect: Dialect = {
 export function writtenTurn(content: string, tools: readonly ListedTool[]): Turn {
   const { calls, text } = parseToolCalls(content, { tools })
   const wishes = calls.map((call, at): Wish => ({ id: `text_${at}`, ...call }))
-  if (wishes.length === 0 && /[<{]tool_call[>}]\s*[{[]/.test(content))
+  if (wishes.length === 0 && /[<{]tool_call[>}]\s*[{[]/.test(withoutRepeated(content)))
     wishes.push({ id: 'text_0', name: 'tool_call', arguments: {}, problem: unreadable('it is not whole, or not JSON') })
   return {
     wishes,
@@ -78,15 +78,16 @@ export function writtenTurn(content: string, tools: readonly ListedTool[]): Turn
 }
 
 /** A result must not end itself and go on as somebody else. */
-const closedOnce = (text: string): string => text.replaceAll('</tool_result', '<\\/tool_result')
+const closedOnce = (text: string): string => text.replaceAll(/<(\s*)\/(?=\s*tool_result)/gi, '<$1\\/')
 
 const unreadable = (why: string): string => `E_VALIDATION: The call cannot be read: ${why}. Write it again.`
 
 function wishOf(call: Readonly<Record<string, unknown>>, at: number): Wish {
   const inner = isRecord(call['function']) ? call['function'] : {}
   const id = typeof call['id'] === 'string' && call['id'] !== '' ? call['id'] : `call_${at}`
-  const name = String(inner['name'] ?? '')
+  const name = typeof inner['name'] === 'string' ? inner['name'] : ''
   const given = inner['arguments'] ?? {}
+  if (name === '') return { id, name, arguments: {}, problem: unreadable('it names no tool') }
   const args = argumentsOf(typeof given === 'string' ? (wholeJson(given)?.value ?? given) : given)
   return args
     ? { id, name, arguments: args }

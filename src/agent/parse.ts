@@ -40,8 +40,34 @@ export function parseToolCalls(text: string, options: ParseOptions = {}): Parsed
 
 function find(text: string, schemaOf: SchemaOf): readonly Found[] {
   const each = STRATEGIES.map((strategy) => strategy(text, budgetFor(text), schemaOf))
-  const outer = outermost(each.flat())
+  const outer = outermost([...each.flat(), ...repeated(text)])
   return each.map((found) => found.filter((one) => outer.has(one))).find((found) => found.length > 0) ?? []
+}
+
+const RESULT = /<(tool_result|tool_response|function_results)\b/g
+
+/** Results that a model repeats. What looks like a call in one was written by whoever wrote the result. */
+function repeated(text: string): readonly Found[] {
+  const found: Found[] = []
+  const unclosed = new Set<string>()
+  for (const { index, 1: tag = '' } of text.matchAll(RESULT)) {
+    if (index < (found.at(-1)?.end ?? 0) || unclosed.has(tag)) continue
+    const close = text.indexOf(`</${tag}`, index)
+    if (close < 0) unclosed.add(tag)
+    else found.push({ calls: [], start: index, end: close })
+  }
+  return found
+}
+
+/** What the model wrote itself, as far as that can be told. */
+export function withoutRepeated(text: string): string {
+  let at = 0
+  const own = repeated(text).map(({ start, end }) => {
+    const part = text.slice(at, start)
+    at = end
+    return part
+  })
+  return [...own, text.slice(at)].join('')
 }
 
 const budgetFor = (text: string): Budget => ({ left: 4 * text.length + 65_536 })

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Caller, localCaller } from '../core/context.ts'
+import { PegboardError } from '../core/errors.ts'
 import type { ToolLoop } from '../core/loop.ts'
 import type { CallRequest } from '../exec/call.ts'
 import type { Surface } from '../meta/surface.ts'
@@ -67,6 +68,9 @@ export interface ToolsetSettings {
   onClose?(caller: Caller): void | Promise<void>
 }
 
+const noName = (): PegboardError =>
+  new PegboardError('E_VALIDATION', 'The name of a tool is a text.', { hint: 'Call one that is listed.' })
+
 /** A toolset over a running host. A conversation of its own: how tools are shown is decided once. */
 export function toolsetOf(host: ToolsetHost, settings: ToolsetSettings = {}): Toolset {
   const { textTools, profile } = settings
@@ -91,6 +95,7 @@ export function toolsetOf(host: ToolsetHost, settings: ToolsetSettings = {}): To
         ...(onProgress && { onProgress }),
         ...(loop && { loop }),
       }
+      if (typeof name !== 'string') return failedAnswer(noName())
       try {
         return answerOf(await host.surface.call(request))
       } catch (error) {

@@ -8,6 +8,16 @@ const CLASH_DELAY_MS = 1_000
 export function warnOfClashes(catalog: Catalog, log: Log, clock: Clock): () => void {
   const told = new Set<string>()
   let cancel: (() => void) | undefined
+  let changedAt = 0
+  // One timer for all owners of a start: making a new one with each takes as long as putting it into the catalogue.
+  const wait = (ms: number): void => {
+    cancel = clock.after(ms, () => {
+      cancel = undefined
+      const leftMs = changedAt + CLASH_DELAY_MS - clock.now()
+      if (leftMs > 0) wait(leftMs)
+      else look()
+    })
+  }
   const look = (): void => {
     for (const sentence of catalog.snapshot().clashes.map(clashSentence)) {
       if (told.has(sentence)) continue
@@ -16,8 +26,8 @@ export function warnOfClashes(catalog: Catalog, log: Log, clock: Clock): () => v
     }
   }
   const stop = catalog.onChange(() => {
-    cancel?.()
-    cancel = clock.after(CLASH_DELAY_MS, look)
+    changedAt = clock.now()
+    if (!cancel) wait(CLASH_DELAY_MS)
   })
   return () => {
     cancel?.()

@@ -11,7 +11,7 @@ export function replacedId(replaces: string, byId: ReadonlyMap<string, unknown>)
  */
 export function replacedBy(byId: ReadonlyMap<string, Tool>): ReadonlyMap<string, string> {
   const targets = new Map<string, string>()
-  for (const { id, replaces } of byId.values()) {
+  for (const [id, { replaces }] of byId) {
     const target = replaces === undefined ? undefined : replacedId(replaces, byId)
     if (target !== undefined && target !== id) targets.set(id, target)
   }

@@ -1,7 +1,7 @@
 import type { App } from '../app.ts'
 import type { Caller } from '../core/context.ts'
 import { failureLine } from './describe.ts'
-import { type Reach, snippetsFor } from './snippets.ts'
+import { PLACEHOLDER, type Reach, snippetsFor } from './snippets.ts'
 
 /** What is being served, as people and scripts are told when it starts. */
 export interface Facts {
@@ -17,6 +17,8 @@ export interface Facts {
   readonly listedTokens: number
   readonly budgetTokens: number
   readonly failed: readonly { readonly file: string; readonly error: string }[]
+  /** Modules are still being loaded: there will be more than these numbers say. */
+  readonly loading?: true
 }
 
 export function factsOf(
@@ -40,6 +42,7 @@ export function factsOf(
     listedTokens: app.listedTokens(caller, mode),
     budgetTokens,
     failed: app.failed(),
+    ...(app.loading() ? { loading: true as const } : {}),
   }
 }
 
@@ -47,12 +50,15 @@ export function factsOf(
 export function bannerText(facts: Facts, reach: Reach | undefined): string {
   const lines = [
     facts.url === undefined ? 'Pegboard serves on stdio.' : `Pegboard serves at ${facts.url}`,
-    `${counted(facts.tools, 'tool', 'tools')} in ${counted(facts.categories, 'category', 'categories')}, shown in ${facts.mode} mode: ${facts.why}.`,
+    `${facts.loading ? 'So far ' : ''}${counted(facts.tools, 'tool', 'tools')} in ${counted(facts.categories, 'category', 'categories')}, shown in ${facts.mode} mode: ${facts.why}.`,
+    ...(facts.loading ? ['Modules are still being loaded; more tools appear when they are there.'] : []),
     `A client gets about ${facts.listedTokens} tokens of definitions.`,
     ...(facts.profiles ? [`Profiles: ${facts.profiles.join(' ')}`] : []),
     ...facts.failed.map((failed) => `Not loaded: ${failureLine(failed)}`),
   ]
   if (!reach) return `${lines.join('\n')}\n`
+  if (reach.http?.token === PLACEHOLDER)
+    lines.push(`For ${PLACEHOLDER} below write one of server.http.tokens, or one that pegboard token create printed.`)
   const snippets = snippetsFor(reach).map(({ client, place, text }) => `\n${client}, ${place}:\n${text}\n`)
   return `${lines.join('\n')}\n${snippets.join('')}`
 }

@@ -2,6 +2,7 @@ import type { App } from '../app.ts'
 import type { Config } from '../config/load.ts'
 import type { Caller } from '../core/context.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
+import { plainJson } from '../core/plain.ts'
 import type { McpResult } from '../core/result.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { toErrorResult, toMcpResult } from '../server/wire.ts'
@@ -97,7 +98,7 @@ function print(result: McpResult, io: Io): void {
   // The same thing twice, as text for models and as data: people get the data, indented.
   const same = structured !== undefined && first?.['text'] === JSON.stringify(structured)
   const shown = same
-    ? [JSON.stringify(structured, null, 2), ...others.map(blockText)]
+    ? [plainJson(JSON.stringify(structured, null, 2)), ...others.map(blockText)]
     : (result.content ?? []).map(blockText)
   io[result.isError === true ? 'stderr' : 'stdout'](`${shown.join('\n')}\n`)
 }

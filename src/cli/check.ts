@@ -8,14 +8,16 @@ import { nearest } from '../core/names.ts'
 import type { Tool } from '../core/tool.ts'
 import type { RuleSetting } from '../policy/options.ts'
 import { createRule, spellings } from '../policy/rules.ts'
+import { grantFitsNone } from '../policy/scope.ts'
 import { tokensOf } from '../view/listing.ts'
 import { hasAlternatives } from '../view/portable.ts'
+import { absent } from './absent.ts'
 import { asClient, clientLines, clientReport } from './client-report.ts'
 import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
 import { typable } from './invocation.ts'
 import { type Io, table, writeJson } from './io.ts'
-import { type Session, starting, text, withApp } from './open.ts'
+import { type Session, starting, text, unpinnedWarning, withApp } from './open.ts'
 
 /** `pegboard check`: exit code 1 when something configured cannot be used. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -30,7 +32,12 @@ export async function run(args: Args, io: Io): Promise<number> {
         if (frozen) await lookAnew(session)
         const client = text(args, 'client')
         const as = client === undefined ? session : { ...session, caller: asClient(session.caller, client) }
-        const report = reportOf(as, await searchProblem(session.config), frozen)
+        const report = reportOf(
+          as,
+          await searchProblem(session.config),
+          absent(session.config, io.env, process.platform),
+          frozen,
+        )
         if (json) writeJson(io, report)
         else io.stdout(typable(reportText(report), text(args, 'config'), io))
         return report.ok ? 0 : 1
@@ -63,7 +70,12 @@ async function searchProblem({ search, file, dirs }: Config): Promise<string | u
   }
 }
 
-function reportOf({ app, config, caller, warnings }: Session, searchProblem: string | undefined, frozen: boolean) {
+function reportOf(
+  { app, config, caller, warnings }: Session,
+  searchProblem: string | undefined,
+  absences: readonly string[],
+  frozen: boolean,
+) {
   const view = app.view(caller)
   const owners = [...app.catalog.snapshot().owners.values()]
   const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))
@@ -120,9 +132,11 @@ function reportOf({ app, config, caller, warnings }: Session, searchProblem: str
       ...new Set([
         ...(client?.warnings ?? []),
         ...warnings.filter((warning) => !skipped.has(warning)),
+        ...[unpinnedWarning(config)].filter((warning) => warning !== undefined),
         ...(frozen ? [] : waiting),
         ...app.nameProblems(),
         ...namesNothing(app, config, caller),
+        ...absences,
       ]),
     ],
     errors,
@@ -154,6 +168,11 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
       .filter((rule) => fitsNone(rule, tools))
       .map((rule) => `policy.${list} names ${JSON.stringify(rule)}, which fits no tool.`),
   )
+  const granted = config.server.http.tokens.flatMap(({ tools: patterns = [] }, at) =>
+    patterns
+      .filter((pattern) => grantFitsNone(pattern, app.catalog.snapshot().owners.values()))
+      .map((pattern) => `server.http.tokens.${at}.tools names ${JSON.stringify(pattern)}, which fits no tool.`),
+  )
   const alternatives = view.tools.filter(
     ({ input, schema = 'portable' }) => schema === 'portable' && hasAlternatives(input.json),
   )
@@ -176,7 +195,7 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
     config.modulesDir !== undefined && basename(config.modulesDir) !== 'modules' && !existsSync(config.modulesDir)
       ? [`modulesDir names a folder that does not exist: ${config.modulesDir}`]
       : []
-  return [...unknown, ...modules, ...switches, ...pinned, ...denied, ...triggers, ...refused, ...folder]
+  return [...unknown, ...modules, ...switches, ...pinned, ...denied, ...granted, ...triggers, ...refused, ...folder]
 }
 
 /** Whoever asks. */

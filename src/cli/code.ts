@@ -9,7 +9,7 @@ import { readOwn } from './own.ts'
 
 type Namespace = Readonly<Record<string, unknown>>
 
-/** One script of the four: files that the others ask for, each evaluated then. */
+/** One script of the six: files that the others ask for, each evaluated then. */
 interface Pack {
   readonly files: Readonly<Record<string, () => Namespace>>
 }
@@ -33,7 +33,10 @@ const HASH_BYTES = 32
 /** By then the first answers are out, and what they took is compiled. */
 const KEEP_MS = 3_000
 /** A file of ours, as the build writes it: `rest:src/cli/list.ts`. */
-const PART = /^(start|config|zod|rest):(.+)$/
+const PART = /^(start|later|config|modules|zod|rest):(.+)$/
+
+/** What a start without a schema to check runs. */
+const WITHOUT_ZOD: ReadonlySet<string> = new Set(['start', 'later', 'modules'])
 
 const packs = new Map<string, Pack>()
 const parts = new Map<string, Namespace>()
@@ -60,7 +63,8 @@ function packNamed(name: string): Pack {
     (id) => {
       if (LATER.has(id)) return laterBuiltin(id)
       if (!PART.test(id)) return require(id)
-      return name === 'start' ? laterPart(id) : partNamed(id)
+      const canWait = id.startsWith('later:') || (id.startsWith('zod:') && WITHOUT_ZOD.has(name))
+      return canWait ? laterPart(id) : partNamed(id)
     },
     pathToFileURL(join(__dirname, 'start.cjs')).href,
     importFor,
@@ -81,13 +85,19 @@ function partNamed(id: string): Namespace {
   return part
 }
 
-/** What the first script imports of zod, which most starts never use: it is read when that is. */
-const laterPart = (id: string): Namespace => ({
-  __esModule: true,
-  get z() {
-    return partNamed(id)['z']
-  },
-})
+/**
+ * What is imported of a script that a start may never use: it is read at the first look, and from then on a look is as quick
+ * as at any other object.
+ */
+function laterPart(id: string): Namespace {
+  const look = (_none: object, name: string | symbol): unknown => {
+    const real = partNamed(id)
+    Object.defineProperties(part, Object.getOwnPropertyDescriptors(real))
+    return Reflect.get(real, name)
+  }
+  const part = Object.create(new Proxy({}, { get: look })) as Namespace
+  return part
+}
 
 /** Parts of Node that a start does without, or needs late: reading them takes as long as making the catalogue. */
 const LATER: ReadonlySet<string> = new Set(
@@ -111,11 +121,13 @@ function laterBuiltin(id: string): object {
   )
 }
 
+const modulesFolder = once(() => `${pathToFileURL(join(__dirname, 'modules')).href}/`)
+
 async function importFor(specifier: string): Promise<unknown> {
   if (PART.test(specifier)) return partNamed(specifier)
-  // Our own modules are in the first script: a start without drop-ins needs none of Node's module loader.
-  const modules = `${pathToFileURL(join(__dirname, 'modules')).href}/`
-  const name = specifier.startsWith(modules) ? specifier.slice(modules.length).replace(/\.js$/, '') : ''
+  // Our own modules are in our scripts: a start without drop-ins needs none of Node's module loader.
+  const folder = modulesFolder()
+  const name = specifier.startsWith(folder) ? specifier.slice(folder.length).replace(/\.js$/, '') : ''
   const bundle = load()
   return Object.hasOwn(bundle.modules, name) ? (bundle.modules[name] as () => Promise<unknown>)() : import(specifier)
 }

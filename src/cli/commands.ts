@@ -249,6 +249,49 @@ export const commands: readonly Command[] = [
     load: () => import('./auth.ts'),
   },
   {
+    name: 'token',
+    summary: 'Make a bearer token for clients over HTTP, list those there are, or revoke one.',
+    operands: '[create <name> | list | revoke <id or name>]',
+    maxOperands: 2,
+    options: {
+      principal: { type: 'string', value: 'NAME', about: 'Who it is; default its name.' },
+      profile: { ...profile, about: 'The only profile it is for; default any, as the address says.' },
+      role: { type: 'string', multiple: true, value: 'NAME', about: 'A role it has; may be repeated.' },
+      tools: {
+        type: 'string',
+        multiple: true,
+        value: 'PATTERN',
+        about: 'Only tools such as "github.*", by id or wire name; may be repeated. Default all of its profile.',
+      },
+      effect: {
+        type: 'string',
+        value: 'EFFECT',
+        about: 'Only tools that do no worse: read, write or destructive; default destructive.',
+      },
+      expires: {
+        type: 'string',
+        value: 'TIME',
+        about: 'How long it holds, such as 12h or 30d; default until revoked.',
+      },
+    },
+    load: () => import('./token.ts'),
+  },
+  {
+    name: 'audit',
+    summary:
+      'Say which lines of the audit log are not as they were written: changed, put in, or with lines missing before them.',
+    operands: 'verify [file …]',
+    maxOperands: 1_001,
+    options: {
+      key: {
+        type: 'string',
+        value: 'FILE',
+        about: 'The key that they were signed with; default audit.key in dirs.state.',
+      },
+    },
+    load: () => import('./audit.ts'),
+  },
+  {
     name: 'docs',
     summary: 'Rewrite the generated parts of README.md, docs and mcp.config.schema.json (for developers of Pegboard).',
     operands: '',

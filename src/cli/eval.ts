@@ -24,7 +24,7 @@ import {
   readTools,
   toolFilesIn,
 } from './corpora.ts'
-import { type Io, table, UsageError, writeJson } from './io.ts'
+import { ERASE, type Io, table, UsageError, writeJson } from './io.ts'
 import { oneOf, text, whole } from './open.ts'
 import { modelProgress } from './progress.ts'
 import { LANES } from './search.ts'
@@ -168,8 +168,8 @@ function warn(corpora: readonly Corpus[], io: Io): void {
 function progressOf(name: string, io: Io): (done?: number, all?: number) => void {
   let shown = false
   return (done, all) => {
-    if (done !== undefined && process.stderr.isTTY) io.stderr(`\r\x1b[K${name}: ${done} of ${all} queries`)
-    else if (shown) io.stderr('\r\x1b[K')
+    if (done !== undefined && process.stderr.isTTY) io.stderr(`${ERASE}${name}: ${done} of ${all} queries`)
+    else if (shown) io.stderr(ERASE)
     shown = done !== undefined && process.stderr.isTTY
   }
 }

@@ -12,7 +12,9 @@ export function calledAs(script: string, env: Environment, cwd: string): string 
   return `node ${quoted(near.startsWith('..') || isAbsolute(near) ? script : near)}`
 }
 
-const COMMAND = /(?<![\w/.-]|npx )pegboard (?=(?:auth|review|list|check|search|call|serve|schema|prompt|parse|eval)\b)/g
+const COMMAND =
+  /(?<![\w/.-]|npx )pegboard (?=(?:auth|review|list|check|search|call|serve|schema|prompt|parse|eval|token)\b)/g
+const HELP = /(?<![\w/.-]|npx )pegboard help\b/g
 
 /** Commands in a text of ours as they have to be typed here. @param config as --config named it */
 export function typable(text: string, config: string | undefined, { self, input, cwd }: Io): string {
@@ -20,7 +22,8 @@ export function typable(text: string, config: string | undefined, { self, input,
   const file = config === undefined || input.isTTY ? config : resolve(cwd, config)
   const start = `${self.called} ${file === undefined ? '' : `--config ${quoted(file)} `}`
   // A line of the log is JSON.
-  return text.replaceAll(COMMAND, () => (text.startsWith('{') ? JSON.stringify(start).slice(1, -1) : start))
+  const asked = text.replaceAll(HELP, () => `${self.called} help`)
+  return asked.replaceAll(COMMAND, () => (text.startsWith('{') ? JSON.stringify(start).slice(1, -1) : start))
 }
 
 /** The value of --config, in whatever place. */

@@ -1,14 +1,19 @@
 import type { Readable } from 'node:stream'
 import type { Environment } from '../config/places.ts'
+import { plain, plainJson } from '../core/plain.ts'
 import type { LineOutput } from '../server/stdio.ts'
 
 /** What a command may touch of the world. `main.ts` gives the real one, tests their own. */
 export interface Io {
   stdout(text: string): void
   stderr(text: string): void
+  /** These are secret, too: nothing that goes to stderr has them any more, whoever writes it. */
+  know?(secrets: readonly string[]): void
+  /** Lines that were not written to stderr, because nobody read them. */
+  readonly unwritten?: () => number
   /** Where MCP is spoken when serving on stdio. */
   readonly input: Readable & { readonly isTTY?: boolean }
-  /** Takes stdout for the protocol alone: whatever else is printed from then on goes to stderr. */
+  /** Stdout, for the protocol. What modules print goes to stderr. */
   claimOutput(): LineOutput
   /** Whether a person reads stdout and stderr as they come. */
   readonly terminal?: { readonly out: boolean; readonly err: boolean }
@@ -28,11 +33,20 @@ export class UsageError extends Error {
   }
 }
 
+/** Takes back the line a person is watching, so that another can be written in its place. */
+export const ERASE = '\r\x1b[K'
+
+/** What others wrote, among what is ours, may steer a terminal. */
+export const steady = (text: string): string =>
+  text.startsWith(ERASE) ? ERASE + plain(text.slice(ERASE.length)) : plain(text)
+
 /** A finished JSON document on stdout. */
-export const writeJson = (io: Io, value: unknown): void => io.stdout(`${JSON.stringify(value, null, 2)}\n`)
+export const writeJson = (io: Io, value: unknown): void => io.stdout(`${plainJson(JSON.stringify(value, null, 2))}\n`)
 
 /** Rows as aligned columns; the last column is not padded. Empty text for no rows. */
-export function table(rows: ReadonlyArray<readonly string[]>): string {
+export function table(given: ReadonlyArray<readonly string[]>): string {
+  // A description must not make a row of its own.
+  const rows = given.map((row) => row.map((cell) => plain(cell).replaceAll(/\s*\n\s*/g, ' ')))
   const widths: number[] = []
   for (const row of rows) for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length)
   return rows

@@ -13,7 +13,7 @@ type Row = Readonly<Record<string, unknown>>
 /** `pegboard list [tools|modules|servers]`. */
 export async function run(args: Args, io: Io): Promise<number> {
   const what = args.positionals[0] ?? 'tools'
-  const listing = LISTINGS[what]
+  const listing = Object.hasOwn(LISTINGS, what) ? LISTINGS[what] : undefined
   if (!listing) throw new UsageError(`list takes tools, modules or servers, not "${what}"`)
   const format = text(args, 'format') === undefined ? undefined : oneOf(args, 'format', TOOL_FORMATS, 'openai')
   if (format !== undefined && what !== 'tools') throw new UsageError(`--format is for tools, not for ${what}`)

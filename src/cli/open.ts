@@ -3,16 +3,18 @@ import { join } from 'node:path'
 import type { App, AppOptions } from '../app.ts'
 import type { Config, Loaded } from '../config/load.ts'
 import { type Caller, localCaller } from '../core/context.ts'
-import { knownSecrets, secretsOf } from '../core/known-secrets.ts'
-import { createLog, type Log } from '../core/log.ts'
-import { once } from '../core/once.ts'
+import { PegboardError } from '../core/errors.ts'
+import { createLog, type Log, type LogLevel } from '../core/log.ts'
 import { plain } from '../core/plain.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
+import type { LogSettings } from '../observe/options.ts'
 import { mayInstall } from '../upstream/install.ts'
+import { unpinned } from '../upstream/pinned.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
 import { type Io, UsageError } from './io.ts'
+import { writtenByOthers } from './own.ts'
 import { recallConfig } from './recall.ts'
 
 const USUAL_FILE = 'mcp.config.json'
@@ -21,26 +23,57 @@ const LONG_WAIT_S = 120
 
 type Server = Pick<UpstreamStatus, 'id' | 'module' | 'tools'>
 
-/** Loads the configuration that --config names; warnings go to stderr. @throws PegboardError E_CONFIG_* */
-export async function openConfig(args: Args, io: Io): Promise<Loaded> {
+/**
+ * Loads the configuration that --config names; warnings go to stderr. @throws PegboardError E_CONFIG_*
+ * @param exposed whether others reach what is served: somebody else who writes the file would decide what they run
+ */
+export async function openConfig(args: Args, io: Io, exposed = false): Promise<Loaded> {
   const file = text(args, 'config')
-  const loaded = await recallConfig({ env: io.env, cwd: io.cwd, self: io.self.script }, file)
+  const read = await recallConfig({ env: io.env, cwd: io.cwd, self: io.self.script }, file)
+  const others = read.config.file === undefined ? undefined : writtenByOthers(read.config.file)
+  if (others !== undefined && exposed)
+    throw new PegboardError('E_CONFIG_WRITABLE', `The configuration file is not safe to serve over HTTP: ${others}.`)
+  const config = withFlags(read.config, args)
+  const warnings = [
+    ...read.warnings,
+    ...config.skipped.slice(read.config.skipped.length).map(({ reason }) => `${reason}; the server is left out.`),
+    ...(others === undefined ? [] : [`The configuration file is not safe: ${others}.`]),
+  ]
   // Never read unasked: a cloned repository would decide what runs here.
   if (file === undefined && existsSync(join(io.cwd, USUAL_FILE)))
     io.stderr(`pegboard: ${USUAL_FILE} in this folder is not read unless named: --config ${USUAL_FILE}\n`)
-  for (const warning of loaded.warnings) io.stderr(`pegboard: warning: ${warning}\n`)
-  return loaded
+  io.know?.(config.secrets)
+  for (const warning of warnings) io.stderr(`pegboard: warning: ${warning}\n`)
+  return { config, warnings }
 }
 
-/** A log on stderr. @param quiet entries below it are left out unless --verbose */
-export function openLog(args: Args, io: Io, quiet: 'info' | 'warn' | 'error', configured: readonly string[] = []): Log {
-  // What broke may have told what it was given.
-  const secrets = once(() => knownSecrets([...configured, ...secretsOf(io.env)]))
+/**
+ * What the command line says over the file: with --frozen, no server runs whose command fetches whatever is newest, as
+ * nobody has seen that.
+ */
+export function withFlags(config: Config, args: Args): Config {
+  if (args.values['frozen'] !== true) return config
+  const fetched = Object.entries(config.servers).flatMap(([id, server]) => {
+    const name = server.enabled ? unpinned(server) : undefined
+    return name === undefined
+      ? []
+      : [{ id, reason: `mcpServers.${id} fetches ${name} in whatever version is newest, which --frozen refuses` }]
+  })
+  if (fetched.length === 0) return config
+  const out = new Set(fetched.map(({ id }) => id))
+  const servers = Object.fromEntries(Object.entries(config.servers).filter(([id]) => !out.has(id)))
+  return { ...config, servers, skipped: [...config.skipped, ...fetched] }
+}
+
+/**
+ * A log on stderr.
+ * @param quiet entries below it are left out unless --verbose
+ * @param format default for people where one reads it
+ */
+export function openLog(args: Args, io: Io, quiet: LogLevel, format?: LogSettings['format']): Log {
+  const asText = format === undefined ? io.terminal?.err === true : format === 'text'
   return createLog(
-    (line) => {
-      const told = secrets()?.hide(line) ?? line
-      io.stderr(`${io.terminal?.err ? sentenceOf(told) : told}\n`)
-    },
+    (line) => io.stderr(`${asText ? sentenceOf(line) : line}\n`),
     args.values['verbose'] === true ? 'debug' : quiet,
   )
 }
@@ -51,7 +84,7 @@ export function sentenceOf(line: string): string {
   try {
     entry = JSON.parse(line) as Readonly<Record<string, unknown>>
   } catch {
-    // It was too long, and is cut.
+    // Not one of ours.
     return line
   }
   const { time: _time, level, scope, message, ...fields } = entry
@@ -67,8 +100,13 @@ export function sentenceOf(line: string): string {
 /** An app for this process, not started. */
 export async function openApp(config: Config, log: Log, io: Io, options: AppOptions = {}): Promise<App> {
   const { createApp } = await import('../app.ts')
-  return createApp(config, { log, env: io.env, ...options })
+  return createApp(config, { log, env: io.env, ...worldOf(io), ...options })
 }
+
+const worldOf = ({ unwritten, know }: Io): Pick<AppOptions, 'unwritten' | 'know'> => ({
+  ...(unwritten ? { unwritten } : {}),
+  ...(know ? { know } : {}),
+})
 
 export interface Session {
   readonly app: App
@@ -96,7 +134,7 @@ export async function withApp(
   const waitMs = whole(args, 'wait', 0, 600, waitS ?? 10) * 1_000
   const { config, warnings } = await openConfig(args, io)
   const caller = { ...localCaller, profile: profileFor(args, config) }
-  const app = await openApp(config, openLog(args, io, 'error', config.secrets), io, {
+  const app = await openApp(config, openLog(args, io, 'error', config.log.format), io, {
     connectDelayMs: { cold: 0, known: 0 },
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
     ...appOptions,
@@ -128,6 +166,16 @@ async function installed({ app, config }: Session, wanted: (server: Server) => b
   const names = late.map(({ module }) => module).join(', ')
   io.stderr(`pegboard: waiting up to ${INSTALL_WAIT_MS / 1_000} s more for ${names}, perhaps still downloading\n`)
   await app.settled(INSTALL_WAIT_MS, (one) => late.some(({ id }) => id === one.id) && wanted(one))
+}
+
+/** Names servers that run whatever is newest when they start; undefined where there is none. */
+export function unpinnedWarning({ servers }: Config): string | undefined {
+  const names = Object.entries(servers).flatMap(([id, server]) => {
+    const name = server.enabled ? unpinned(server) : undefined
+    return name === undefined ? [] : [`mcpServers.${id} (${name})`]
+  })
+  if (names.length === 0) return undefined
+  return `What these servers run is fetched in whatever version is newest then: ${names.join(', ')}. To run what you have seen, name a version: name@1.2.3.`
 }
 
 /** Of a server that has not answered yet. */

@@ -1,5 +1,5 @@
 import type { LoadProgress } from '../search/embedder.ts'
-import type { Io } from './io.ts'
+import { ERASE, type Io } from './io.ts'
 
 const WIDTH = 24
 const EVERY_MS = 100
@@ -15,10 +15,10 @@ export function modelProgress(
       const now = performance.now()
       if (!isTerminal || now - shownAt < EVERY_MS) return
       shownAt = now
-      io.stderr(`\r\x1b[K${barOf(loaded, total)} ${file}`)
+      io.stderr(`${ERASE}${barOf(loaded, total)} ${file}`)
     },
     done() {
-      if (shownAt > Number.NEGATIVE_INFINITY) io.stderr('\r\x1b[K')
+      if (shownAt > Number.NEGATIVE_INFINITY) io.stderr(ERASE)
       shownAt = Number.NEGATIVE_INFINITY
     },
   }

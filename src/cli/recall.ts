@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { Loaded } from '../config/load.ts'
 import { defaultDirs, type Environment, homeOf, type Machine, pathFrom } from '../config/places.ts'
+import { mustEnd } from '../core/regular.ts'
 import { createBytesStore } from '../state/files.ts'
 import { readOwn } from './own.ts'
 
@@ -58,6 +59,7 @@ interface Looked {
 function textOf(machine: Machine, file: string): { readonly path: string; readonly text: string } | undefined {
   const path = pathFrom(machine.cwd, file, machine)
   try {
+    mustEnd(path)
     return { path, text: readFileSync(path, 'utf8') }
   } catch {
     return undefined

@@ -228,8 +228,18 @@ const STATES: Readonly<Record<Waiting['state'], string>> = {
 }
 
 function reportText(servers: readonly Server[]): string {
-  const text = servers.map(serverText).join('\n')
-  return text === '' ? 'No servers are configured.\n' : text
+  if (servers.length === 0) return 'No servers are configured.\n'
+  const waiting = servers.filter((server) => server.waiting.length > 0)
+  const how = waiting.length === 0 ? '' : `\n${howToDecide(waiting.map(({ id }) => id))}`
+  return `${servers.map(serverText).join('\n')}${how}`
+}
+
+function howToDecide([id = '', ...more]: readonly string[]): string {
+  const name = more.length > 0 ? 'SERVER' : /^[\w-]+$/.test(id) ? id : JSON.stringify(id)
+  return [
+    `Let in all of ${more.length > 0 ? 'a server' : 'it'}:  pegboard review ${name} --accept\n`,
+    'For some of it name the tools after the server; --reject in place of --accept keeps them out.\n',
+  ].join('')
 }
 
 function serverText({ id, trust, seen, waiting, gone }: Server): string {
@@ -237,15 +247,10 @@ function serverText({ id, trust, seen, waiting, gone }: Server): string {
   if (!seen) return `${head}not seen on this machine yet; pegboard check starts it once\n`
   const left = gone.length > 0 ? `  no longer offered: ${gone.map(line).join(', ')}\n` : ''
   if (waiting.length === 0) return `${head}nothing waits\n${left}`
-  const name = /^[\w-]+$/.test(id) ? id : JSON.stringify(id)
-  const some = waiting[0] ? ` ${line(waiting[0].name)}` : ''
   return [
     `${head}${waiting.length} ${waiting.length === 1 ? 'tool' : 'tools'} to look at\n`,
     ...waiting.map(waitingText),
     left,
-    `  Let them in:  pegboard review ${name} --accept\n`,
-    `  Only one:     pegboard review ${name}${some} --accept\n`,
-    `  Keep it out:  pegboard review ${name}${some} --reject\n`,
   ].join('')
 }
 
@@ -259,11 +264,21 @@ function waitingText({ name, state, findings, changes, unknownBefore }: Waiting)
       ].join('\n'),
     ),
     ...(unknownBefore ? ['    what was approved is not kept on this machine; this is the whole of it now:'] : []),
-    ...changes.flatMap(({ field, lines: changed }) => [`    ${field}`, ...cut(changed).map((one) => `      ${one}`)]),
+    ...cut(changes.flatMap((change) => changeText(change, state === 'changed' && !unknownBefore))),
   ]
   return `${lines.join('\n')}\n`
 }
 
+/** @param signed whether what came is told from what was there */
+function changeText({ field, lines }: Change, signed: boolean): string[] {
+  const [first = '', second = ''] = lines
+  const [was, is] = [first.slice(2), second.slice(2)]
+  if (lines.length === 1) return [`    ${signed || first.startsWith('-') ? first.slice(0, 2) : ''}${field}: ${was}`]
+  const both = `    ${field}: ${was} → ${is}`
+  const fits = lines.length === 2 && first.startsWith('-') && second.startsWith('+') && both.length <= 110
+  return fits && !`${was}${is}`.includes('→') ? [both] : [`    ${field}`, ...lines.map((line) => `      ${line}`)]
+}
+
 /** Long schemas are cut for the terminal; --json has all. */
 const cut = (lines: readonly string[]): readonly string[] =>
-  lines.length <= 60 ? lines : [...lines.slice(0, 60), `… ${lines.length - 60} more lines; see --json`]
+  lines.length <= 60 ? lines : [...lines.slice(0, 60), `    … ${lines.length - 60} more lines; see --json`]

@@ -1,10 +1,11 @@
 import { parseArgs } from 'node:util'
 import { isPegboardError, messageOf, type PegboardError, sentences } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
+import { plain } from '../core/plain.ts'
 import { type Args, type Command, commands, commonOptions } from './commands.ts'
 import { commandHelp, generalHelp } from './help.ts'
 import { configIn, typable } from './invocation.ts'
-import { type Io, UsageError } from './io.ts'
+import { type Io, steady, UsageError } from './io.ts'
 
 /**
  * Runs one command line. Nothing is thrown: failures are told on stderr as `pegboard: CODE: what. what next`, as JSON
@@ -13,7 +14,12 @@ import { type Io, UsageError } from './io.ts'
  */
 export async function run(argv: readonly string[], world: Io): Promise<number> {
   const config = configIn(argv)
-  const io: Io = { ...world, stderr: (text) => world.stderr(typable(text, config, world)) }
+  const io: Io = {
+    ...world,
+    // A script gets what a tool said as it was said.
+    stdout: (text) => world.stdout(world.terminal?.out === false ? text : plain(text)),
+    stderr: (text) => world.stderr(steady(typable(text, config, world))),
+  }
   try {
     return await dispatch(argv, io)
   } catch (error) {

@@ -73,7 +73,7 @@ function moduleText(owner: Owner): string {
       const about = isRecord(schema) && typeof schema['description'] === 'string' ? schema['description'] : ''
       return [`    ${name}`, typeOf(schema), marks.join(', '), about]
     })
-    return `\n  ${tool.id} (${effect}${internal ? ', internal' : ''})\n  ${description}\n${table(rows)}`
+    return `\n  ${tool.id} (${effect}${internal ? ', internal' : ''})\n  ${description.replaceAll('\n', '\n  ')}\n${table(rows)}`
   })
   return `${owner.id}: ${owner.summary}\n${tools.join('')}`
 }

@@ -7,7 +7,7 @@ import { systemClock } from '../core/clock.ts'
 import { type Caller, localCaller } from '../core/context.ts'
 import type { Args } from './commands.ts'
 import { type Io, UsageError } from './io.ts'
-import { openApp, openConfig, openLog, profileFor, text, whole } from './open.ts'
+import { openApp, openConfig, openLog, profileFor, text, unpinnedWarning, whole, withFlags } from './open.ts'
 import type { Reach } from './snippets.ts'
 
 /** Requests that run when the process is told to stop get this long. */
@@ -22,11 +22,11 @@ const UNSEEN_MS = 1_000
 /** `pegboard serve`: runs until the client leaves or the process is told to stop. */
 export async function run(args: Args, io: Io): Promise<number> {
   const overHttp = wantsHttp(args, io)
-  const loaded = await openConfig(args, io)
-  const config = withFlags(loaded.config, args)
+  const loaded = await openConfig(args, io, overHttp)
+  const config = withAddress(loaded.config, args)
   const caller = { ...localCaller, profile: profileFor(args, config) }
   // A person reads sentences; the log is for whoever keeps it.
-  const log = openLog(args, io, overHttp && io.input.isTTY ? 'warn' : 'info', config.secrets)
+  const log = openLog(args, io, config.log.level ?? (overHttp && io.input.isTTY ? 'warn' : 'info'), config.log.format)
   const app = await openApp(config, log, io, {
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
     connectDelayMs: { cold: UNSEEN_MS },
@@ -36,6 +36,8 @@ export async function run(args: Args, io: Io): Promise<number> {
   // What nobody waits for: indexing, and following the files.
   const follow = async (): Promise<void> => {
     if (over) return
+    const warning = unpinnedWarning(config)
+    if (warning !== undefined) log.warn(warning)
     app.warm()
     await app.work()
     if (config.file === undefined) return
@@ -46,10 +48,12 @@ export async function run(args: Args, io: Io): Promise<number> {
     const lock = lockFile(config.file)
     if (lock !== undefined) endings.push(watchConfig(lock, () => app.reviewed()))
     const machine = { env: io.env, cwd: io.cwd, self: io.self.script }
-    const refine = (after: Config): Config => withFlags(after, args)
-    endings.push(
-      followConfig({ config, machine, log, refine, onConfig: async (after) => void (await app.reload(after)) }),
-    )
+    const refine = (after: Config): Config => withAddress(withFlags(after, args), args)
+    const onConfig = async (after: Config): Promise<void> => {
+      io.know?.(after.secrets)
+      await app.reload(after)
+    }
+    endings.push(followConfig({ config, machine, log, refine, onConfig }))
   }
   try {
     await app.open()
@@ -75,7 +79,7 @@ function wantsHttp(args: Args, io: Io): boolean {
   return listens || port !== undefined || host !== undefined || io.input.isTTY === true
 }
 
-function withFlags(config: Config, args: Args): Config {
+function withAddress(config: Config, args: Args): Config {
   const { http } = config.server
   const port = whole(args, 'port', 0, 65_535, http.port)
   const host = text(args, 'host') ?? http.host
@@ -99,7 +103,9 @@ async function serveStdio({ app, config, args, io, follow, caller }: Serving): P
     if (told) return
     told = true
     const { bannerText, factsOf } = await import('./banner.ts')
-    io.stderr(bannerText(factsOf(app, caller), io.input.isTTY ? reach({ args, config, io }) : undefined))
+    // Whoever asks for JSON reads nothing else.
+    if (config.log.format === 'json') app.log.info('serving', { ...factsOf(app, caller) })
+    else io.stderr(bannerText(factsOf(app, caller), io.input.isTTY ? reach({ args, config, io }) : undefined))
     await follow()
   }
   // Clients wait for the first list, so everything that can wait comes after it; a client that calls without a list,
@@ -132,6 +138,7 @@ async function serveStdio({ app, config, args, io, follow, caller }: Serving): P
 
 async function serveHttp({ app, config, args, io, follow, caller }: Serving): Promise<void> {
   const token = await tokenFor(config)
+  if (token !== undefined) io.know?.([token])
   const { listenHttp } = await import('../server/listen.ts')
   const server = await listenHttp({
     host: app.server,
@@ -142,13 +149,16 @@ async function serveHttp({ app, config, args, io, follow, caller }: Serving): Pr
     forget: app.forget,
   })
   const { bannerText, factsOf } = await import('./banner.ts')
-  const { tokens } = config.server.http
+  const { PLACEHOLDER } = await import('./snippets.ts')
+  const { typable } = await import('./invocation.ts')
+  const { auth, oauth, tokens } = config.server.http
   const http = { url: `${server.url}/mcp`, token }
-  // Beyond this machine there may be none but those of others.
-  const shown = { ...http, token: token ?? (tokens.length > 0 ? 'TOKEN' : undefined) }
+  // Beyond this machine there may be none but those of others; clients of an issuer fetch theirs.
+  const wanted = auth === 'token' && (tokens.length > 0 || !oauth)
+  const shown = { ...http, token: token ?? (wanted ? PLACEHOLDER : undefined) }
   const facts = factsOf(app, caller, { ...http, profiles: Object.keys(config.profiles) })
   if (args.values['json'] === true) io.stdout(`${JSON.stringify(facts)}\n`)
-  else io.stdout(bannerText(facts, { ...reach({ args, config, io }), http: shown }))
+  else io.stdout(typable(bannerText(facts, { ...reach({ args, config, io }), http: shown }), text(args, 'config'), io))
   await follow()
   await stopped(io)
   await app.drain(GRACE_MS)

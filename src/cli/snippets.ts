@@ -1,3 +1,6 @@
+/** Stands in a snippet for a token that is known to its bearer alone. */
+export const PLACEHOLDER = 'TOKEN'
+
 /** What clients need to reach a Pegboard. Paths are absolute. */
 export interface Reach {
   readonly node: string

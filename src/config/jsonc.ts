@@ -29,7 +29,7 @@ const WORDS = new Map<string, unknown>([
 
 /**
  * Reads JSON as people write it in configuration files: line and block comments, trailing commas and a byte order mark
- * are fine. A key given twice in one object and prototype keys are not.
+ * are fine. A key given twice in one object, prototype keys and integers that would be rounded are not.
  * @throws JsoncError
  */
 export function parseJsonc(text: string): Jsonc {
@@ -121,8 +121,15 @@ export function parseJsonc(text: string): Jsonc {
       return result
     }
     if (text[at] === '"') return string()
+    const start = at
     const number = match(NUMBER)
-    if (number !== undefined) return Number(number)
+    if (number !== undefined) {
+      const exact = Number(number)
+      // The id of a chat, rounded, is that of another.
+      if (Number.isInteger(exact) && !Number.isSafeInteger(exact))
+        fail('an integer beyond 2^53 would be rounded: write it as a string', start)
+      return exact
+    }
     for (const [word, meaning] of WORDS) {
       if (!text.startsWith(word, at)) continue
       at += word.length

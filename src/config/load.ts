@@ -3,8 +3,9 @@ import { basename, dirname, resolve } from 'node:path'
 import type { z } from 'zod'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/record.ts'
+import { mustEnd } from '../core/regular.ts'
 import type { ExecutionSettings } from '../exec/options.ts'
-import type { AuditSettings } from '../observe/options.ts'
+import type { AuditSettings, LogSettings, TelemetrySettings } from '../observe/options.ts'
 import { type ApiSettings, readApi } from '../openapi/options.ts'
 import type { SearchSettings } from '../search/options.ts'
 import type { ServerSettings } from '../server/options.ts'
@@ -37,7 +38,7 @@ export interface Config {
   readonly skipped: readonly SkippedServer[]
   /** `openapi` by id, those with `enabled: false` included. */
   readonly openapi: Readonly<Record<string, ApiSettings>>
-  /** What `modules.<id>` and `openapi.<id>` that are left out wait for. It names keys and variables, never their values. */
+  /** What `services.llm`, and `modules.<id>` and `openapi.<id>` that are left out, wait for. It names keys and variables, never their values. */
   readonly missing: Readonly<Record<string, string>>
   readonly search: SearchSettings
   readonly exposure: ExposureSettings
@@ -46,6 +47,8 @@ export interface Config {
   readonly execution: ExecutionSettings
   /** The file is absolute, where one is named. */
   readonly audit: AuditSettings
+  readonly log: LogSettings
+  readonly telemetry: TelemetrySettings
   /** Values that variables filled in where credentials are. */
   readonly secrets: readonly string[]
   readonly tools: Readonly<Record<string, ToolSettings>>
@@ -79,6 +82,7 @@ export async function loadConfig(machine: Machine, file?: string): Promise<Loade
 
 async function readText(path: string, asGiven: string): Promise<string> {
   try {
+    mustEnd(path)
     return await readFile(path, 'utf8')
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code
@@ -87,7 +91,9 @@ async function readText(path: string, asGiven: string): Promise<string> {
         ? 'does not exist'
         : code === 'EISDIR'
           ? 'is a folder'
-          : `cannot be read (${code ?? messageOf(error)})`
+          : code === 'ENOTREG'
+            ? 'is no regular file'
+            : `cannot be read (${code ?? messageOf(error)})`
     throw new PegboardError('E_CONFIG_MISSING', `The configuration file ${asGiven} ${what}.`, { cause: error })
   }
 }
@@ -110,11 +116,19 @@ export function readConfig(text: string, file: string | undefined, machine: Mach
   for (const { path, variable } of filled.unset) {
     const [section, id] = path
     const what = `${path.join('.')} needs the environment variable ${variable}, which is not set`
-    if ((section !== 'modules' && section !== 'openapi') || id === undefined) problems.add(path, what)
-    else if (isEnabled(own[section], id)) {
+    const kind = section === 'modules' ? 'module' : section === 'openapi' ? 'API' : undefined
+    if (section === 'services' && id === 'llm') {
+      missing['services.llm'] ??= what
+      warnings.push(`${what}; the language model is left out.`)
+    } else if (kind === undefined || id === undefined) problems.unset(path, what)
+    else if (isEnabled(own[section ?? ''], id)) {
       missing[`${section}.${id}`] ??= what
-      warnings.push(`${what}; the ${section === 'modules' ? 'module' : 'API'} is left out.`)
+      warnings.push(`${what}; the ${kind} is left out.`)
     }
+  }
+  if (missing['services.llm'] !== undefined) {
+    const { services } = filled.value as { services: { llm?: unknown } }
+    delete services.llm
   }
   const settings = problems.check(fileSchema, filled, { mcpServers, servers })
   if (settings) for (const [path, what] of tokenProblems(settings)) problems.add(path, what)
@@ -245,6 +259,8 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
       ...settings.audit,
       ...(settings.audit.file === undefined ? {} : { file: pathFrom(base, settings.audit.file, machine) }),
     },
+    log: settings.log,
+    telemetry: settings.telemetry,
     secrets: parts.secrets,
     tools,
     profiles: Object.fromEntries(

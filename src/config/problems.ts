@@ -1,12 +1,15 @@
 import type { z } from 'zod'
 import { PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
+import { wanted } from '../core/wanted.ts'
 import { configJsonSchema, fileSchema, knownKeys } from './schema.ts'
 import type { Filled } from './variables.ts'
 
 /** Collects everything wrong with a configuration file, so that it is told at once and with lines. */
 export interface Problems {
   add(path: readonly string[], what: string): void
+  /** Where nothing fills a `${…}`. */
+  unset(path: readonly string[], what: string): void
   /**
    * Sorts out root keys. In a file of another client, keys that are none of ours are warned about and dropped.
    * In ours they are problems, which `check` finds.
@@ -31,6 +34,7 @@ const QUICK = { jitless: true } as const
 export function createProblems(shown: string, lines: ReadonlyMap<string, number>): Problems {
   const found: Array<{ readonly line: number | undefined; readonly text: string }> = []
   const told = new Set<string>()
+  let unset = 0
   // Made only when something is wrong: starting up must not pay for it.
   let json: Record<string, unknown> | undefined
   const keysAt = (path: readonly string[]): readonly string[] => {
@@ -47,6 +51,10 @@ export function createProblems(shown: string, lines: ReadonlyMap<string, number>
 
   return {
     add,
+    unset(path, what) {
+      add(path, what)
+      unset++
+    },
     ownKeys(root, warnings) {
       const keys = Object.keys(root)
       const known = Object.keys(fileSchema.shape)
@@ -70,7 +78,7 @@ export function createProblems(shown: string, lines: ReadonlyMap<string, number>
         const path = issue.path.map(String)
         // What a variable would have filled is not what anybody wrote.
         if (told.has(path.join('.'))) continue
-        if (issue.code !== 'unrecognized_keys') add(path, `${path.join('.')}: ${issue.message}`)
+        if (issue.code !== 'unrecognized_keys') add(path, `${path.join('.')}: ${wanted(issue, value)}`)
         else for (const key of issue.keys) add([...path, key], unknownKey(path, key, keysAt(path)))
       }
       return undefined
@@ -81,10 +89,20 @@ export function createProblems(shown: string, lines: ReadonlyMap<string, number>
       const sorted = [...found].sort((a, b) => (a.line ?? 0) - (b.line ?? 0))
       const said = ({ line, text }: (typeof found)[number]): string =>
         line === undefined ? text : `line ${line}: ${text}`
-      if (sorted.length === 1) throw new PegboardError('E_CONFIG_INVALID', `${shown}, ${said(first)}`)
+      if (sorted.length === 1)
+        throw new PegboardError(
+          'E_CONFIG_INVALID',
+          `${shown}, ${said(first)}`,
+          unset > 0 ? { hint: 'Set the variable, or remove the reference to it.' } : {},
+        )
       const list = sorted.map((problem) => `\n  ${said(problem)}`).join('')
       throw new PegboardError('E_CONFIG_INVALID', `${shown} has ${sorted.length} problems:${list}\n`, {
-        hint: 'Correct the named keys.',
+        hint: [
+          ...(unset < found.length ? ['Correct the named keys'] : []),
+          ...(unset > 0 ? ['Set the named variables, or remove the references to them'] : []),
+        ]
+          .join('. ')
+          .concat('.'),
       })
     },
   }
@@ -94,6 +112,9 @@ function unknownKey(path: readonly string[], key: string, known: readonly string
   const full = [...path, key].join('.')
   const [near] = nearest(key, known, Math.max(2, Math.floor(key.length / 3)))
   if (near) return `unknown key "${full}"; did you mean "${near}"?`
+  // The settings of a module are as many as modules have; those around them are ours.
+  if (path[0] === 'modules' && path.length === 2)
+    return `unknown key "${full}"; options of the module itself are in ${path.join('.')}.config`
   return known.length > 0
     ? `unknown key "${full}"; there is ${known.filter((one) => one !== '$schema').join(', ')}`
     : `unknown key "${full}"`

@@ -1,10 +1,11 @@
-import { readFileSync, watch } from 'node:fs'
+import { type FSWatcher, readFileSync, watch } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { type Clock, systemClock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { isRecord } from '../core/record.ts'
+import { mustEnd } from '../core/regular.ts'
 import type { Config } from './load.ts'
 import type { Machine } from './places.ts'
 
@@ -25,6 +26,8 @@ const RESTART = [
   'textTools',
   'execution',
   'audit',
+  'log',
+  'telemetry',
   'dirs',
   'loader',
   'state',
@@ -56,14 +59,26 @@ export interface WatchOptions {
   readonly clock?: Clock
 }
 
+const AGAIN_MS = 5_000
+
 /**
  * Calls `onChange` when the text of `file` has changed. Watches the folder, because editors replace files and mounted
  * configurations are symlinks. Returns how to stop. Does not keep the process alive.
  */
 export function watchConfig(file: string, onChange: () => void, options: WatchOptions = {}): () => void {
   const clock = options.clock ?? systemClock
-  let text = textOf(file)
+  let text: string | undefined
   let cancel: (() => void) | undefined
+  let watcher: FSWatcher | undefined
+  /** What the system has no room for now is tried again: no event comes when it has. */
+  const trying = (work: () => void): void => {
+    try {
+      work()
+    } catch {
+      cancel?.()
+      cancel = clock.after(AGAIN_MS, () => trying(work))
+    }
+  }
   const look = (): void => {
     const now = textOf(file)
     // Gone for a moment while an editor replaces it: the next event tells.
@@ -71,25 +86,31 @@ export function watchConfig(file: string, onChange: () => void, options: WatchOp
     text = now
     onChange()
   }
-  const watcher = watch(dirname(file), { persistent: false }, (_event, name) => {
-    // `..data` is what a mounted configuration swaps.
-    if (name !== null && name !== basename(file) && !name.startsWith('..')) return
-    cancel?.()
-    cancel = clock.after(options.debounceMs ?? 200, look)
+  trying(() => {
+    const before = textOf(file)
+    const stands = watch(dirname(file), { persistent: false }, (_event, name) => {
+      // `..data` is what a mounted configuration swaps.
+      if (name !== null && name !== basename(file) && !name.startsWith('..')) return
+      cancel?.()
+      cancel = clock.after(options.debounceMs ?? 200, () => trying(look))
+    })
+    // The folder itself may be removed; the last configuration then stays.
+    stands.on('error', () => stands.close())
+    text = before
+    watcher = stands
   })
-  // The folder itself may be removed; the last configuration then stays.
-  watcher.on('error', () => watcher.close())
   return () => {
     cancel?.()
-    watcher.close()
+    watcher?.close()
   }
 }
 
 function textOf(file: string): string | undefined {
   try {
+    mustEnd(file)
     return readFileSync(file, 'utf8')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if (['ENOENT', 'ENOTREG'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
     throw error
   }
 }
@@ -122,9 +143,9 @@ export function followConfig(options: Follow): () => void {
       const { loadConfig } = await import('./load.ts')
       const { config: read, warnings } = await loadConfig(machine, file)
       const config = options.refine?.(read) ?? read
-      for (const warning of warnings) log.warn(warning)
       const plan = planReload(current, config)
       if (plan.live.length + plan.restart.length === 0) return
+      for (const warning of warnings) log.warn(warning)
       if (plan.restart.length > 0)
         log.warn('some changes of the configuration wait for a restart', { keys: plan.restart })
       await options.onConfig(config, plan)
@@ -144,6 +165,8 @@ export function followConfig(options: Follow): () => void {
     },
     options,
   )
+  // It may have been edited since it was read.
+  queue = apply()
   return () => {
     stopped = true
     stop()

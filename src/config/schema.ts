@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { textToolsOption } from '../agent/options.ts'
 import { isRecord } from '../core/record.ts'
 import { executionOptions } from '../exec/options.ts'
-import { auditOptions } from '../observe/options.ts'
+import { auditOptions, logOptions, telemetryOptions } from '../observe/options.ts'
 import { apiOptions } from '../openapi/options.ts'
 import { constraintsOptions, policyOptions, rateLimitOptions, tripwireOptions } from '../policy/options.ts'
 import { searchOptions } from '../search/options.ts'
@@ -22,7 +22,7 @@ const setupStep = z.strictObject({
     .describe('Its arguments; "{{workspace}}" and the like are filled.'),
 })
 
-export const moduleOptions = z.strictObject({
+const moduleOptions = z.strictObject({
   enabled: z.boolean().default(true).describe('false leaves the module out.'),
   config: z.record(z.string(), z.unknown()).default({}).describe("The module's own options; it says which."),
   constraints: constraintsOptions.optional().describe('Which tools of the module exist for clients.'),
@@ -38,7 +38,7 @@ export const moduleOptions = z.strictObject({
   override: z.boolean().default(false).describe('Let a file in modulesDir replace a bundled module of the same name.'),
 })
 
-export const toolOptions = z.strictObject({
+const toolOptions = z.strictObject({
   enabled: z.boolean().default(true).describe('false switches the tool off and says so to whoever calls it.'),
   rate_limit: rateLimitOptions.optional().describe('How often it may be called.'),
 })
@@ -80,6 +80,8 @@ const sections = {
   textTools: textToolsOption,
   policy: policyOptions.prefault({}).describe('What clients may run.'),
   audit: auditOptions.prefault({}).describe('A record of who called what.'),
+  log: logOptions.prefault({}).describe('What is told on stderr.'),
+  telemetry: telemetryOptions.prefault({}).describe('Traces and metrics by OpenTelemetry.'),
   execution: executionOptions.prefault({}).describe('Limits on calls.'),
   tools: z.record(z.string(), toolOptions).default({}).describe('Settings by tool name.'),
   dirs: dirsOptions.prefault({}).describe('Folders, relative to this file.'),

@@ -1,4 +1,5 @@
 import { ProtocolFailure } from './failure.ts'
+import type { Relay } from './tool.ts'
 
 /** What a server may ask of whoever called it, and the capability a client declares to be asked. */
 export type Ask = 'elicitation' | 'sampling' | 'roots'
@@ -31,3 +32,16 @@ export function refusedAsk(method: string, why: string): Promise<{ readonly acti
   if (method === 'elicitation/create') return Promise.resolve({ action: 'cancel' })
   return Promise.reject(new ProtocolFailure(-32603, `${method} was not passed on: ${why}`))
 }
+
+/** A way to ask that has each question looked at before it is put. @param look throws for one that is not to be put */
+export const askInspected =
+  (send: NonNullable<Relay['request']>, look: (params: unknown) => unknown): NonNullable<Relay['request']> =>
+  (method, params, signal) => {
+    let question: unknown
+    try {
+      question = look(params)
+    } catch {
+      return refusedAsk(method, 'it has a field that looks like a credential')
+    }
+    return send(method, question, signal)
+  }

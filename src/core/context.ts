@@ -17,7 +17,18 @@ import type {
   Servers,
   Tasks,
 } from './services.ts'
-import type { Relay } from './tool.ts'
+import type { Effect, Relay } from './tool.ts'
+
+/** Which tools a token is for: a tool needs one grant that fits, beside what its profile allows. */
+export interface Grant {
+  /** By id or wire name, with `*`; absent: all. */
+  readonly tools?: readonly string[] | undefined
+  /** The worst that they may do; absent: anything. */
+  readonly effect?: Effect | undefined
+}
+
+/** What let somebody in, where it can be asked again later: a token by its id, or an access token by its scopes and its end. */
+export type Credential = { readonly token: string } | { readonly oauth: readonly string[]; readonly until: number }
 
 /** Who is asking. Built once per request by the server; tools never choose it. */
 export interface Caller {
@@ -26,8 +37,12 @@ export interface Caller {
   /** Named set of modules, upstreams, flags and limits; `default`. */
   readonly profile: string
   readonly roles: readonly string[]
-  /** A bearer token of the configuration says so. */
+  /** A bearer token says so. */
   readonly byToken?: true
+  /** Absent: all that its profile may. */
+  readonly grants?: readonly Grant[]
+  /** Absent: a token of the configuration, or none. */
+  readonly credential?: Credential
   /** Of the model behind this request, where the client says so and is believed; absent: as the profile says. */
   readonly provider?: string
   /** Where the request comes from, where the client says so and is believed; absent: nobody said. No platform: that of the profile. */
@@ -150,6 +165,8 @@ export interface ServiceUser {
   readonly relay?: Relay
   readonly ending?: Ending
   readonly loop?: ToolLoop | null
+  /** When it fires, what was left to hear or to be called through is taken away. */
+  readonly until?: AbortSignal
 }
 
 export type ServicesFor = (user: ServiceUser) => Services

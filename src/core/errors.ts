@@ -169,7 +169,7 @@ export const errorCatalogue = {
     audience: 'model',
     retryable: false,
     meaning: 'Work that was planned is not done: whoever planned it may not come in any more.',
-    next: 'The operator gives its owner a token again (server.http.tokens), or somebody else plans it anew.',
+    next: 'The operator gives its owner a token again (server.http.tokens; of pegboard token only the one it came with counts), or somebody else plans it anew.',
   },
   E_SCHEDULE_INVALID: {
     audience: 'model',
@@ -310,6 +310,12 @@ export const errorCatalogue = {
     meaning: 'The configuration file does not exist.',
     next: 'Check the path given with --config.',
   },
+  E_CONFIG_WRITABLE: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'Somebody else may write the configuration file, and so decide what is served.',
+    next: 'Make the file yours and nobody else may write it: chown, chmod o-w.',
+  },
   E_CONFIG_AUTH: {
     audience: 'operator',
     retryable: false,
@@ -398,7 +404,11 @@ export class ToolError extends PegboardError {
 
 /** True for errors of any loaded copy of Pegboard. */
 export function isPegboardError(error: unknown): error is PegboardError {
-  return typeof error === 'object' && error !== null && (error as { [BRAND]?: unknown })[BRAND] === true
+  try {
+    return typeof error === 'object' && error !== null && (error as { [BRAND]?: unknown })[BRAND] === true
+  } catch {
+    return false
+  }
 }
 
 /** Message and hint as sentences, whatever their authors left out: `What is wrong. What to do.` */
@@ -409,5 +419,10 @@ export function sentences(message: string, hint: string): string {
 
 /** The sentence an operator reads for anything thrown. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+  try {
+    return String(error instanceof Error ? error.message : error)
+  } catch {
+    // A module may throw what cannot even be looked at.
+    return 'something was thrown that cannot be read'
+  }
 }

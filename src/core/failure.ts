@@ -15,5 +15,9 @@ export class ProtocolFailure extends Error {
 }
 
 export function isProtocolFailure(error: unknown): error is ProtocolFailure {
-  return typeof error === 'object' && error !== null && (error as { [BRAND]?: unknown })[BRAND] === true
+  try {
+    return typeof error === 'object' && error !== null && (error as { [BRAND]?: unknown })[BRAND] === true
+  } catch {
+    return false
+  }
 }

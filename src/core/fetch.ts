@@ -8,6 +8,8 @@ export interface FetchInit {
   readonly signal?: AbortSignal
   /** `manual` gives the redirect itself, `same-origin` follows those to the same scheme, host and port; default `follow`. */
   readonly redirect?: 'follow' | 'same-origin' | 'manual' | 'error'
+  /** Throws for an address that a redirect may not lead to; asked before anything is sent there. */
+  readonly checkRedirect?: (url: URL) => void
   /** For all of it, body and redirects included. */
   readonly timeoutMs?: number
   /** Bytes of the answer as they come over the wire. */

@@ -25,6 +25,8 @@ export interface FrameHandlers {
    * it before anything else happens. The chunks may be kept.
    */
   frame(line: Buffer, parts: readonly Buffer[]): void
+  /** The line that is coming is longer than the limit: what comes until it ends is thrown away. */
+  overrun?(): void
   /** A line longer than the limit ended; only its first and last kilobyte were kept. */
   oversize(head: Buffer, tail: Buffer, bytes: number): void
 }
@@ -51,6 +53,7 @@ export function createFrames(maxBytes: number, handlers: FrameHandlers): (chunk:
         tail: Buffer.from((parts.at(-1) ?? piece).subarray(-SAMPLE)),
       }
       parts = []
+      handlers.overrun?.()
     }
     if (dropped) dropped.tail = Buffer.from(Buffer.concat([dropped.tail, piece.subarray(-SAMPLE)]).subarray(-SAMPLE))
     else {

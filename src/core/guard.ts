@@ -7,7 +7,7 @@ export interface ArgumentLimits {
   readonly maxBytes: number
 }
 
-export const argumentLimits: ArgumentLimits = { maxDepth: 64, maxKeys: 10_000, maxBytes: 4 * 1024 * 1024 }
+const argumentLimits: ArgumentLimits = { maxDepth: 64, maxKeys: 10_000, maxBytes: 4 * 1024 * 1024 }
 
 const FORBIDDEN = new Set(['__proto__', 'constructor', 'prototype'])
 

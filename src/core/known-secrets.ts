@@ -2,7 +2,7 @@ import { REDACTED } from './tripwire.ts'
 
 /** Values that must not leave, such as tokens of the configuration. */
 export interface KnownSecrets {
-  /** The text without them. */
+  /** The text without them, base64 of them included: for what is told of failures and in logs. */
   hide(text: string): string
   /** Whether bytes have one of them. */
   isIn(bytes: Buffer): boolean
@@ -15,19 +15,18 @@ const MIN_LENGTH = 8
 
 /** `undefined` where there is nothing to look for. */
 export function knownSecrets(values: Iterable<string>): KnownSecrets | undefined {
-  // Longest first: one may be part of another. In JSON some are written otherwise.
-  const texts = [...new Set([...values].filter((one) => one.length >= MIN_LENGTH).flatMap(spellings))].sort(
-    (a, b) => b.length - a.length,
-  )
-  if (texts.length === 0) return undefined
-  const bytes = texts.map((text) => Buffer.from(text))
-  const hide = (text: string): string => {
+  const long = [...values].filter((one) => one.length >= MIN_LENGTH)
+  if (long.length === 0) return undefined
+  const texts = longestFirst(long.flatMap(spellings))
+  const told = longestFirst([...texts, ...long.flatMap(inBase64)])
+  const bytes = longestFirst([...texts, ...long.flatMap(inJson)]).map((text) => Buffer.from(text))
+  const without = (text: string, secrets: readonly string[]): string => {
     let kept = text
-    for (const secret of texts) if (kept.includes(secret)) kept = kept.replaceAll(secret, REDACTED)
+    for (const secret of secrets) if (kept.includes(secret)) kept = kept.replaceAll(secret, REDACTED)
     return kept
   }
   const hideIn = <T>(value: T, seen = new Map<object, unknown>()): T => {
-    if (typeof value === 'string') return hide(value) as T
+    if (typeof value === 'string') return without(value, texts) as T
     if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return value
     const known = seen.get(value)
     if (known !== undefined) return known as T
@@ -43,7 +42,11 @@ export function knownSecrets(values: Iterable<string>): KnownSecrets | undefined
     if (copy) seen.set(value, copy)
     return (copy ?? value) as T
   }
-  return { hide, isIn: (given) => bytes.some((one) => given.includes(one)), hideIn: (value) => hideIn(value) }
+  return {
+    hide: (text) => without(text, told),
+    isIn: (given) => bytes.some((one) => given.includes(one)),
+    hideIn: (value) => hideIn(value),
+  }
 }
 
 /** Names of variables whose values nobody is to see. `PWD` is a folder. */
@@ -54,4 +57,35 @@ const SECRET_NAME =
 export const secretsOf = (environment: Readonly<Record<string, string | undefined>>): readonly string[] =>
   Object.entries(environment).flatMap(([name, value]) => (value && SECRET_NAME.test(name) ? [value] : []))
 
-const spellings = (text: string): string[] => [text, JSON.stringify(text).slice(1, -1)]
+/** One may be part of another. */
+const longestFirst = (texts: readonly string[]): readonly string[] =>
+  [...new Set(texts)].filter((one) => one.length >= MIN_LENGTH).sort((a, b) => b.length - a.length)
+
+/** In JSON and in addresses some are written otherwise. */
+const spellings = (text: string): string[] => [
+  text,
+  JSON.stringify(text).slice(1, -1),
+  encodeURIComponent(Buffer.from(text).toString()),
+]
+
+/** As other writers of JSON put it, which is undone where that is read: slashes escaped, and whatever is not ASCII. */
+function inJson(text: string): string[] {
+  const written = JSON.stringify(text).slice(1, -1)
+  const slashed = (one: string): string => one.replaceAll('/', '\\/')
+  const escaped = (upper: boolean): string =>
+    written.replaceAll(/[^\0-\x7f]/g, (unit) => {
+      const digits = unit.charCodeAt(0).toString(16).padStart(4, '0')
+      return `\\u${upper ? digits.toUpperCase() : digits}`
+    })
+  return [written, escaped(false), escaped(true)].flatMap((one) => [one, slashed(one)])
+}
+
+/** What stays the same of its base64 whatever stands before and after it; with the letters of addresses, too. */
+function inBase64(text: string): string[] {
+  return [0, 1, 2].flatMap((offset) => {
+    const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(text)])
+    const whole = bytes.subarray(0, bytes.length - (bytes.length % 3)).toString('base64')
+    const own = whole.slice(offset === 0 ? 0 : offset + 1)
+    return [own, own.replaceAll('+', '-').replaceAll('/', '_')]
+  })
+}

@@ -1,3 +1,5 @@
+import { plainJson } from './plain.ts'
+
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 /** Where operators read what happened. One JSON line an entry; never stdout, which belongs to the protocol. */
@@ -14,9 +16,10 @@ export interface Log {
 
 const ORDER: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 }
 const MAX_LINE = 8 * 1024
+const MAX_CUT = 6 * 1024
 
 /**
- * Builds a log that hands finished lines (no newline inside, at most 8 KiB) to `write`.
+ * Builds a log that hands finished lines (no newline inside, JSON of at most about 8 KiB) to `write`.
  * @param level entries below it are dropped; default `info`
  */
 export function createLog(write: (line: string) => void, level: LogLevel = 'info', scope?: string): Log {
@@ -24,15 +27,10 @@ export function createLog(write: (line: string) => void, level: LogLevel = 'info
     (entryLevel: LogLevel) =>
     (message: string, fields?: Readonly<Record<string, unknown>>): void => {
       if (ORDER[entryLevel] < ORDER[level]) return
-      const record = {
-        time: new Date().toISOString(),
-        level: entryLevel,
-        ...(scope ? { scope } : {}),
-        message,
-        ...fields,
-      }
-      const line = JSON.stringify(record, (_key, value) => (value instanceof Error ? describeError(value) : value))
-      write(line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line)
+      const head = { time: new Date().toISOString(), level: entryLevel, ...(scope ? { scope } : {}), message }
+      const line = written({ ...head, ...fields }) ?? jsonLine({ ...head, ...plainOf(fields), unreadable: true })
+      const fits = line.length <= MAX_LINE
+      write(fits ? line : jsonLine({ ...head, message: message.slice(0, 1_000), cut: line.slice(0, MAX_CUT) }))
     }
   return {
     debug: entry('debug'),
@@ -43,6 +41,28 @@ export function createLog(write: (line: string) => void, level: LogLevel = 'info
     scoped: (inner) => createLog(write, level, scope ? `${scope}/${inner}` : inner),
   }
 }
+
+/** JSON leaves them as they are, and editors end a line there. */
+const LINE_ENDS = /[\u2028\u2029]/g
+
+/** A value as one line of JSON in which nothing ends the line or steers who reads it. @throws what cannot be written */
+export const jsonLine = (value: unknown): string =>
+  plainJson(JSON.stringify(value, (_key, one) => (one instanceof Error ? describeError(one) : one))).replaceAll(
+    LINE_ENDS,
+    (one) => `\\u${one.charCodeAt(0).toString(16)}`,
+  )
+
+/** Logging must not fail what it tells of. */
+function written(record: object): string | undefined {
+  try {
+    return jsonLine(record)
+  } catch {
+    return undefined
+  }
+}
+
+const plainOf = (fields: object = {}): object =>
+  Object.fromEntries(Object.entries(fields).filter(([, one]) => typeof one === 'string' || typeof one === 'number'))
 
 function describeError(error: Error): Record<string, unknown> {
   return {

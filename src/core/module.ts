@@ -174,6 +174,10 @@ export interface ToolModule<Config = unknown> {
   notices?(view: NoticeView<Config>): readonly string[] | Promise<readonly string[]>
   /** Slow work goes here, not at import. Bounded by `loader.startTimeoutMs`. */
   start?(ctx: StartContext<Config>): void | Promise<void>
+  /**
+   * Ends what `start` and calls have begun. A changed configuration starts the same module again before its calls of before are
+   * over; `stop` comes when the last start is, and `signal` aborts for each.
+   */
   stop?(): void | Promise<void>
 }
 

@@ -14,7 +14,7 @@ export interface CleanAnswer {
   readonly members: ReadonlyMap<string, Span>
   /** What its `structuredContent` is, if it has one. */
   readonly structured: 'object' | 'other' | undefined
-  /** Whether its `content`, if it has one, is a list of blocks that each say what they are, and texts with a text. */
+  /** Whether its `content`, if it has one, is a list of blocks that each say what they are and have what such a block must have. */
   readonly readable: boolean
   /** An object in it has a key `uri`: it may name a resource. */
   readonly linked: boolean
@@ -373,6 +373,17 @@ export function scanValue(bytes: Buffer): Fault | undefined {
   return at === walk.end ? undefined : 'invalid'
 }
 
+/** What a block must have as text to be one of its kind; an embedded resource is looked at by whoever parses it. */
+const TEXTS: ReadonlyMap<string, number> = new Map(
+  ['text', 'data', 'mimeType', 'uri', 'name'].map((name, at) => [name, 1 << at]),
+)
+const NEEDED: ReadonlyMap<string, number> = new Map([
+  ['text', 1],
+  ['image', 2 | 4],
+  ['audio', 2 | 4],
+  ['resource_link', 8 | 16],
+])
+
 /**
  * Walks once over a line that may be the answer to a request. Clean is valid JSON in UTF-8, at most 64 deep, without
  * keys that come twice, are `__proto__` or look like a credential's, and without characters nobody sees. What is clean
@@ -387,24 +398,24 @@ export function scanAnswer(line: Buffer): CleanAnswer | Fault {
   let readable = true
 
   let type = ''
-  let hasText = false
+  let texts = 0
   const inBlock: Member = (keyAt, keyEnd, valueAt) => {
     const end = value(walk, valueAt, 4)
-    if (end !== -1 && line[valueAt] === QUOTE && keyEnd - keyAt === 4) {
-      const name = line.toString('latin1', keyAt, keyEnd)
-      // One that is written with escapes is left to whoever parses it.
-      if (name === 'type') type = line.toString('latin1', valueAt + 1, end - 1)
-      else if (name === 'text') hasText = true
-    }
+    if (end === -1 || line[valueAt] !== QUOTE) return end
+    const name = line.toString('latin1', keyAt, keyEnd)
+    texts |= TEXTS.get(name) ?? 0
+    // One that is written with escapes is left to whoever parses it.
+    if (name === 'type') type = line.toString('latin1', valueAt + 1, end - 1)
     return end
   }
   const block: Value = (at) => {
     if (line[at] !== 0x7b) readable = false
     if (!readable) return value(walk, at, 3)
     type = '\\'
-    hasText = false
+    texts = 0
     const end = object(walk, at + 1, 3, inBlock)
-    readable = !type.includes('\\') && (type !== 'text' || hasText)
+    const needed = NEEDED.get(type) ?? 0
+    readable = !type.includes('\\') && (texts & needed) === needed && type !== 'resource'
     return end
   }
   const inResult: Member = (keyAt, keyEnd, valueAt) => {

@@ -32,12 +32,12 @@ export interface StandardSchema<Input = unknown, Output = Input> {
 
 type StandardResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
-  | {
-      readonly issues: ReadonlyArray<{
-        readonly message: string
-        readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined
-      }>
-    }
+  | { readonly issues: readonly StandardIssue[] }
+
+export interface StandardIssue {
+  readonly message: string
+  readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined
+}
 
 export function isStandardSchema(value: unknown): value is StandardSchema {
   return (typeof value === 'object' || typeof value === 'function') && value !== null && '~standard' in value
@@ -46,15 +46,18 @@ export function isStandardSchema(value: unknown): value is StandardSchema {
 /**
  * Makes one Schema of whatever a module author wrote: a Standard Schema (zod and the like) or a raw JSON Schema object.
  * The JSON form is computed on first use and kept.
+ * @param say what is said of a wrong value
  * @throws TypeError when the value is neither, or a Standard Schema cannot express itself as JSON Schema
  */
-export function toSchema(source: unknown): Schema {
-  if (isStandardSchema(source)) return fromStandard(source)
+export function toSchema(source: unknown, say = messageOf): Schema {
+  if (isStandardSchema(source)) return fromStandard(source, say)
   if (typeof source === 'object' && source !== null && !Array.isArray(source)) return fromJson(source as JsonSchema)
   throw new TypeError('expected a zod (Standard Schema) object or a JSON Schema object')
 }
 
-function fromStandard(source: StandardSchema): Schema {
+const messageOf = ({ message }: StandardIssue, _value: unknown): string => message
+
+function fromStandard(source: StandardSchema, say: typeof messageOf): Schema {
   let json: JsonSchema | undefined
   return {
     get json() {
@@ -73,7 +76,10 @@ function fromStandard(source: StandardSchema): Schema {
       const result = source['~standard'].validate(value)
       if (result instanceof Promise) throw new TypeError('schemas with asynchronous checks are not supported')
       if (!result.issues) return { ok: true, value: result.value }
-      return { ok: false, issues: result.issues.map(({ message, path }) => ({ path: dotted(path), message })) }
+      return {
+        ok: false,
+        issues: result.issues.map((issue) => ({ path: dotted(issue.path), message: say(issue, value) })),
+      }
     },
   }
 }

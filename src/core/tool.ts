@@ -72,9 +72,11 @@ export interface Tool {
   /** For set-up steps and other modules only: to clients it does not exist. */
   readonly internal?: boolean
   /** Parameters that are accepted but not shown to a model; for developers. */
-  readonly hiddenParameters?: Readonly<Record<string, JsonSchema>>
+  readonly hiddenParameters?: Readonly<Record<string, JsonSchema>> | undefined
   /** Upstream `_meta`, annotations, icons: relayed when the tool is listed. */
   readonly extra: Readonly<Record<string, unknown>>
+  /** The tool as its author made it, where a caller has it under an alias alone. */
+  readonly itself?: Tool
   /** Id of a tool that callers do not see while they have this one. Only the operator's configuration sets it. */
   readonly replaces?: string
   readonly needs?: Needs

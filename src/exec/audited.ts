@@ -1,6 +1,8 @@
 import { monotonicMs } from '../core/clock.ts'
 import { isPegboardError } from '../core/errors.ts'
+import type { Observer } from '../core/observer.ts'
 import { plain } from '../core/plain.ts'
+import { sizeOf } from '../core/raw.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Audit, AuditEntry } from '../observe/audit.ts'
 import type { View } from '../view/view.ts'
@@ -10,28 +12,36 @@ import type { OnGate } from './gate.ts'
 
 const MAX_NAME = 200
 
+export interface AuditedHost {
+  readonly audit: Audit
+  readonly viewOf: (request: CallRequest) => View
+  readonly observer?: Observer | undefined
+}
+
 /** Makes a call, and writes down what became of it: one line, whatever that was, and one for each question on the way. */
 export async function recorded(
-  audit: Audit,
+  { audit, viewOf, observer }: AuditedHost,
   request: CallRequest,
-  viewOf: (request: CallRequest) => View,
   call: (request: CallRequest, run: Run, told: OnGate) => Promise<ToolResult>,
+  run: Run = { id: undefined, tool: undefined },
 ): Promise<ToolResult> {
   const { caller } = request
-  const run: Run = { id: undefined, tool: undefined }
+  const traceId = observer?.traceId
   const beganAt = monotonicMs()
   let decision = 'allow'
   let setting: string | undefined
   const about = (): Pick<AuditEntry, 'callId' | 'tool' | 'principal' | 'profile'> => ({
     callId: idOf(run),
+    ...(traceId === undefined ? {} : { traceId }),
     tool: run.tool?.id ?? plain(request.name).slice(0, MAX_NAME),
     ...(run.tool ? { module: run.tool.module, effect: run.tool.effect } : {}),
+    ...(run.tool?.origin === 'upstream' ? { server: run.tool.module.replace(/^mcp_/, '') } : {}),
     principal: caller.principal,
     profile: caller.profile,
     ...(request.depth ? { depth: request.depth } : {}),
     ...(request.origin === 'setup' ? { origin: 'setup' } : {}),
   })
-  const end = (outcome: string, reason?: string): void =>
+  const end = (outcome: string, reason?: string, result?: ToolResult): void =>
     audit.write({
       event: 'call',
       ...about(),
@@ -40,6 +50,7 @@ export async function recorded(
       ...(reason === undefined ? {} : { reason }),
       outcome,
       ms: Math.round(monotonicMs() - beganAt),
+      ...(result ? { bytesOut: bytesOf(result) } : {}),
       ...audit.argumentsOf(request.input ?? {}),
     })
   try {
@@ -50,25 +61,42 @@ export async function recorded(
       if (event !== 'rate limit' && event !== 'unasked')
         audit.write({ event, ...about(), setting: by, ...audit.argumentsOf(request.input ?? {}) })
     })
-    end(
-      result.kind === 'value' ? 'ok' : result.kind === 'mcp' && result.result.isError !== true ? 'ok' : failed(result),
-    )
+    end(outcomeOf(result), undefined, result)
     return result
   } catch (error) {
-    const denied = run.tool === undefined ? whatWasMeant(request, run, viewOf) : undefined
+    // A tool may have been taken away while its call waited for its turn.
+    const isGone = isPegboardError(error) && error.code === 'E_NOT_FOUND'
+    const denied = run.tool === undefined || isGone ? whatWasMeant(request, run, viewOf) : undefined
     if (denied !== undefined) decision = 'deny'
     end(isPegboardError(error) ? error.code : 'E_INTERNAL', denied)
     throw error
   }
 }
 
-const failed = ({ kind }: ToolResult): string => (kind === 'mcp' ? 'error' : kind)
+function outcomeOf(result: ToolResult): string {
+  if (result.kind === 'input_required') return result.kind
+  return result.kind === 'mcp' && result.result.isError === true ? 'error' : 'ok'
+}
+
+/** What a client gets of it, without what is put around it; `undefined` of what no JSON can say. */
+function bytesOf(result: ToolResult): number | undefined {
+  if (result.kind !== 'value') return sizeOf(result.result)
+  try {
+    return Buffer.byteLength(JSON.stringify(result.value) ?? '')
+  } catch {
+    // It fails by itself, when it is sent.
+    return undefined
+  }
+}
 
 /** Which tool a call was of that did not come to run one; or why it is not there for this caller: for the operator alone. */
 function whatWasMeant(request: CallRequest, run: Run, viewOf: (request: CallRequest) => View): string | undefined {
   if (request.origin === 'setup') return undefined
+  const { tool } = run
+  const gone = tool && viewOf(request).hidden.get((tool.itself ?? tool).id)
+  if (gone?.kind === 'denied') return gone.reason
   const found = viewOf(request).resolve(request.name)
-  if (found.kind === 'found') run.tool = found.tool.tool
+  if (found.kind === 'found') run.tool ??= found.tool.tool
   const name = request.name.toLowerCase()
   const bare = name.replaceAll(/__|[:/]/g, '.')
   for (const [id, { kind, reason }] of viewOf(request).hidden) {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { beginning } from '../core/beginning.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
@@ -51,6 +52,7 @@ interface Call {
 
 const MAX_RINGS = 1_000
 const MAX_TEXT = 500
+const MAX_NAME = 200
 const MAX_NODES = 60
 
 export function createCallLog({ size, clock }: { readonly size: number; readonly clock: Clock }): CallLog {
@@ -86,7 +88,7 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
       const start = clock.now()
       const note = (success: boolean, result: unknown): void => {
         ring.calls.push({
-          tool: request.name,
+          tool: beginning(request.name, MAX_NAME),
           args: clipped(request.input ?? {}),
           result: clipped(result),
           success,
@@ -121,7 +123,7 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
 
 const recordOf = (ring: string, { tool, args, result, success, start, end, order, round }: Call): CallRecord => ({
   record_id: `${ring}-${order}`,
-  tool: tool.slice(0, 200),
+  tool,
   args,
   result,
   success,
@@ -146,7 +148,7 @@ const isCredential = (key: string): boolean => CREDENTIALS.has(key.toLowerCase()
 function clipped(value: unknown): unknown {
   let left = MAX_NODES
   const copy = (one: unknown, depth: number): unknown => {
-    if (typeof one === 'string') return one.length > MAX_TEXT ? `${one.slice(0, MAX_TEXT)}…` : one
+    if (typeof one === 'string') return one.length > MAX_TEXT ? `${beginning(one, MAX_TEXT)}…` : one
     if (typeof one !== 'object' || one === null) return typeof one === 'bigint' ? String(one) : one
     if (left <= 0 || depth > 6) return '…'
     if (Array.isArray(one)) {
@@ -167,7 +169,8 @@ function clipped(value: unknown): unknown {
         made['…'] = '…'
         break
       }
-      made[key] = isCredential(key) ? '<removed>' : copy((one as Record<string, unknown>)[key], depth + 1)
+      const known = isCredential(key) ? '<removed>' : copy((one as Record<string, unknown>)[key], depth + 1)
+      made[beginning(key, MAX_NAME)] = known
     }
     return made
   }

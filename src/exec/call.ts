@@ -1,3 +1,4 @@
+import { askInspected } from '../core/asks.ts'
 import { monotonicMs } from '../core/clock.ts'
 import { type Caller, noServices, type ServicesFor } from '../core/context.ts'
 import { createCountdown } from '../core/countdown.ts'
@@ -10,6 +11,7 @@ import { checkArguments } from '../core/guard.ts'
 import type { KnownSecrets } from '../core/known-secrets.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolLoop } from '../core/loop.ts'
+import type { Observer } from '../core/observer.ts'
 import type { ToolResult } from '../core/result.ts'
 import { type Capacity, noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { Audit } from '../observe/audit.ts'
@@ -17,12 +19,20 @@ import type { View, Views, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visible.ts'
 import { recorded } from './audited.ts'
 import { clipped } from './clip.ts'
-import { createContexts, idOf, type Run } from './context.ts'
+import { createContexts, idOf, type Run, type ToolRun } from './context.ts'
 import type { Gate, OnGate } from './gate.ts'
 import { type Confirmed, guard, type Ready } from './guard.ts'
 import { createHistory, type History } from './history.ts'
-import { createInspections, type Inspection, type Inspections, inspect, inspectFailure } from './inspect.ts'
+import {
+  createInspections,
+  type Inspection,
+  type Inspections,
+  inspect,
+  inspectFailure,
+  inspectQuestion,
+} from './inspect.ts'
 import { createSlots, type Slots } from './limits.ts'
+import { observed } from './observed.ts'
 import type { ExecutionSettings } from './options.ts'
 import type { Part } from './output.ts'
 import { cancelled, checkSize, invalid, MAX_CALL_MS, notFound, notOffered, refusal, timedOut } from './refusals.ts'
@@ -71,6 +81,8 @@ export interface Calls {
   /** What ran lately, and how often. */
   readonly history: Pick<History, 'latest'>
   readonly usage: Usage
+  /** How many run now, and how many wait for a place. */
+  load(): { readonly running: number; readonly waiting: number }
   /** Refuses new calls and waits for those that run, `graceMs` at most. */
   drain(graceMs: number): Promise<void>
   /** Refuses new calls, aborts what runs. */
@@ -95,6 +107,8 @@ export interface CallsOptions {
   readonly gate?: Gate
   /** Where calls are written down; default nowhere. */
   readonly audit?: Audit | undefined
+  /** Told of calls; default nobody. */
+  readonly observer?: Observer | undefined
   /** What is done about results and errors; default knows no secrets. */
   readonly inspections?: Inspections
   /** What else no error may say: the environment of this process is nothing that results are made of, but failures name it. */
@@ -110,17 +124,21 @@ const noFetch: Fetch = async () => {
 
 /** The one way to run a tool: resolve, decide, check, run, normalise, record. */
 export function createCalls(options: CallsOptions): Calls {
-  const { views, settings, log, gate, audit } = options
+  const { views, settings, log, gate, audit, observer } = options
   const { maxConcurrent, maxQueued } = settings
   const everywhere = createSlots({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
   const inspections = options.inspections ?? createInspections()
   const places = new WeakMap<Capacity, Slots>()
+  const lines = new Set<Slots>()
   const history = createHistory()
   const usage = createUsage()
   const running = createCrowd<Ending>()
-  const enter: (request: CallRequest) => Promise<ToolResult> = audit
-    ? (request) => recorded(audit, request, ({ caller }) => views.viewFor(caller), call)
+  const written: (request: CallRequest, run?: Run) => Promise<ToolResult> = audit
+    ? (request, run) => recorded({ audit, viewOf: ({ caller }) => views.viewFor(caller), observer }, request, call, run)
     : call
+  const enter: (request: CallRequest) => Promise<ToolResult> = observer
+    ? (request) => observed(observer, request, written)
+    : written
   const contexts = createContexts({
     servicesFor: options.servicesFor ?? (() => noServices),
     fetch: options.fetch ?? noFetch,
@@ -167,9 +185,9 @@ export function createCalls(options: CallsOptions): Calls {
         if (--away === 0 && !over) for (const slots of held) slots.retake()
       }
     }
-    const relay = request.relay ? asking(request.relay, aside) : noRelay
-    let confirmed: Confirmed | undefined
     let inspection: Inspection | undefined
+    const relay = request.relay ? asking(request.relay, aside, () => inspection) : noRelay
+    let confirmed: Confirmed | undefined
     try {
       if (wanted.policy?.guarded) {
         const answer = guarded(wanted, request, relay, abort, told, false)
@@ -181,7 +199,7 @@ export function createCalls(options: CallsOptions): Calls {
       }
       let waited = false
       for (const slots of slotsFor(wanted.entry.tool, depth)) {
-        const wait = slots.take(abort)
+        const wait = slots.take(abort, request.caller.principal)
         if (wait) await wait
         held.push(slots)
         waited ||= wait !== undefined
@@ -199,7 +217,7 @@ export function createCalls(options: CallsOptions): Calls {
       if (abort.aborted) throw abort.reason
       const { entry, input, policy } = wanted
       inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
-      const ran = await runTool(entry.tool, input, request, relay, run, abort, depth, inspection)
+      const ran = await runTool(input, { tool: entry.tool, request, relay, run, ending: abort, depth, inspection })
       if (ran.kind === 'mcp') checkSize(entry.tool, ran.result, settings.maxResultBytes)
       // Tools that call each other do so in this process, where nothing has to be sent.
       const ended = ran.kind === 'value' && depth === 0 ? clipped(ran, entry.tool, settings.maxResultBytes) : ran
@@ -256,6 +274,7 @@ export function createCalls(options: CallsOptions): Calls {
     let own = places.get(capacity)
     if (!own) {
       own = createSlots(capacity)
+      lines.add(own)
       places.set(capacity, own)
     }
     return depth === 0 ? [own, everywhere] : [own]
@@ -330,21 +349,12 @@ export function createCalls(options: CallsOptions): Calls {
     return gate && policy?.guarded ? guard(gate, wanted, policy, request, relay, ending, told, counted) : undefined
   }
 
-  function runTool(
-    tool: Tool,
-    input: unknown,
-    request: CallRequest,
-    relay: Relay,
-    run: Run,
-    ending: Ending,
-    depth: number,
-    inspection: Inspection | undefined,
-  ): Promise<ToolResult> {
+  function runTool(input: unknown, of: ToolRun): Promise<ToolResult> {
+    const { tool, relay } = of
     if (relay.task && tool.asTask !== true)
       throw new ProtocolFailure(-32601, `${tool.id} does not run as a task: call it without \`task\``)
-    if (tool.origin === 'upstream')
-      return tool.run(input, contexts.relayed(tool, request, relay, run, ending, depth), relay)
-    return contexts.runModule(tool, input, request, relay, run, ending, depth, inspection)
+    if (tool.origin === 'upstream') return tool.run(input, contexts.relayed(of), relay)
+    return contexts.runModule(input, of)
   }
 
   return {
@@ -352,6 +362,10 @@ export function createCalls(options: CallsOptions): Calls {
     call: enter,
     history,
     usage,
+    load: () => ({
+      running: everywhere.running,
+      waiting: everywhere.waiting + [...lines].reduce((sum, one) => sum + one.waiting, 0),
+    }),
     async drain(graceMs) {
       stopped = true
       if (running.places.length === 0) return
@@ -393,9 +407,13 @@ function refusalOfRun(
 }
 
 /** The relay, with questions to the client put `aside` of what bounds the call. */
-function asking(relay: Relay, aside: () => () => void): Relay {
+function asking(relay: Relay, aside: () => () => void, inspected: () => Inspection | undefined): Relay {
   const send = relay.request
   if (!send) return relay
+  const put = askInspected(send, (params) => {
+    const inspection = inspected()
+    return inspection ? inspectQuestion(params, inspection) : params
+  })
   // Member by member: spreading costs ten times as much, and every call comes through here.
   const whole: { [Key in keyof Relay]-?: Relay[Key] | undefined } = {
     principal: relay.principal,
@@ -407,7 +425,7 @@ function asking(relay: Relay, aside: () => () => void): Relay {
     clientCapabilities: relay.clientCapabilities,
     task: relay.task,
     connection: relay.connection ?? send,
-    request: (method, params, signal) => send(method, params, signal).finally(aside()),
+    request: (method, params, signal) => put(method, params, signal).finally(aside()),
     notify: relay.notify,
   }
   return whole as Relay

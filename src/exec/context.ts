@@ -15,7 +15,7 @@ import type { Profile } from '../core/profile.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Relay, Tool } from '../core/tool.ts'
 import type { CallRequest } from './call.ts'
-import { type Inspection, inspectValue } from './inspect.ts'
+import { type Inspection, inspectFile, inspectValue } from './inspect.ts'
 import { createOutput, notInjectable, type Part } from './output.ts'
 import { readOnlyContext } from './read-only.ts'
 
@@ -42,45 +42,33 @@ export const idOf = (run: Pick<Run, 'id'>): string => {
   return run.id
 }
 
-/** A context as relayed calls have it. */
-interface Relayed extends EndedContext {
-  caller: Caller
-  tool: Tool
-  request: CallRequest
-  relay: Relay
-  run: Run
-  ending: Ending
-  depth: number
+/** One run of a tool, and what comes with it. */
+export interface ToolRun {
+  readonly tool: Tool
+  readonly request: CallRequest
+  readonly relay: Relay
+  readonly run: Run
+  readonly ending: Ending
+  readonly depth: number
+  readonly inspection: Inspection | undefined
 }
+
+type Writable<T> = { -readonly [Key in keyof T]: T[Key] }
+
+/** A context as relayed calls have it. */
+type Relayed = EndedContext & ToolRun & { readonly caller: Caller }
 
 export interface Contexts {
   /** Runs a module's tool, with what it sends and warns of beside its result. */
-  runModule(
-    tool: Tool,
-    input: unknown,
-    request: CallRequest,
-    relay: Relay,
-    run: Run,
-    ending: Ending,
-    depth: number,
-    inspection: Inspection | undefined,
-  ): Promise<ToolResult>
+  runModule(input: unknown, of: ToolRun): Promise<ToolResult>
   /** The context of a call that is handed on. */
-  relayed(tool: Tool, request: CallRequest, relay: Relay, run: Run, ending: Ending, depth: number): CallContext
+  relayed(of: ToolRun): CallContext
 }
 
 /** Makes what `run` receives. */
 export function createContexts(host: ContextHost): Contexts {
-  function contextFor(
-    tool: Tool,
-    request: CallRequest,
-    relay: Relay,
-    callId: string,
-    ending: Ending,
-    depth: number,
-    part: Part,
-    inspection: Inspection | undefined,
-  ) {
+  function contextFor(of: ToolRun, part: Part) {
+    const { tool, request, relay, ending, inspection } = of
     const readOnly = tool.readOnly === true || request.readOnly === true
     const warnings: string[] = []
     const { caller } = request
@@ -91,7 +79,7 @@ export function createContexts(host: ContextHost): Contexts {
       config: undefined,
       caller,
       profile,
-      callId,
+      callId: idOf(of.run),
       setup: request.origin === 'setup',
       origin: originOf(caller, profile),
       services: host.servicesFor({ module, caller, profile, relay, ending, loop }),
@@ -105,26 +93,22 @@ export function createContexts(host: ContextHost): Contexts {
       injectedTools: part.output.injected,
       progress: (done, total, message) =>
         request.onProgress?.(done, total, inspection ? inspectValue(message, inspection) : message),
-      sendFile: part.sendFile,
+      // All that is sent is shared with the calls around this one: it has to be fit for that at once.
+      sendFile: inspection
+        ? (file) => part.sendFile(file, (one) => inspectFile(one, inspection))
+        : (file) => part.sendFile(file),
       injectTool: part.injectTool,
       warn: (message) => warnings.push(message),
       background: () => request.onBackground?.(),
-      ask: (question) => ask(tool, caller, relay, ending, question),
-      call: (id, input) => callInner(id, input, request, relay, ending, depth, part, readOnly),
+      ask: (question) => ask(of, question),
+      call: (id, input) => callInner(id, input, of, part, readOnly),
     }
     return { ctx, warnings }
   }
 
-  function callInner(
-    id: string,
-    input: unknown,
-    { caller, loop }: CallRequest,
-    relay: Relay,
-    ending: Ending,
-    depth: number,
-    part: Part | undefined,
-    readOnly = false,
-  ) {
+  function callInner(id: string, input: unknown, of: ToolRun, part: Part | undefined, readOnly = false) {
+    const { request, relay, ending, depth } = of
+    const { caller, loop } = request
     return host.call({
       name: id,
       input,
@@ -172,37 +156,31 @@ export function createContexts(host: ContextHost): Contexts {
       return host.shared()
     },
     progress(done, total, message) {
-      this.request.onProgress?.(done, total, message)
+      this.request.onProgress?.(done, total, sayable(message, this.inspection))
     },
     sendFile() {},
     injectTool() {},
     warn() {},
     background() {},
     ask(question) {
-      return ask(this.tool, this.caller, this.relay, this.ending, question)
+      return ask(this, question)
     },
     call(id, input) {
-      const { request } = this
-      return callInner(id, input, request, this.relay, this.ending, this.depth, request.part, request.readOnly)
+      const { part, readOnly } = this.request
+      return callInner(id, input, this, part, readOnly)
     },
   }
 
-  function relayedContext(
-    tool: Tool,
-    request: CallRequest,
-    relay: Relay,
-    run: Run,
-    ending: Ending,
-    depth: number,
-  ): CallContext {
-    const ctx = Object.create(relayed) as Relayed
-    ctx.caller = request.caller
-    ctx.tool = tool
-    ctx.request = request
-    ctx.relay = relay
-    ctx.run = run
-    ctx.ending = ending
-    ctx.depth = depth
+  function relayedContext(of: ToolRun): CallContext {
+    const ctx: Writable<Relayed> = Object.create(relayed)
+    ctx.inspection = of.inspection
+    ctx.caller = of.request.caller
+    ctx.tool = of.tool
+    ctx.request = of.request
+    ctx.relay = of.relay
+    ctx.run = of.run
+    ctx.ending = of.ending
+    ctx.depth = of.depth
     return ctx
   }
 
@@ -222,12 +200,12 @@ export function createContexts(host: ContextHost): Contexts {
   }
 
   return {
-    runModule(tool, input, request, relay, run, ending, depth, inspection) {
+    runModule(input, of) {
+      const { tool, request, relay, ending } = of
       // Upstream calls listen to the signal themselves; a module may be deaf to it.
-      if (tool.takesContext?.() === false)
-        return raceEnd(tool.run(input, relayedContext(tool, request, relay, run, ending, depth), relay), ending)
+      if (tool.takesContext?.() === false) return raceEnd(tool.run(input, relayedContext(of), relay), ending)
       const part = request.part ?? createOutput().part()
-      const { ctx, warnings } = contextFor(tool, request, relay, idOf(run), ending, depth, part, inspection)
+      const { ctx, warnings } = contextFor(of, part)
       const handed = tool.readOnly ? readOnlyContext(ctx, tool) : ctx
       return withExtras(raceEnd(tool.run(input, handed, relay), ending), request, part, warnings)
     },
@@ -236,13 +214,7 @@ export function createContexts(host: ContextHost): Contexts {
 }
 
 /** Asks the person behind the client. @throws PegboardError E_CANNOT_ASK */
-export async function ask(
-  tool: Tool,
-  caller: Caller,
-  relay: Relay,
-  ending: Ending,
-  question: Question,
-): Promise<Answer> {
+async function ask({ tool, request: { caller }, relay, ending }: ToolRun, question: Question): Promise<Answer> {
   const send = relay.request
   if (!send || !caller.supports.elicitation)
     throw new PegboardError('E_CANNOT_ASK', `${tool.id} has a question: ${question.message}`)
@@ -263,4 +235,14 @@ function raceEnd<T>(work: Promise<T>, ending: Ending): Promise<T> {
     onEnd(ending, give)
     work.then(resolve, reject).finally(() => offEnd(ending, give))
   })
+}
+
+/** What a server says on the way, or nothing where it must not be said: its call goes on. */
+function sayable(message: string | undefined, inspection: Inspection | undefined): string | undefined {
+  if (!inspection || message === undefined) return message
+  try {
+    return inspectValue(message, inspection)
+  } catch {
+    return undefined
+  }
 }

@@ -1,11 +1,14 @@
+import { createHash } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import { createEnding } from '../core/ending.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { isRecord } from '../core/record.ts'
 import type { Alarms } from '../state/alarms.ts'
 import type { Stored, Table } from '../state/store.ts'
 import type { Instance } from './instance.ts'
 import { createSlots } from './limits.ts'
+import { isStoredCaller } from './stored-caller.ts'
 
 /** Something that is to be done at a time, and perhaps again. */
 export interface Due {
@@ -14,6 +17,14 @@ export interface Due {
   /** The process that is doing it now. */
   readonly by?: string
 }
+
+/** Whether something that was kept can fall due. */
+export const isDue = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  isRecord(value) &&
+  (value['nextAt'] === null || Number.isFinite(value['nextAt'])) &&
+  (value['by'] === undefined || typeof value['by'] === 'string') &&
+  Number.isFinite(value['createdAt']) &&
+  isStoredCaller(value['caller'])
 
 export interface Dues<T extends Due> {
   /** From now on does what falls due. */
@@ -46,6 +57,8 @@ export interface DuesOptions<T extends Due> {
 
 /** Done at once by this process: what falls due in the same second takes turns, and takes no place from those who wait. */
 const MAX_AT_ONCE = 32
+/** What is due beside those is spread over this long: the servers that are called are not ours. */
+const SPREAD_MS = 1_000
 /** One that another process does is looked at again after this long. */
 const AGAIN_MS = 20_000
 /** In steps of this: whoever else plans to look does it at the same moment, which is one alarm. */
@@ -78,7 +91,20 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
   const isDone = async (id: string, by: string): Promise<boolean> =>
     by === instance.id ? !doing.has(id) : !(await instance.isAlive(by))
 
+  const waiting = new Set<() => void>()
+  const itsPlace = (id: string): Promise<void> =>
+    new Promise((resolve) => {
+      const cancel = clock.after(placeOf(id), done)
+      waiting.add(done)
+      function done(): void {
+        cancel()
+        waiting.delete(done)
+        resolve()
+      }
+    })
+
   async function ring(id: string): Promise<void> {
+    if (slots.running >= MAX_AT_ONCE) await itsPlace(id)
     await slots.take(ending)
     try {
       await look(id)
@@ -156,13 +182,9 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
         ),
       ),
     async add(id, owner, value, atMost) {
-      // Nothing is kept that nobody would look at.
-      await plan(id, value)
-      if ((await table.put({ id, owner, value, atMost })) === undefined) {
-        alarms.clear(id)
-        return false
-      }
-      if (value.nextAt !== null && value.nextAt <= clock.now()) await planOrNot(id, value)
+      if ((await table.put({ id, owner, value, atMost })) === undefined) return false
+      // Only now: a process whose clock is ahead looks at once, and must find it.
+      await planOrNot(id, value)
       return true
     },
     async get(owner, id) {
@@ -173,10 +195,14 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
     change: (owner, id, to) => changed(id, owner, to),
     async stop() {
       stopped = true
+      for (const done of waiting) done()
       await alarms.stop()
     },
   }
 }
+
+/** The same each time, and for whichever process does it. */
+const placeOf = (id: string): number => createHash('sha256').update(id).digest().readUInt16BE() % SPREAD_MS
 
 function released<T extends Due>(value: T | undefined): T | undefined {
   if (value === undefined) return undefined

@@ -55,7 +55,7 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
   const open = new Map<string, number>()
 
   const keyOf = ({ tool, input, caller }: Passing): string =>
-    digestOf([caller.principal, caller.profile, tool.id, input])
+    digestOf([caller.principal, caller.profile, tool.id, tool.effect, input])
 
   /** True once for each confirmed call that is to be made again. */
   function resumes(call: Passing): boolean {
@@ -128,7 +128,8 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
     },
     confirm(call, told) {
       const decision = call.policy.decide(call.tool, call.caller)
-      if (!decision.allow || !decision.ask || resumes(call)) return undefined
+      if (!decision.allow) throw new PegboardError('E_NOT_FOUND', `Tool '${call.tool.id}' not found.`)
+      if (!decision.ask || resumes(call)) return undefined
       return put(call, decision.ask, told)
     },
     goesOn(call) {

@@ -32,7 +32,7 @@ const TOPIC = 'notice'
 export function createInbox(shared: Pick<Shared, 'store' | 'tell' | 'hear' | 'onBack'>, clock: Clock, log: Log): Inbox {
   const waiting = new Set<string>()
   const added = new Map<string, number>()
-  const table = (): Table<string> => shared.store().table('notice')
+  const table = (): Table<string> => shared.store().table('notice', (value) => typeof value === 'string')
   shared.hear(TOPIC, (owner) => waiting.add(owner))
 
   async function keep(owner: string, line: string): Promise<void> {

@@ -2,6 +2,7 @@ import type { SentFile } from '../core/context.ts'
 import { PegboardError } from '../core/errors.ts'
 import { type KnownSecrets, knownSecrets } from '../core/known-secrets.ts'
 import { rawBytes } from '../core/raw.ts'
+import { isRecord } from '../core/record.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Tool, Tripwire } from '../core/tool.ts'
 import { guardSecrets, guardText, mayTell, type Wire } from '../core/tripwire.ts'
@@ -41,6 +42,23 @@ export function createInspections(values: readonly string[] = []): Inspections {
   }
 }
 
+/** What a form has are names of fields that a person fills in: no names of what is there. */
+const FORM = 'requestedSchema.properties'
+const FORMS = `inputRequests.*.params.${FORM}`
+
+/** The same for what a server asks a person. The address of a page is for that person. */
+export function inspectQuestion<T>(params: T, inspection: Inspection): T {
+  const own = without(inspection, FORM)
+  if (!isRecord(params) || params['mode'] !== 'url') return inspectValue(params, own)
+  const { url, ...rest } = params
+  return { ...inspectValue(rest, own), url } as T
+}
+
+const without = ({ wire, secrets }: Inspection, path: string): Inspection => ({
+  wire: wire && { ...wire, opaque: [...wire.opaque, path] },
+  secrets,
+})
+
 /** The result without credentials; the same one where it has none. @throws PegboardError E_SECRET_BLOCKED, E_TOO_LARGE */
 export function inspect(result: ToolResult, inspection: Inspection): ToolResult {
   if (result.kind === 'value') {
@@ -57,7 +75,7 @@ export function inspect(result: ToolResult, inspection: Inspection): ToolResult 
 /** The same for what a server answered; bytes in which nothing stands out are not parsed. */
 export function inspectObject<T extends object>(value: T, inspection: Inspection): T {
   const raw = rawBytes(value)
-  if (!raw) return inspectValue(value, inspection)
+  if (!raw) return inspectValue(value, 'inputRequests' in value ? without(inspection, FORMS) : inspection)
   const { wire, secrets } = inspection
   const bytes = raw.length === 1 ? (raw[0] as Buffer) : Buffer.concat(raw)
   const suspect = wire !== undefined && mayTell(bytes.toString('latin1'))
@@ -89,7 +107,8 @@ export function inspectFailure(failure: PegboardError, inspection: Inspection): 
 
 const TEXT = /^text\/|[/+]json\b/
 
-function inspectFile(file: SentFile, { wire, secrets }: Inspection): SentFile {
+/** The same for a file that goes with one: of text alone. */
+export function inspectFile<File extends SentFile>(file: File, { wire, secrets }: Inspection): File {
   if (typeof file.data !== 'string' && !TEXT.test(file.mimetype)) return file
   const before = typeof file.data === 'string' ? file.data : Buffer.from(file.data).toString()
   const hidden = secrets?.hide(before) ?? before

@@ -3,7 +3,13 @@ import { z } from 'zod'
 export const executionOptions = z.strictObject({
   timeoutMs: z.int().min(1).max(600_000).default(60_000).describe('How long one call may take.'),
   maxConcurrent: z.int().min(1).default(256).describe('Calls running at once; the next ones wait.'),
-  maxQueued: z.int().min(0).default(1_000).describe('Calls waiting for a slot; more are refused with E_OVERLOADED.'),
+  maxQueued: z
+    .int()
+    .min(0)
+    .default(1_000)
+    .describe(
+      'Calls waiting for a slot, of which those of each principal are served in turn; more are refused with E_OVERLOADED.',
+    ),
   watchers: z.boolean().default(false).describe('Whether clients may have tools called again and again (watch_*).'),
   scheduler: z
     .boolean()

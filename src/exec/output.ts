@@ -13,8 +13,8 @@ export interface Output {
 export interface Part {
   readonly output: Output
   readonly index: number
-  /** @throws PegboardError E_VALIDATION */
-  sendFile(file: SentFile): void
+  /** @param inspected the file as it may be sent. @throws PegboardError E_VALIDATION, and what that throws */
+  sendFile(file: SentFile, inspected?: (file: SharedFile) => SharedFile): void
   injectTool(name: string): void
 }
 
@@ -30,9 +30,9 @@ export function createOutput(): Output {
       return {
         output,
         index,
-        sendFile(file) {
+        sendFile(file, inspected = (one) => one) {
           // Whoever hands on what an inner call sent has sent it already.
-          if (!files.includes(file as SharedFile)) files.push(checked(file, index))
+          if (!files.includes(file as SharedFile)) files.push(inspected(checked(file, index)))
         },
         injectTool(name) {
           if (typeof name === 'string' && !injected.includes(name)) injected.push(name)

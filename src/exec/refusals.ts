@@ -31,7 +31,7 @@ export function checkSize({ id }: Tool, result: object, maxBytes: number): void 
 }
 
 export function invalid(entry: ViewTool, issues: readonly Issue[]): PegboardError {
-  const lines = issues.slice(0, 5).map(({ path, message }) => (path ? `${path}: ${message}` : message))
+  const lines = issues.slice(0, 5).map(({ path, message }) => clipped(path ? `${path}: ${message}` : message, ISSUE))
   return new PegboardError('E_VALIDATION', `Invalid params for ${entry.tool.id}: ${lines.join('; ')}`, {
     hint: `Call ${entry.tool.id}(${signatureOf(entry.input.json)}).`,
   })
@@ -50,10 +50,10 @@ export function notOffered(entry: ViewTool, input: unknown, issues: readonly Iss
   )
 }
 
-const shortly = (value: unknown): string => {
-  const text = JSON.stringify(value) ?? 'this'
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text
-}
+/** What is wrong repeats names and values that the caller wrote. */
+const ISSUE = 400
+const clipped = (text: string, max: number): string => (text.length > max ? `${text.slice(0, max)}…` : text)
+const shortly = (value: unknown): string => clipped(JSON.stringify(value) ?? 'this', 60)
 
 export function notFound(
   name: string,
@@ -62,7 +62,7 @@ export function notFound(
   finders: readonly string[],
   all: readonly string[],
 ): PegboardError {
-  const shown = name.length > 80 ? `${name.slice(0, 80)}…` : name
+  const shown = clipped(name, 80)
   const message = `Tool '${shown}' not found.`
   const [first, ...others] = suggestions
   if (first) {
@@ -103,5 +103,10 @@ function translated(error: unknown, callId: string, tool: string): PegboardError
 }
 
 // System errors (ENOENT and the like) carry paths and addresses; subclasses are mostly bugs.
-const isPlain = (error: unknown): error is Error =>
-  error instanceof Error && error.name === 'Error' && !('code' in error)
+function isPlain(error: unknown): error is Error {
+  try {
+    return error instanceof Error && error.name === 'Error' && !('code' in error)
+  } catch {
+    return false
+  }
+}

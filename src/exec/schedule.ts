@@ -1,20 +1,21 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { asHandle, newHandle } from '../core/handle.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Alarms } from '../state/alarms.ts'
 import type { Store } from '../state/store.ts'
 import type { CallRequest } from './call.ts'
 import { type Delivery, textOf } from './delivery.ts'
-import { createDues, type Due } from './dues.ts'
+import { createDues, type Due, isDue } from './dues.ts'
 import type { Inbox } from './inbox.ts'
 import type { Instance } from './instance.ts'
 import { onBehalf } from './on-behalf.ts'
 import type { Outcome } from './outcome.ts'
 import { lastingOwner } from './owner.ts'
-import { callerAgain, callerNow, type RolesNow, type StoredCaller, storedCaller } from './stored-caller.ts'
+import { callerAgain, callerNow, type RightsNow, type StoredCaller, storedCaller } from './stored-caller.ts'
 import { momentOf, nextOf, skippedBy } from './when.ts'
 
 /** A call, or a line of text, that comes later. */
@@ -68,17 +69,22 @@ export interface Schedule {
 
 export interface ScheduleOptions {
   readonly call: (request: CallRequest) => Promise<ToolResult>
-  readonly rolesNow: RolesNow
+  readonly rightsNow: RightsNow
   readonly store: Store
   readonly clock: Clock
   readonly log: Log
   readonly inbox: Inbox
   readonly instance: Instance
   readonly alarms: Alarms
+  /** Random bytes that all processes of the same store know. */
+  key(): Buffer
   /** How late a missed one-shot may still run after a restart. */
   readonly graceMs: number
   readonly delivery: Pick<Delivery, 'send'>
 }
+
+const isJob = (value: unknown): boolean =>
+  isDue(value) && Number.isInteger(value['runs']) && Number.isInteger(value['maxRuns'])
 
 const MAX_JOBS = 500
 const MAX_CHARS = 2_000
@@ -92,20 +98,21 @@ const INTERRUPTED: Outcome = {
 
 export function createSchedule({
   call,
-  rolesNow,
+  rightsNow,
   store,
   clock,
   log,
   inbox,
   instance,
   alarms,
+  key,
   graceMs,
   delivery,
 }: ScheduleOptions): Schedule {
-  const run = onBehalf(call, rolesNow)
+  const run = onBehalf(call, rightsNow)
   const dues = createDues<Job>({
     alarms,
-    table: store.table<Job>('job'),
+    table: store.table<Job>('job', isJob),
     clock,
     log,
     instance,
@@ -158,7 +165,7 @@ export function createSchedule({
   async function sent({ caller, channel }: Job, id: string, last: Outcome): Promise<boolean> {
     if (channel === undefined) return false
     try {
-      await delivery.send(callerNow(caller, rolesNow), channel, textOf(last, MAX_CHARS))
+      await delivery.send(callerNow(caller, rightsNow), channel, textOf(last, MAX_CHARS))
       return true
     } catch (error) {
       log.warn('the result of a job could not be sent', { job: id, channel, error: messageOf(error) })
@@ -180,7 +187,7 @@ export function createSchedule({
       const nextAt =
         given.cron === undefined ? momentOf(when ?? '', now) : nextOf(given.cron, given.timezone ?? 'UTC', now)
       const owner = lastingOwner(caller)
-      const id = given.label === undefined ? randomBytes(6).toString('hex') : idOf(owner, given.label)
+      const id = given.label === undefined ? newHandle() : idOf(key(), owner, given.label)
       const job: Job = {
         ...given,
         caller: storedCaller(caller),
@@ -193,6 +200,10 @@ export function createSchedule({
         throw new PegboardError('E_OVERLOADED', `There are ${MAX_JOBS} scheduled jobs already.`, {
           hint: 'Cancel some with schedule_cancel.',
         })
+      // One that was named otherwise: by an earlier version, or with another key.
+      for (const { id: older, label } of await list(caller))
+        if (label !== undefined && label === given.label && older !== id)
+          await dues.change(owner, older, () => undefined)
       return { ...job, id }
     },
     get: find,
@@ -206,11 +217,12 @@ export function createSchedule({
 }
 
 /** The same for the same label: of two that are made at once one takes the place of the other. */
-const idOf = (owner: string, label: string): string =>
-  createHash('sha256')
-    .update(JSON.stringify([owner, label]))
-    .digest('hex')
-    .slice(0, 12)
+const idOf = (key: Buffer, owner: string, label: string): string =>
+  asHandle(
+    createHmac('sha256', key)
+      .update(JSON.stringify(['job', owner, label]))
+      .digest(),
+  )
 
 const nameOf = ({
   label,

@@ -61,5 +61,6 @@ export const taskRequests =
     return {}
   }
 
-/** Whether a name can be that of a task of ours. */
-export const isOwnTask = (name: unknown): name is string => typeof name === 'string' && /^[0-9a-f]{12}$/.test(name)
+/** Whether a name can be that of a task of ours: a handle, or the shorter ones that earlier versions gave. */
+export const isOwnTask = (name: unknown): name is string =>
+  typeof name === 'string' && /^(?:[0-9a-z]{25}|[0-9a-f]{12})$/.test(name)

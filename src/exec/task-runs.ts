@@ -53,6 +53,8 @@ export interface Runs {
   reply(owner: string, id: string, answers: Json): void
   /** One after the other, as each is written over the one before. False when another process has written since. */
   write(one: Running, task: Kept, expiresAt?: number): Promise<boolean>
+  /** Whether it is not kept any more. It is again with the next write. */
+  isLost(one: Running): Promise<boolean>
   abort(one: Running): void
   /** What runs is ended, and that is kept. */
   stop(): Promise<void>
@@ -145,6 +147,13 @@ export function createRuns(
     return written
   }
 
+  /** Nobody deletes one that runs: where it is gone, all that was kept is, and the next write begins it anew. */
+  async function isLost(one: Running): Promise<boolean> {
+    if ((await table().get(one.task.id)) !== undefined) return false
+    one.revision = 0
+    return true
+  }
+
   async function finish(one: Running, outcome: Outcome, answer: Answered): Promise<void> {
     const { cancelled } = one
     instance.end()
@@ -163,7 +172,8 @@ export function createRuns(
     const { owner, task } = one
     const { id } = task
     try {
-      const kept = await write(one, task, clock.now() + settings.resultTtlMs)
+      const expiresAt = clock.now() + settings.resultTtlMs
+      const kept = (await write(one, task, expiresAt)) || ((await isLost(one)) && (await write(one, task, expiresAt)))
       running.delete(id)
       if (!kept) {
         if (!one.cancelled)
@@ -184,7 +194,7 @@ export function createRuns(
   async function sent({ id, caller, outcome }: Kept, { channel, maxChars }: SendTo): Promise<boolean> {
     if (!outcome) return false
     try {
-      await options.deliver(callerNow(caller, options.rolesNow), channel, textOf(outcome, maxChars))
+      await options.deliver(callerNow(caller, options.rightsNow), channel, textOf(outcome, maxChars))
       return true
     } catch (error) {
       log.warn('the result of a task could not be sent', { task: id, channel, error: messageOf(error) })
@@ -242,6 +252,7 @@ export function createRuns(
       for (const [key, answer] of Object.entries(answers)) one.questions.get(key)?.resolve(answer)
     },
     write,
+    isLost,
     abort,
     async stop() {
       stopped = true

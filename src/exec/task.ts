@@ -1,5 +1,6 @@
+import { isRecord } from '../core/record.ts'
 import type { Outcome } from './outcome.ts'
-import type { StoredCaller } from './stored-caller.ts'
+import { isStoredCaller, type StoredCaller } from './stored-caller.ts'
 
 export type TaskStatus = 'running' | 'completed' | 'failed' | 'cancelled' | 'interrupted'
 
@@ -45,6 +46,15 @@ export interface Kept extends Task {
   readonly tries: number
   readonly sendTo?: SendTo
 }
+
+/** Whether something that was kept is that. */
+export const isKept = (value: unknown): boolean =>
+  isRecord(value) &&
+  typeof value['status'] === 'string' &&
+  Number.isFinite(value['startedAt']) &&
+  typeof value['instance'] === 'string' &&
+  typeof value['name'] === 'string' &&
+  isStoredCaller(value['caller'])
 
 const PREVIEW = 2_000
 

@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import type { Ending } from '../core/ending.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { newHandle } from '../core/handle.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Tool } from '../core/tool.ts'
@@ -14,8 +14,8 @@ import { textOf } from './delivery.ts'
 import type { Instance } from './instance.ts'
 import { failureOf } from './outcome.ts'
 import { sessionOwner, unattended } from './owner.ts'
-import { callerNow, type RolesNow, storedCaller } from './stored-caller.ts'
-import { type Answered, interrupted, type Json, type Kept, type SendTo, shown, type Task } from './task.ts'
+import { callerNow, type RightsNow, storedCaller } from './stored-caller.ts'
+import { type Answered, interrupted, isKept, type Json, type Kept, type SendTo, shown, type Task } from './task.ts'
 import { createRuns, type Running } from './task-runs.ts'
 
 /** A call that is under way, and what happens to what it asks. */
@@ -49,6 +49,10 @@ export interface Tasks {
   wait(owner: string, id: string, timeoutMs: number, signal?: AbortSignal): Promise<Task | undefined>
   /** Has what it gives sent somewhere, at once when it is over. `undefined` where there is none. @throws PegboardError */
   redirect(owner: string, id: string, to: SendTo): Promise<Task | undefined>
+  /** How long the result of one is kept. */
+  readonly keptMs: number
+  /** How many run in this process. */
+  readonly running: number
   /** Told of each that ended with nobody waiting for it, with whose it is. */
   onEnd(listener: (owner: string, task: Task) => void): () => void
   /** What runs is interrupted, and that is kept. */
@@ -64,7 +68,7 @@ export interface TaskSettings {
 
 export interface TasksOptions {
   readonly call: (request: CallRequest) => Promise<ToolResult>
-  readonly rolesNow: RolesNow
+  readonly rightsNow: RightsNow
   readonly clock: Clock
   readonly log: Log
   /** Its store is opened when the first task begins. */
@@ -93,10 +97,10 @@ const MAX_TRIES = 5
 const SETTLE_MS = 300
 
 export function createTasks(options: TasksOptions): Tasks {
-  const { clock, log, settings, instance, alarms, shared, rolesNow } = options
+  const { clock, log, settings, instance, alarms, shared, rightsNow } = options
   const listeners = new Set<(owner: string, task: Task) => void>()
   let stopped = false
-  const tasks = (): Table<Kept> => shared.store().table('task')
+  const tasks = (): Table<Kept> => shared.store().table('task', isKept)
   const tell = (owner: string, task: Kept): void => {
     for (const listener of listeners) listener(owner, shown(task))
   }
@@ -128,7 +132,8 @@ export function createTasks(options: TasksOptions): Tasks {
   async function exchange(one: Running): Promise<void> {
     const kept = await tasks().get(one.task.id)
     if (kept?.value.status === 'cancelled') runs.abort(one)
-    else if (one.unwritten && one.task.status === 'running') await runs.write(one, one.task)
+    else if (one.task.status === 'running' && (one.unwritten || (!kept && (await runs.isLost(one)))))
+      await runs.write(one, one.task)
   }
 
   /** One that says it runs in a process that is gone does not. */
@@ -173,7 +178,7 @@ export function createTasks(options: TasksOptions): Tasks {
   /** Who it is for, with the rights of now; the refusal where it may not come in any more. */
   function ownerNow({ caller }: Kept): Caller | PegboardError {
     try {
-      return callerNow(caller, rolesNow)
+      return callerNow(caller, rightsNow)
     } catch (error) {
       if (isPegboardError(error)) return error
       throw error
@@ -213,7 +218,7 @@ export function createTasks(options: TasksOptions): Tasks {
       throw new PegboardError('E_OVERLOADED', `${busy} background tasks are running.`, {
         hint: 'Wait for one with background_wait, or raise execution.tasks.maxRunning.',
       })
-    const id = randomBytes(6).toString('hex')
+    const id = newHandle()
     const task: Kept = {
       id,
       tool: tool.id,
@@ -241,7 +246,9 @@ export function createTasks(options: TasksOptions): Tasks {
 
   async function find(owner: string, id: string): Promise<Task | undefined> {
     const kept = await tasks().get(id)
-    return kept && kept.owner === owner ? truth(kept) : undefined
+    if (kept) return kept.owner === owner ? truth(kept) : undefined
+    const own = runs.get(id)
+    return own?.owner === owner ? shown(own.task) : undefined
   }
 
   let starting: Promise<void> | undefined
@@ -259,6 +266,10 @@ export function createTasks(options: TasksOptions): Tasks {
   }
 
   return {
+    keptMs: settings.resultTtlMs,
+    get running() {
+      return runs.all().length
+    },
     start,
     async begin(request, tool) {
       const one = await admit(request, tool)
@@ -350,7 +361,7 @@ export function createTasks(options: TasksOptions): Tasks {
       const kept = await tasks().get(id)
       if (kept?.value.outcome)
         await options.deliver(
-          callerNow(kept.value.caller, rolesNow),
+          callerNow(kept.value.caller, rightsNow),
           sendTo.channel,
           textOf(kept.value.outcome, sendTo.maxChars),
         )

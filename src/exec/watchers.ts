@@ -1,20 +1,20 @@
-import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import { PegboardError } from '../core/errors.ts'
+import { newHandle } from '../core/handle.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Alarms } from '../state/alarms.ts'
 import type { Store } from '../state/store.ts'
 import type { CallRequest } from './call.ts'
-import { createDues, type Due } from './dues.ts'
+import { createDues, type Due, isDue } from './dues.ts'
 import type { Inbox } from './inbox.ts'
 import type { Instance } from './instance.ts'
 import { isWorthTelling, type Strategy, thresholdOf } from './notify-when.ts'
 import { onBehalf } from './on-behalf.ts'
 import type { Outcome } from './outcome.ts'
 import { lastingOwner } from './owner.ts'
-import { type RolesNow, type StoredCaller, storedCaller } from './stored-caller.ts'
+import { type RightsNow, type StoredCaller, storedCaller } from './stored-caller.ts'
 
 /** One look at a tool. */
 export interface Seen {
@@ -72,7 +72,7 @@ export interface Watchers {
 
 export interface WatchersOptions {
   readonly call: (request: CallRequest) => Promise<ToolResult>
-  readonly rolesNow: RolesNow
+  readonly rightsNow: RightsNow
   readonly store: Store
   readonly clock: Clock
   readonly log: Log
@@ -80,6 +80,13 @@ export interface WatchersOptions {
   readonly instance: Instance
   readonly alarms: Alarms
 }
+
+const isWatcher = (value: unknown): boolean =>
+  isDue(value) &&
+  typeof value['tool'] === 'string' &&
+  Number.isFinite(value['intervalMs']) &&
+  Number.isInteger(value['checks']) &&
+  Array.isArray(value['history'])
 
 const MAX_WATCHERS = 100
 const MAX_SEEN = 100
@@ -89,7 +96,7 @@ const GONE: ReadonlySet<string> = new Set(['E_NOT_FOUND'])
 
 export function createWatchers({
   call,
-  rolesNow,
+  rightsNow,
   store,
   clock,
   log,
@@ -97,10 +104,10 @@ export function createWatchers({
   instance,
   alarms,
 }: WatchersOptions): Watchers {
-  const look = onBehalf(call, rolesNow)
+  const look = onBehalf(call, rightsNow)
   const dues = createDues<Watcher>({
     alarms,
-    table: store.table<Watcher>('watcher'),
+    table: store.table<Watcher>('watcher', isWatcher),
     clock,
     log,
     instance,
@@ -157,7 +164,7 @@ export function createWatchers({
       const over = all.filter(({ value }) => value.status === 'completed')
       for (const one of over.slice(0, Math.max(0, all.length + 1 - MAX_WATCHERS)))
         await dues.change(owner, one.id, (value) => (value.status === 'completed' ? undefined : value))
-      const id = randomBytes(6).toString('hex')
+      const id = newHandle()
       const now = clock.now()
       const watcher: Watcher = {
         ...wanted,

@@ -24,7 +24,7 @@ export function momentOf(when: string, now: number): number {
  * @throws PegboardError E_SCHEDULE_INVALID when the fields or the zone mean nothing, or no time ever
  */
 export function nextOf(cron: string, timezone: string, now: number): number {
-  const fields = cron.trim().split(/\s+/)
+  const fields = cron.trim().split(/\s+/).filter(Boolean)
   if (fields.length !== 5)
     throw new PegboardError(
       'E_SCHEDULE_INVALID',
@@ -61,7 +61,6 @@ const never = (cron: string): PegboardError =>
 
 // Without a zone's rules to look up it is ten times as fast.
 const inZone = (timezone: string): CronOptions => ({
-  legacyMode: true,
   ...(timezone === 'UTC' ? { utcOffset: 0 } : { timezone }),
 })
 
@@ -73,7 +72,7 @@ const STEP = 500
 export function skippedBy(cron: string, timezone: string, from: number, now: number): number {
   // Looked at only where one is so late that another may have come.
   if (now - from < 60_000) return 0
-  const times = new Cron(cron, { legacyMode: true, utcOffset: offsetOf(timezone, from) })
+  const times = new Cron(cron, { utcOffset: offsetOf(timezone, from) })
   let count = 0
   let after = new Date(from)
   while (count < MAX_SKIPPED) {

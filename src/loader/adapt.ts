@@ -3,6 +3,7 @@ import { PegboardError, ToolError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolDef } from '../core/module.ts'
 import { nearest, wireName } from '../core/names.ts'
+import { once } from '../core/once.ts'
 import type { Profile } from '../core/profile.ts'
 import { closed, readOnly } from '../core/read-only.ts'
 import { isRecord } from '../core/record.ts'
@@ -10,6 +11,7 @@ import { type ToolResult, valueResult } from '../core/result.ts'
 import { emptyObject, type Issue, isStandardSchema, type JsonSchema, type Schema, toSchema } from '../core/schema.ts'
 import type { Draft, Tool, Tripwire } from '../core/tool.ts'
 import { checkSchema } from './check.ts'
+import { isPrepared } from './deferred.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a loaded file's input types are not known here
 type AnyToolDef = ToolDef<any, any>
@@ -59,13 +61,16 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
   const hidden = def.hidden ?? []
   // One that narrowed a definition in place would narrow it for everybody.
   if (def.assemble) freeze(def.input)
-  const input = closedSchema(copied(def.input), hidden, id)
-  const output = def.output === undefined ? undefined : convert(def.output, `the output of ${id}`)
+  const input = once(() => closedSchema(copied(def.input), hidden, id))
+  const output = once(() => (def.output === undefined ? undefined : convert(def.output, `the output of ${id}`)))
+  // What the build looked at already is made when somebody looks at the tool.
+  if (!isPrepared(def.input)) input()
+  if (!isPrepared(def.output)) output()
   const track = binding.track ?? ((work) => work())
   // By identity, so that variants which are constants are converted once.
   const variants = new WeakMap<object, Schema>()
   const variant = (given: object): Schema => {
-    const known = given === def.input ? input : variants.get(given)
+    const known = given === def.input ? input() : variants.get(given)
     if (known) return known
     const made = closedSchema(copied(freeze(given)), hidden, id)
     variants.set(given, made)
@@ -75,7 +80,12 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
   const writes = def.writes ?? binding.writes ?? []
   if (isReadOnly && def.effect !== 'read' && writes.length === 0)
     throw shape(`${id} is read-only, so its effect must be "read", or it names in writes what it writes to`)
-  const base: Draft = { description: def.description, input }
+  const base: Draft = {
+    description: def.description,
+    get input() {
+      return input()
+    },
+  }
 
   /** What other tools answered: returned, it is handed on. */
   const answers = new WeakSet<object>()
@@ -95,16 +105,14 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     return isReadOnly ? closed(given) : given
   }
 
+  // The parts in this order: an object with getters before other parts costs V8 a hidden class a part, for each tool again.
   return {
     id,
     name: wireName(id),
     module,
     origin: 'module',
     title: def.title ?? titleOf(action),
-    ...(def.title === undefined ? { untitled: true } : {}),
     description: def.description,
-    input,
-    ...(output === undefined ? {} : { output: output.json }),
     effect: def.effect,
     idempotent: def.idempotent ?? def.effect === 'read',
     openWorld: def.openWorld ?? false,
@@ -113,20 +121,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     tags: def.tags ?? [],
     examples: def.examples ?? [],
     tripwire: binding.tripwire ?? (isReadOnly ? 'throw' : 'redact'),
-    ...(def.opaque === undefined ? {} : { opaque: def.opaque }),
-    ...(isReadOnly ? { readOnly: true, writes } : {}),
-    ...(def.needsUserInput ? { needsUserInput: true } : {}),
-    ...(def.internal ? { internal: true } : {}),
-    ...(def.needs === undefined ? {} : { needs: def.needs }),
-    ...(def.provides === undefined ? {} : { provides: def.provides }),
-    ...(def.task === undefined ? {} : { task: def.task, asTask: true }),
-    ...(def.asksFirst ? { asksFirst: true } : {}),
-    ...(def.noBackground ? { noBackground: true } : {}),
-    ...(def.allowRepeat ? { allowRepeat: true } : {}),
-    ...(def.intent === undefined ? {} : { intent: def.intent }),
-    ...(hidden.length > 0 ? { hiddenParameters: input.hidden } : {}),
     extra: {},
-    ...(binding.enabled ? { enabled: binding.enabled } : {}),
     available(caller, profile) {
       const answer: unknown =
         def.available?.({
@@ -145,10 +140,10 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
         { description: def.description, input: def.input ?? emptyInput },
       )
       if (!draft) return null
-      return { description: draft.description, input: draft.input === emptyInput ? input : variant(draft.input) }
+      return { description: draft.description, input: draft.input === emptyInput ? input() : variant(draft.input) }
     },
     takesContext: source.takesContext,
-    parse: input.parse,
+    parse: (value) => input().parse(value),
     run: (value, ctx) =>
       track(async () => {
         const result = await source.invoke(value, source.takesContext() ? own(ctx) : ctx)
@@ -157,9 +152,32 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
           const { error, ...data } = result
           throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})
         }
-        if (output) promiseKept(output, result, id)
+        const promised = output()
+        if (promised) promiseKept(promised, result, id)
         return valueResult(result)
       }),
+    ...(def.title === undefined ? { untitled: true } : {}),
+    ...(def.opaque === undefined ? {} : { opaque: def.opaque }),
+    ...(isReadOnly ? { readOnly: true, writes } : {}),
+    ...(def.needsUserInput ? { needsUserInput: true } : {}),
+    ...(def.internal ? { internal: true } : {}),
+    ...(def.needs === undefined ? {} : { needs: def.needs }),
+    ...(def.provides === undefined ? {} : { provides: def.provides }),
+    ...(def.task === undefined ? {} : { task: def.task, asTask: true }),
+    ...(def.asksFirst ? { asksFirst: true } : {}),
+    ...(def.noBackground ? { noBackground: true } : {}),
+    ...(def.allowRepeat ? { allowRepeat: true } : {}),
+    ...(def.intent === undefined ? {} : { intent: def.intent }),
+    ...(binding.enabled ? { enabled: binding.enabled } : {}),
+    get input() {
+      return input()
+    },
+    get output() {
+      return output()?.json
+    },
+    get hiddenParameters() {
+      return hidden.length > 0 ? input().hidden : undefined
+    },
   }
 }
 

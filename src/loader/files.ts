@@ -1,7 +1,9 @@
 import { dirname, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Clock } from '../core/clock.ts'
-import { type ErrorCode, isPegboardError, PegboardError } from '../core/errors.ts'
+import { type ErrorCode, isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { plain } from '../core/plain.ts'
+import { mustEnd } from '../core/regular.ts'
 import { discover, type Entry } from './discover.ts'
 import type { Importer, Namespace } from './fresh.ts'
 import { locate } from './locate.ts'
@@ -64,6 +66,7 @@ export function createFiles(options: FilesOptions): Files {
   }
 
   async function read(entry: Entry): Promise<void> {
+    if (!entry.bundled) mustEnd(entry.file)
     const { value, registered } = await collect(() => importEntry(entry))
     if (entry.helper) {
       helpers.add(entry.file)
@@ -120,7 +123,8 @@ export function createFiles(options: FilesOptions): Files {
 }
 
 /** How people are told which file is meant. */
-export const fileName = (entry: Entry): string => (entry.bundled ? `bundled/${entry.label}` : entry.label)
+export const fileName = ({ bundled, label }: Entry): string =>
+  plain(bundled ? `bundled/${label}` : label).replaceAll('\n', '?')
 
 /** The modules folder an entry lies in. */
 const rootOf = (entry: Entry): string => entry.file.slice(0, -(entry.label.length + 1)).replace(/[\\/]$/, '') || sep
@@ -131,7 +135,9 @@ async function problemOf(error: unknown, entry: Entry): Promise<Problem> {
   return {
     file: fileName(entry),
     code,
-    error: await locate(error, entry.file, root === '' ? dirname(entry.file) : root),
+    error: await locate(error, entry.file, root === '' ? dirname(entry.file) : root).catch(
+      () => `${fileName(entry)}: ${messageOf(error)}`,
+    ),
   }
 }
 

@@ -9,6 +9,7 @@ import { defaultProfile, type Profile } from '../core/profile.ts'
 import { isRecord } from '../core/record.ts'
 import { toSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
+import { wanted } from '../core/wanted.ts'
 import { adaptTool } from './adapt.ts'
 import type { Owner } from './owners.ts'
 import { moduleTools } from './shapes.ts'
@@ -35,6 +36,8 @@ export interface InstanceOptions {
   readonly servicesFor?: ServicesFor
   readonly startTimeoutMs: number
   readonly changed: () => void
+  /** How often a module runs now, here: with a new configuration it is started again before the old start is over. */
+  readonly starts: WeakMap<ToolModule, number>
 }
 
 /**
@@ -43,7 +46,13 @@ export interface InstanceOptions {
  */
 export async function startInstance(owner: Owner, options: InstanceOptions): Promise<Instance> {
   const { id, module } = owner
-  const { clock, log, startTimeoutMs } = options
+  const { clock, log, startTimeoutMs, starts } = options
+  const counted = (by: 1 | -1): number => {
+    if (!module) return 0
+    const now = (starts.get(module) ?? 0) + by
+    starts.set(module, now)
+    return now
+  }
   const config = parseConfig(owner, options.config, options)
   const forProfile = new WeakMap<Profile, unknown>()
   const configFor = (profile: Profile): unknown => {
@@ -83,7 +92,9 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
           config,
           log: log.scoped(id),
           signal: abort.signal,
-          services: servicesFor?.({ module: id, caller: localCaller, profile: defaultProfile }) ?? noServices,
+          services:
+            servicesFor?.({ module: id, caller: localCaller, profile: defaultProfile, until: abort.signal }) ??
+            noServices,
           changed: options.changed,
         }),
       )
@@ -93,6 +104,8 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
       throw new PegboardError('E_MODULE_LOAD', `${id} did not start: ${messageOf(error)}.`, { cause: error })
     }
   }
+  counted(1)
+  let over = false
   const setup: SetupStep[] = []
   return {
     id,
@@ -130,6 +143,10 @@ export async function startInstance(owner: Owner, options: InstanceOptions): Pro
     async stop(drainMs) {
       await running.drained(drainMs)
       abort.abort()
+      if (over) return
+      over = true
+      // What it made is the later start's as well: only the last one ends it.
+      if (counted(-1) > 0) return
       try {
         if (module?.stop)
           await within(Promise.resolve(module.stop()), startTimeoutMs, clock, () => new Error('stop() took too long'))
@@ -168,26 +185,31 @@ function parseConfig({ id, module }: Owner, config: unknown, { vars, log }: Inst
   const place = `${where}modules.${id}.config`
   const bad = (path: string, message: string): PegboardError =>
     new PegboardError('E_MODULE_CONFIG', `${place}${path && `.${path}`}: ${message}`)
-  const fill = (value: unknown): unknown => {
+  const fill = (value: unknown, done?: unknown): unknown => {
     try {
-      return fillTemplates(value, vars)
+      return fillTemplates(value, vars, done)
     } catch (error) {
       throw bad('', messageOf(error))
     }
   }
   const given = fill(config ?? {})
   if (!module?.config) return given
-  const schema = toSchema(module.config)
+  const schema = toSchema(module.config, wanted)
   const parsed = schema.parse(given)
-  if (!parsed.ok) throw bad(parsed.issues[0]?.path ?? '', parsed.issues[0]?.message ?? 'does not fit')
   const known = knownKeys(schema.json)
+  if (!parsed.ok) {
+    const [{ path, message } = { path: '', message: 'does not fit' }] = parsed.issues
+    const [, unknown] = /^unknown key "([^"]+)"$/.exec(message) ?? []
+    const [near] = unknown === undefined || path !== '' ? [] : nearest(unknown, known ?? [], 3, 1)
+    throw bad(path, near ? `${message}; did you mean "${near}"?` : message)
+  }
   for (const key of known && isRecord(given) ? Object.keys(given) : []) {
     if (known?.includes(key)) continue
     const [near] = nearest(key, known ?? [], 3, 1)
     log.warn('an unknown configuration key is ignored', { key: `${place}.${key}`, ...(near ? { nearest: near } : {}) })
   }
   // Once more, for defaults such as "{{workspace}}".
-  return fill(parsed.value)
+  return fill(parsed.value, given)
 }
 
 /** The keys a closed configuration may have; undefined when it takes any. */

@@ -2,6 +2,7 @@ import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
 import { systemClock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
+import type { ToolModule } from '../core/module.ts'
 import { nearest } from '../core/names.ts'
 import { isRecord } from '../core/record.ts'
 import type { Loader, LoaderOptions, Report } from './contract.ts'
@@ -48,6 +49,7 @@ export function createLoader(options: LoaderOptions): Loader {
   const running = new Map<string, Running>()
   /** Owners that did not start or could not be published, by id: not tried again until something of theirs changes. */
   const broken = new Map<string, { readonly made: readonly unknown[]; readonly problem: Problem }>()
+  const starts = new WeakMap<ToolModule, number>()
   const leaving = new Set<Promise<void>>()
   const watches = new Set<() => void>()
   const said = new Set<string>()
@@ -101,6 +103,7 @@ export function createLoader(options: LoaderOptions): Loader {
           ...(options.servicesFor && { servicesFor: options.servicesFor }),
           startTimeoutMs: options.startTimeoutMs ?? 30_000,
           changed: () => catalog.touch(),
+          starts,
         })
         return [{ owner, instance, made }]
       } catch (error) {
@@ -252,9 +255,11 @@ export function createLoader(options: LoaderOptions): Loader {
     },
     watch() {
       if (modulesDir === undefined) return () => undefined
-      const onEvent = (): void => {
-        queue(follow).catch((error: unknown) => log.error('modules could not be read again', { error }))
-      }
+      const onEvent = (): Promise<void> =>
+        queue(follow).catch((error: unknown) => {
+          log.error('modules could not be read again', { error })
+          throw error
+        })
       const end = watchFolder(modulesDir, onEvent, { clock, log })
       watches.add(end)
       return () => {

@@ -14,6 +14,7 @@ export async function locate(error: unknown, file: string, root: string): Promis
   const name = relative(root, place?.file ?? file)
     .split(sep)
     .join('/')
+    .replaceAll('\n', '?')
   const sentence = place?.sentence ?? messageOf(error).split('\n')[0] ?? ''
   return `${name}${place?.line ? `:${place.line}` : ''}: ${sentence}`
 }

@@ -192,7 +192,8 @@ function checkNeeds(tool: Record<string, unknown>, id: string): void {
 /** A key that is nearly a known one would be left out without a word: `inputs`, `alias`, `desciption`. */
 function noSlips(given: Record<string, unknown>, known: readonly string[], place: string): void {
   for (const key of Object.keys(given)) {
-    const [near] = known.includes(key) ? [] : nearest(key, known, 2, 1)
+    if (known.includes(key)) continue
+    const [near] = nearest(key, known, 2, 1)
     if (near) throw shape(`${place} has "${key}"; did you mean "${near}"?`)
   }
 }

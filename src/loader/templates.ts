@@ -16,15 +16,23 @@ const NAMES = new Set(['workspace', 'state_dir', 'cache_dir', 'modules_dir', 'co
  * Fills `{{workspace}}`, `{{state_dir}}`, `{{cache_dir}}`, `{{modules_dir}}`, `{{config_file}}`, `{{user_agent}}`, `{{env.NAME}}`
  * and `{{env.NAME:-default}}` in every string of plain objects and arrays. Other braces stay as they are. An empty variable
  * counts as unset where a default is given.
+ * @param done what was filled before, and came back with defaults: it is text by now, whatever it looks like
  * @throws Error naming an environment variable that is not set
  */
-export function fillTemplates(value: unknown, vars: TemplateVars): unknown {
-  if (typeof value === 'string') return fill(value, vars)
-  if (Array.isArray(value)) return value.map((item) => fillTemplates(item, vars))
+export function fillTemplates(value: unknown, vars: TemplateVars, done?: unknown): unknown {
+  if (typeof value === 'string') return done === undefined ? fill(value, vars) : value
+  if (Array.isArray(value))
+    return value.map((item, at) => fillTemplates(item, vars, Array.isArray(done) ? done[at] : done))
   if (typeof value !== 'object' || value === null) return value
+  if (!isPlain(value)) return value
+  const before = (key: string): unknown => (isPlain(done) ? (Object.hasOwn(done, key) ? done[key] : undefined) : done)
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillTemplates(item, vars, before(key))]))
+}
+
+function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null) return false
   const prototype = Object.getPrototypeOf(value)
-  if (prototype !== Object.prototype && prototype !== null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillTemplates(item, vars)]))
+  return prototype === Object.prototype || prototype === null
 }
 
 function fill(text: string, vars: TemplateVars): string {

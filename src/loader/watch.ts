@@ -22,13 +22,17 @@ export function changedPaths(before: Fingerprint, now: Fingerprint): Set<string>
   return changed
 }
 
+/** What could not be looked at is looked at again after this long. */
+const AGAIN_MS = 5_000
+
 /**
- * Calls `onEvent` some time after anything happened below a folder, once for many events. The folder may come later.
+ * Calls `onEvent` some time after anything happened below a folder, once for many events, and again where it rejects. The folder
+ * may come later.
  * Does not keep the process alive. Returns what ends it.
  */
 export function watchFolder(
   dir: string,
-  onEvent: () => void,
+  onEvent: () => Promise<void>,
   options: { readonly clock: Clock; readonly log: Log; readonly debounceMs?: number },
 ): () => void {
   const { clock, log, debounceMs = 100 } = options
@@ -38,20 +42,37 @@ export function watchFolder(
 
   const soon = (): void => {
     cancel?.()
-    cancel = clock.after(debounceMs, () => {
-      void follow().then(onEvent)
-    })
+    cancel = clock.after(debounceMs, () => void look())
   }
-  const follow = (): Promise<void> =>
-    refollow().catch((error: unknown) =>
-      log.warn('a folder cannot be followed', { folder: dir, error: messageOf(error) }),
+  async function look(): Promise<void> {
+    const stands = await follow()
+    const seen = await onEvent().then(
+      () => true,
+      () => false,
     )
+    // No event comes when there is room again for what there was none.
+    if (ended || (stands && seen)) return
+    cancel?.()
+    cancel = clock.after(AGAIN_MS, () => void look())
+  }
+  let trouble = ''
+  /** Whether all that is wanted is watched. */
+  async function follow(): Promise<boolean> {
+    let now = ''
+    const failed = (message: string, folder: string, error: unknown): void => {
+      now = `${message} ${messageOf(error)}`
+      if (now !== trouble) log.warn(message, { folder, error: messageOf(error) })
+    }
+    await refollow(failed).catch((error: unknown) => failed('a folder cannot be followed', dir, error))
+    trouble = now
+    return now === ''
+  }
   const drop = (path: string): void => {
     watchers.get(path)?.close()
     watchers.delete(path)
   }
   // One watcher a folder: recursive watching differs between platforms, and misses new folders on some.
-  async function refollow(): Promise<void> {
+  async function refollow(failed: (message: string, folder: string, error: unknown) => void): Promise<void> {
     const wanted = await foldersToWatch(dir)
     if (ended) return
     for (const path of [...watchers.keys()]) if (!wanted.has(path)) drop(path)
@@ -65,7 +86,7 @@ export function watchFolder(
         })
         watchers.set(path, watcher)
       } catch (error) {
-        log.warn('a folder cannot be watched', { folder: path, error: messageOf(error) })
+        failed('a folder cannot be watched', path, error)
       }
     }
   }

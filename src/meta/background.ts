@@ -25,7 +25,8 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
     {
       name: 'background_run',
       title: 'Run in background',
-      description: () => 'Start a tool that takes long; answers a task_id for background_wait.',
+      description: () =>
+        `Start a tool that takes long; answers a task_id for background_wait, kept ${Math.ceil(tasks.keptMs / 60_000)} min after the end.`,
       inputSchema: {
         type: 'object',
         properties: { name: { type: 'string' }, params: { type: 'object' } },

@@ -36,6 +36,8 @@ export interface Host {
    * again.
    */
   missed(name: string, request: CallRequest): Promise<boolean>
+  /** Over when modules are loaded, or take too long to be waited for; absent: nothing is to be waited for. */
+  whileLoading(): Promise<void> | undefined
   /** Milliseconds since the epoch. */
   now(): number
   /** When what was kept before was put aside as damaged, a while ago at most. */

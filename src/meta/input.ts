@@ -28,10 +28,13 @@ export function onlyKeys(input: Input, keys: readonly string[], tool: string): v
     const [near] = nearest(key, keys)
     throw invalid(
       tool,
-      `unknown parameter "${key}"${near ? `, did you mean "${near}"?` : `; it takes ${keys.length > 0 ? keys.join(', ') : 'none'}`}`,
+      `unknown parameter "${begun(key)}"${near ? `, did you mean "${near}"?` : `; it takes ${keys.length > 0 ? keys.join(', ') : 'none'}`}`,
     )
   }
 }
+
+/** What somebody wrote, as far as it has to be repeated to be known again. */
+const begun = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text)
 
 export const invalid = (tool: string, what: string): PegboardError =>
   new PegboardError('E_VALIDATION', `Invalid params for ${tool}: ${what}.`, {

@@ -41,7 +41,8 @@ export function scheduleTools(host: Host, schedule: () => Schedule): readonly Me
     {
       name: 'schedule_once',
       title: 'Schedule once',
-      description: () => 'Run a tool later: when is "in 30s" (s, m, h, d) or an ISO 8601 time.',
+      description: () =>
+        'Run a tool later: when is "in 30s" (s, m, h, d) or an ISO 8601 time. The job_id ends with the run.',
       inputSchema: {
         type: 'object',
         properties: {
@@ -63,7 +64,8 @@ export function scheduleTools(host: Host, schedule: () => Schedule): readonly Me
     {
       name: 'schedule_cron',
       title: 'Schedule repeatedly',
-      description: () => 'Run a tool by a cron of five fields, in UTC or timezone.',
+      description: () =>
+        'Run a tool by a cron of five fields, in UTC or timezone. The job_id lasts until max_runs or schedule_cancel.',
       inputSchema: {
         type: 'object',
         properties: {
@@ -85,7 +87,7 @@ export function scheduleTools(host: Host, schedule: () => Schedule): readonly Me
           brief(
             await schedule().add(request.caller, {
               ...job,
-              cron: text(input, 'cron', 'schedule_cron', 100),
+              cron: input['cron'] === '' ? '' : text(input, 'cron', 'schedule_cron', 100),
               timezone,
               maxRuns: whole(input, 'max_runs', 'schedule_cron', 0, 1_000_000, 0),
             }),
@@ -139,7 +141,7 @@ export function scheduleTools(host: Host, schedule: () => Schedule): readonly Me
     {
       name: 'remind',
       title: 'Remind',
-      description: () => 'Be told a message later; when as schedule_once.',
+      description: () => 'Be told a message later; when and job_id as schedule_once.',
       inputSchema: {
         type: 'object',
         properties: { when: { type: 'string' }, message: { type: 'string' }, name: { type: 'string' } },

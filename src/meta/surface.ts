@@ -64,7 +64,7 @@ const DISCOVERY_NAMES: readonly string[] = [
 export const RUNNERS: ReadonlySet<string> = new Set(['execute_tool', 'run_parallel'])
 
 /** Tools that run other tools in another way than now and here. */
-export const PRIMITIVE_NAMES: readonly string[] = [
+const PRIMITIVE_NAMES: readonly string[] = [
   'run_parallel',
   'background_run',
   'background_status',
@@ -271,6 +271,8 @@ export function createSurface(
           ...request,
           finders: host.exposure(request.caller).mode === 'direct' ? [] : ['search_tools', 'list_categories'],
         })
+      const loading = host.whileLoading()
+      if (loading) await loading
       return await start(meta, request)
     },
   }

@@ -8,7 +8,7 @@ import type { Host } from './host.ts'
  * @throws PegboardError what the call would fail with now; E_CONFIRMATION_REQUIRED where each call needs a yes
  */
 export function unasked(host: Host, request: CallRequest): ViewTool {
-  const entry = host.checked(request)
+  const entry = host.checked({ ...request, finders: ['search_tools', 'list_categories'] })
   const { caller } = request
   const decision = host.view(caller).policy.decide(entry.tool, caller)
   if (decision.allow && decision.ask)

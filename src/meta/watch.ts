@@ -51,7 +51,7 @@ export function watchTools(host: Host, watchers: () => Watchers): readonly MetaT
       name: 'watch_start',
       title: 'Start watcher',
       description: () =>
-        'Call a tool every interval seconds; be told as notify_when says. on_threshold: expression "result.value > 1".',
+        'Call a tool every interval seconds; be told as notify_when says. on_threshold: expression "result.value > 1". The watcher_id lasts until watch_stop.',
       inputSchema: {
         type: 'object',
         properties: {

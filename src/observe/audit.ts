@@ -1,10 +1,13 @@
-import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
+import { createHmac } from 'node:crypto'
+import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { digestOf } from '../core/canonical.ts'
+import { canonical } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
+import { jsonLine, type Log } from '../core/log.ts'
+import { once } from '../core/once.ts'
 import { shapeOf, shown } from '../core/shown.ts'
+import { createChain } from './chain.ts'
 import type { AuditSettings } from './options.ts'
 
 /** What is told of a call, or of a decision about one. */
@@ -22,8 +25,11 @@ export interface AuditEntry {
 /** A file of JSON lines. Whoever writes to it waits for nothing and hears of no failure. */
 export interface Audit {
   write(entry: AuditEntry): void
-  /** What is written of arguments: what they look like, and a digest that tells the same from others. */
-  argumentsOf(input: unknown): { readonly arguments: unknown; readonly digest: string }
+  /**
+   * What is written of arguments: what they look like, how many bytes they are as JSON, and a digest that tells the same
+   * from others. It is made with the key: without that nobody finds out short arguments by trying.
+   */
+  argumentsOf(input: unknown): { readonly arguments: unknown; readonly bytesIn: number; readonly digest: string }
   /** Lines that could not be kept until they were written. */
   readonly dropped: number
   /** Resolves when all lines so far are in the file, or could not be written. */
@@ -35,6 +41,8 @@ export interface AuditOptions extends Omit<AuditSettings, 'enabled' | 'file'> {
   readonly file: string
   readonly clock: Clock
   readonly log: Log
+  /** Secret, and the same after a restart. Asked for at the first line. */
+  readonly key: () => Buffer
   /** Takes out what is known to be secret. */
   readonly hide?: (text: string) => string
   /** Characters that may wait to be written; default 16 Mi. */
@@ -47,6 +55,8 @@ const RETRY_MS = 1_000
 
 export function createAudit(options: AuditOptions): Audit {
   const { file, maxBytes, keep, clock, log, hide = (text) => text, maxWaiting = MAX_WAITING } = options
+  const key = once(options.key)
+  const chain = once(() => createChain(key()))
   let lines: string[] = []
   let waiting = 0
   let dropped = 0
@@ -56,12 +66,17 @@ export function createAudit(options: AuditOptions): Audit {
   let cancelRetry: (() => void) | undefined
 
   function add(fields: Readonly<Record<string, unknown>>): void {
-    const line = `${hide(JSON.stringify({ time: new Date(clock.now()).toISOString(), ...fields }))}\n`
-    if (waiting + line.length > maxWaiting) {
+    if (waiting >= maxWaiting) {
       dropped++
       untold++
       return
     }
+    push(fields)
+  }
+
+  function push(fields: Readonly<Record<string, unknown>>): void {
+    const dated = { time: new Date(clock.now()).toISOString(), ...fields }
+    const line = `${chain().sign(dated, (whole) => hide(jsonLine(whole)))}\n`
     lines.push(line)
     waiting += line.length
   }
@@ -78,9 +93,7 @@ export function createAudit(options: AuditOptions): Audit {
     await undefined
     while (lines.length > 0) {
       if (untold > 0) {
-        lines.push(
-          `${JSON.stringify({ time: new Date(clock.now()).toISOString(), event: 'dropped', lines: untold })}\n`,
-        )
+        push({ event: 'dropped', lines: untold })
         untold = 0
       }
       const batch = lines.slice(0, fitting(lines, Math.min(BATCH, maxBytes)))
@@ -94,8 +107,6 @@ export function createAudit(options: AuditOptions): Audit {
         return
       }
       failing = false
-      lines = lines.slice(batch.length)
-      for (const line of batch) waiting -= line.length
     }
   }
 
@@ -108,12 +119,29 @@ export function createAudit(options: AuditOptions): Audit {
       () => 0,
     )
     if (size > 0 && size + bytes.length > maxBytes) await rotate()
-    const handle = await open(file, 'a', 0o600)
+    const handle = await open(file, 'a+', 0o600)
+    let done = 0
     try {
-      await handle.appendFile(bytes)
+      // Whoever wrote there last may have been ended in the middle of a line, or the disk was full then.
+      if (await endsTorn(handle)) await handle.write('\n')
+      while (done < bytes.length) done += (await handle.write(bytes, done)).bytesWritten
     } finally {
+      forget(batch, done)
       await handle.close()
     }
+  }
+
+  /** Those that are in the file as a whole; written twice they would be taken for forged. */
+  function forget(batch: readonly string[], bytes: number): void {
+    let left = bytes
+    let whole = 0
+    for (const line of batch) {
+      left -= Buffer.byteLength(line)
+      if (left < 0) break
+      whole++
+      waiting -= line.length
+    }
+    lines = lines.slice(whole)
   }
 
   async function rotate(): Promise<void> {
@@ -131,10 +159,15 @@ export function createAudit(options: AuditOptions): Audit {
     },
     argumentsOf(input) {
       try {
-        return { arguments: options.arguments === 'redacted' ? shown(input) : shapeOf(input), digest: digestOf(input) }
+        const text = canonical(input) ?? 'undefined'
+        return {
+          arguments: options.arguments === 'redacted' ? shown(input) : shapeOf(input),
+          bytesIn: Buffer.byteLength(text),
+          digest: createHmac('sha256', key()).update(text).digest('hex'),
+        }
       } catch {
         // One that no JSON can say comes from a module, and fails by itself.
-        return { arguments: typeof input, digest: '' }
+        return { arguments: typeof input, bytesIn: 0, digest: '' }
       }
     },
     get dropped() {
@@ -147,6 +180,13 @@ export function createAudit(options: AuditOptions): Audit {
       cancelRetry?.()
     },
   }
+}
+
+async function endsTorn(handle: FileHandle): Promise<boolean> {
+  const { size } = await handle.stat()
+  if (size === 0) return false
+  const { buffer } = await handle.read(Buffer.alloc(1), 0, 1, size - 1)
+  return buffer.toString('latin1') !== '\n'
 }
 
 /** How many lines fit, one at least. */

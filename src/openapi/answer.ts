@@ -1,6 +1,7 @@
 import { ToolError } from '../core/errors.ts'
 import { isRecord } from '../core/record.ts'
 import type { ContentBlock, McpResult } from '../core/result.ts'
+import { withoutUnseen } from '../core/unseen.ts'
 import { isJson } from './plan.ts'
 import type { Incoming } from './send.ts'
 
@@ -25,7 +26,7 @@ export function resultOf(
     return withStructure([{ type: 'text', text }], promised ? {} : undefined)
   }
   if (isText(type)) {
-    const text = redact(answer.body.toString('utf8'))
+    const text = withoutUnseen(redact(answer.body.toString('utf8')))
     const value = isJson(type) ? parsed(text) : undefined
     if (value === undefined) return withStructure([{ type: 'text', text }], promised ? { items: text } : undefined)
     return withStructure([{ type: 'text', text }], isRecord(value) ? value : { items: value })
@@ -67,7 +68,7 @@ function failureOf(
   now: number,
 ): ToolError {
   const { status, reason, headers, body } = answer
-  const whole = isText(type) ? redact(body.toString('utf8')).trim() : ''
+  const whole = isText(type) ? withoutUnseen(redact(body.toString('utf8'))).trim() : ''
   const text = whole.length > MAX_ERROR ? `${whole.slice(0, MAX_ERROR)}…` : whole
   const retryable = status === 429 || status === 503
   const wait = retryable ? retryAfter(headers['retry-after'], now) : undefined

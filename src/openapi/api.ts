@@ -13,7 +13,7 @@ import { adaptOperation, type ToolHost } from './adapt.ts'
 import { resultOf } from './answer.ts'
 import { createAuth } from './auth.ts'
 import { hashOf, type Json, type Loaded, loadDocument } from './document.ts'
-import { type OperationRecord, operationsOf } from './operations.ts'
+import { isOperation, type OperationRecord, operationsOf } from './operations.ts'
 import { type ApiSettings, isUrl } from './options.ts'
 import { originsOf } from './origins.ts'
 import { type Definition, defineOperation } from './plan.ts'
@@ -291,7 +291,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   return {
     start(delayMs) {
       const before = lists.get(key)
-      if (before?.format === 1 && before.location === settings.document) {
+      if (isKept(before) && before.location === settings.document) {
         kept = before
         state = 'known'
       }
@@ -312,6 +312,15 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     },
   }
 }
+
+/** Whatever was done to the file: what is not this is learnt again. */
+const isKept = (list: unknown): list is KeptList =>
+  isRecord(list) &&
+  list['format'] === 1 &&
+  isRecord(list['parts']) &&
+  typeof list['checkedAt'] === 'number' &&
+  Array.isArray(list['operations']) &&
+  list['operations'].every(isOperation)
 
 async function isSame({ parts }: KeptList, read: (location: string) => Promise<string>): Promise<boolean> {
   for (const [location, hash] of Object.entries(parts)) {

@@ -174,8 +174,11 @@ function putKey(draft: Draft, profile: Extract<AuthProfile, { type: 'apiKey' }>,
   const name = profile.name ?? (typeof scheme['name'] === 'string' ? scheme['name'] : 'x-api-key')
   if (where === 'query') draft.url.searchParams.set(name, profile.value)
   else if (where === 'cookie') {
-    const others = draft.headers['cookie'] === undefined ? '' : `${draft.headers['cookie']}; `
-    draft.headers['cookie'] = `${others}${name}=${encodeURIComponent(profile.value)}`
+    // Of two of one name some servers take the first, others the last.
+    const others = (draft.headers['cookie'] ?? '')
+      .split('; ')
+      .filter((one) => one !== '' && !one.startsWith(`${name}=`))
+    draft.headers['cookie'] = [...others, `${name}=${encodeURIComponent(profile.value)}`].join('; ')
   } else draft.headers[name.toLowerCase()] = profile.value
 }
 

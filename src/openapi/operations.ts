@@ -17,6 +17,13 @@ export interface OperationRecord {
 const METHODS = ['get', 'put', 'post', 'delete', 'head', 'patch'] as const
 export type Method = (typeof METHODS)[number]
 
+/** Whether what was kept is one. */
+export const isOperation = (value: unknown): boolean =>
+  isRecord(value) &&
+  [value['name'], value['path'], value['title'], value['description']].every((one) => typeof one === 'string') &&
+  METHODS.includes(value['method'] as Method) &&
+  Array.isArray(value['tags'])
+
 const MAX_DESCRIPTION = 1_024
 const MAX_NAME = 256
 // `..` and its other spellings lead out of the address the operator gave.
@@ -56,7 +63,12 @@ function recordOf(method: Method, path: string, operation: Json): OperationRecor
     path,
     title: short.slice(0, 100) || wordsOf(name),
     description: noted.length > MAX_DESCRIPTION ? `${noted.slice(0, MAX_DESCRIPTION - 1)}…` : noted,
-    tags: Array.isArray(tags) ? tags.filter((tag) => typeof tag === 'string').slice(0, 10) : [],
+    tags: Array.isArray(tags)
+      ? tags
+          .filter((tag) => typeof tag === 'string')
+          .slice(0, 10)
+          .map(plain)
+      : [],
   }
 }
 

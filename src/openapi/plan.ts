@@ -1,3 +1,4 @@
+import { plain } from '../core/plain.ts'
 import { isRecord } from '../core/record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Example } from '../core/tool.ts'
@@ -164,7 +165,7 @@ function exampleIn(document: Json, from: Json): unknown {
 function described(schema: JsonSchema | boolean, raw: Json): JsonSchema {
   const whole = typeof schema === 'boolean' ? {} : schema
   const { description, deprecated } = raw
-  const told = typeof description === 'string' && description.trim() !== '' ? description.trim() : undefined
+  const told = typeof description === 'string' && description.trim() !== '' ? plain(description).trim() : undefined
   const noted = deprecated === true ? `Deprecated. ${told ?? ''}`.trim() : told
   return noted === undefined ? whole : { ...whole, description: noted.slice(0, 500) }
 }

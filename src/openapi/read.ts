@@ -1,8 +1,14 @@
 import { readFile, realpath } from 'node:fs/promises'
 import { dirname, sep } from 'node:path'
+import { mustEnd } from '../core/regular.ts'
 import { unusable } from './document.ts'
 import type { Send } from './send.ts'
 
+const WRONG = new Map([
+  ['ENOENT', 'does not exist'],
+  ['EISDIR', 'is a folder'],
+  ['ENOTREG', 'is no regular file'],
+])
 const MAX_BYTES = 64 * 1024 * 1024
 
 /**
@@ -16,13 +22,14 @@ export function fileReader(document: string): (location: string) => Promise<stri
       const [root, real] = await Promise.all([realpath(dirname(document)), realpath(location)])
       if (location !== document && !real.startsWith(root.endsWith(sep) ? root : root + sep))
         throw unusable('it refers to a file outside its folder')
+      mustEnd(real)
       const text = await readFile(real, 'utf8')
       if (text.length > MAX_BYTES) throw unusable('it is larger than 64 MiB')
       return text
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
       if (code === undefined || code.startsWith('E_')) throw error
-      const what = code === 'ENOENT' ? 'does not exist' : code === 'EISDIR' ? 'is a folder' : `cannot be read (${code})`
+      const what = WRONG.get(code) ?? `cannot be read (${code})`
       throw unusable(location === document ? `the file ${what}` : `a file it refers to ${what}`, error)
     }
   }

@@ -1,3 +1,4 @@
+import { plain } from '../core/plain.ts'
 import { isRecord } from '../core/record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { type Json, pointed } from './document.ts'
@@ -21,6 +22,7 @@ const ITSELF = new Set(
     ' ',
   ),
 )
+const TEXTS = new Set(['title', 'description', '$comment'])
 // Words of OpenAPI that mean nothing to a JSON Schema validator.
 const DROPPED = new Set(['xml', 'externalDocs', 'discriminator', 'nullable', 'example', 'readOnly', 'writeOnly'])
 
@@ -36,7 +38,7 @@ export function createConverter(document: Json, direction: Direction): Converter
       const target = pointed(document, ref)
       if (target === undefined) return {}
       const wanted = (ref.split('/').pop() ?? 'it').replaceAll(/[^A-Za-z0-9_.-]/g, '_') || 'it'
-      name = wanted
+      name = wanted === '__proto__' ? 'proto' : wanted
       for (let n = 2; Object.hasOwn(definitions, name); n++) name = `${wanted}_${n}`
       names.set(ref, name)
       // Taken before it is converted: it may hold itself.
@@ -62,13 +64,13 @@ export function createConverter(document: Json, direction: Direction): Converter
   function keywords(schema: Json): Record<string, unknown> {
     const made: Record<string, unknown> = {}
     for (const [key, value] of Object.entries(schema)) {
-      if (key === '$ref' || DROPPED.has(key) || key.startsWith('x-')) continue
+      if (key === '$ref' || key === '__proto__' || DROPPED.has(key) || key.startsWith('x-')) continue
       if (key === 'properties' && isRecord(value)) made[key] = shown(value)
       else if (BY_NAME.has(key) && isRecord(value)) made[key] = mapped(value)
       else if (IN_LIST.has(key) && Array.isArray(value)) made[key] = value.map(convert)
       else if (ITSELF.has(key)) made[key] = convert(value)
       else if (key === 'pattern' && !isPattern(value)) continue
-      else made[key] = value
+      else made[key] = TEXTS.has(key) && typeof value === 'string' ? plain(value) : value
     }
     const { properties, required } = schema
     if (Array.isArray(required) && isRecord(properties)) {

@@ -6,16 +6,23 @@ import type { Parameter } from './plan.ts'
 const text = (value: unknown): string =>
   typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
 
-/** Everything but letters, digits and `-._~`, as parameters need it; reserved characters stay where the document says so. */
+/**
+ * Everything but letters, digits and `-._~`, as parameters need it; reserved characters stay where the document says so, but for
+ * those that would begin another parameter or be read as a space.
+ */
 export function encoded(value: unknown, reserved = false): string {
   const strict = encodeURIComponent(text(value)).replaceAll(
     /[!'()*]/g,
     (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
   )
   return reserved
-    ? strict.replaceAll(/%(3A|2F|3F|40|21|24|26|27|28|29|2A|2C|3B|3D)/g, (code) => decodeURIComponent(code))
+    ? strict.replaceAll(/%(3A|2F|3F|40|21|24|27|28|29|2A|2C|3B|3D)/g, (code) => decodeURIComponent(code))
     : strict
 }
+
+/** Parts that mean "here" or "above" between slashes. Written as `%2F` they are ours to send, but many who take them see a slash. */
+const SEPARATOR = /[/\\]|%2f|%5c/i
+const CLIMBS = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\]|%2f|%5c|$)/i
 
 /**
  * A parameter of the path in its style.
@@ -23,15 +30,23 @@ export function encoded(value: unknown, reserved = false): string {
  */
 export function pathValue(parameter: Parameter, value: unknown): string {
   const { style, explode, name, segments } = parameter
-  const encode = (one: unknown): string =>
-    segments
-      ? text(one)
+  const unfit = (): PegboardError =>
+    new PegboardError(
+      'E_VALIDATION',
+      `${parameter.argument}: ${JSON.stringify(text(value).slice(0, 80))} cannot be part of a path.`,
+    )
+  const encode = (one: unknown): string => {
+    const raw = text(one)
+    if (SEPARATOR.test(raw) && CLIMBS.test(raw)) throw unfit()
+    return segments
+      ? raw
           .split('/')
           .map((part) => encoded(part))
           .join('/')
-      : encoded(one)
+      : encoded(raw)
+  }
   const body = parameter.json
-    ? encoded(JSON.stringify(value))
+    ? encode(JSON.stringify(value))
     : joined(value, explode, style === 'label' ? '.' : style === 'matrix' ? ';' : ',', encode)
   const whole =
     style === 'label'
@@ -45,10 +60,7 @@ export function pathValue(parameter: Parameter, value: unknown): string {
         : body
   const parts = whole.split('/')
   if (whole === '' || parts.some((part) => /^(\.|%2e){1,2}$/i.test(part)) || (segments && parts[0] === ''))
-    throw new PegboardError(
-      'E_VALIDATION',
-      `${parameter.argument}: ${JSON.stringify(text(value).slice(0, 80))} cannot be part of a path.`,
-    )
+    throw unfit()
   return whole
 }
 

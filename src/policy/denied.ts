@@ -38,6 +38,8 @@ export const protectedByDefault: readonly PathRule[] = [
   '**/.config/systemd/user/**',
   '**/.mcp.json',
   '**/.vscode/{tasks,settings,launch,mcp}.json',
+  '**/.{husky,devcontainer}/**',
+  '**/.{vimrc,exrc,inputrc,tmux.conf}',
   '**/.cursor/**',
   '**/.claude/**',
   '**/.codex/**',

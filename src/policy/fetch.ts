@@ -107,9 +107,10 @@ export function createFetch(options: FetchOptions): GuardedFetch {
     }
     await assertAllowed(url)
     for (let hops = 0; ; hops++) {
+      let answer: Dispatcher.ResponseData | undefined
       try {
         init.signal?.throwIfAborted()
-        const answer = await send(url, request, signal)
+        answer = await send(url, request, signal)
         const location = REDIRECTS.has(answer.statusCode) ? text(answer.headers['location']) : ''
         if (location === '' || init.redirect === 'manual') {
           const caps = {
@@ -128,10 +129,13 @@ export function createFetch(options: FetchOptions): GuardedFetch {
         const next = nextAddress(location, url)
         if (init.redirect === 'same-origin' && next.origin !== url.origin)
           throw redirect('it redirects to another origin, which is not followed')
+        init.checkRedirect?.(next)
         request = nextRequest(request, answer.statusCode, next.origin !== url.origin)
         await assertAllowed(next).catch(redirected)
         url = next
       } catch (error) {
+        // Nobody reads it any more: its connection would be held as long as it goes on.
+        answer?.body.on('error', () => undefined).destroy()
         const failure = told(error)
         throw hops > 0 && isPegboardError(failure) && failure.code === 'E_SSRF_BLOCKED' ? redirected(failure) : failure
       }

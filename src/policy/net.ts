@@ -34,6 +34,7 @@ const ranges: ReadonlyArray<readonly [AddressKind, ReadonlyArray<readonly [strin
       ['168.63.129.16', 32],
       ['192.0.0.192', 32],
       ['fd00:ec2::', 32],
+      ['fd20:ce::254', 128],
     ],
   ],
   // Nobody is at 0.0.0.0, but systems connect to themselves for it.
@@ -57,6 +58,8 @@ const ranges: ReadonlyArray<readonly [AddressKind, ReadonlyArray<readonly [strin
       ['fc00::', 7],
       ['fe80::', 10],
       ['fec0::', 10],
+      // Where a network translates as it likes: what is inside cannot be known.
+      ['64:ff9b:1::', 48],
     ],
   ],
   [
@@ -112,7 +115,7 @@ function innerIPv4(address: string): string | undefined {
     return [high >> 8, high & 255, low >> 8, low & 255].join('.')
   }
   if (groups[0] === 0x2002) return at(1)
-  if (groups[0] === 0x64 && groups[1] === 0xff9b && (zero(2, 6) || groups[2] === 1)) return at(6)
+  if (groups[0] === 0x64 && groups[1] === 0xff9b && zero(2, 6)) return at(6)
   // ::ffff:a.b.c.d, ::ffff:0:a.b.c.d and ::a.b.c.d, but not :: and ::1 themselves.
   if (zero(0, 5) && groups[5] === 0xffff) return at(6)
   if (zero(0, 4) && groups[4] === 0xffff && groups[5] === 0) return at(6)

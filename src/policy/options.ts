@@ -31,14 +31,14 @@ const ruleShape = z
   .refine(({ reason: _why, ...what }) => Object.values(what).some((one) => one !== undefined))
 
 /** Which tools, for whom: everything that is said has to fit. */
-export const ruleOptions = z.union([z.string().min(1), ruleShape], {
+const ruleOptions = z.union([z.string().min(1), ruleShape], {
   error:
     'must be a pattern such as "*.delete_*", or an object of tools, module, actions, effects, roles, profiles and reason',
 })
 
 export type RuleSetting = z.infer<typeof ruleOptions>
 
-export const rateOptions = z.strictObject({
+const rateOptions = z.strictObject({
   tools: patterns.describe('Which tools, by id or any of their names; all that fit share the number.'),
   perMinute: z.number().positive().max(1_000_000).describe('How many calls a minute.'),
   burst: z.int().min(1).optional().describe('How many at once after a rest; default perMinute.'),

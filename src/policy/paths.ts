@@ -6,7 +6,7 @@ import { ToolError } from '../core/errors.ts'
 import { movePlaced, type Removed, removePlaced } from './change.ts'
 import { fileError, reported } from './errno.ts'
 import { createFence, type Fence } from './fence.ts'
-import { checkText, isInside, LINUX, nearestFolder, nearestReal, realPathOf, realpathOrNone } from './real.ts'
+import { checkText, isInside, LINUX, nearestFolder, realForm, realPathOf, realpathOrNone } from './real.ts'
 import { type FileData, makeFolder, type Placed, type WriteOptions, type Written, writeFile } from './write.ts'
 
 export interface PathsOptions {
@@ -153,7 +153,7 @@ export function createPaths(options: PathsOptions): Paths {
     // A denied name is denied whatever it leads to.
     if (fence.isDenied(absolute, lexical)) throw await denied(path, fence, absolute, lexical)
     // What lies beyond a link that leads out must not even be told to exist or not.
-    if (fence.rootOf(await nearestReal(absolute)) === undefined) throw outside(path)
+    if (fence.rootOf(await realForm(absolute)) === undefined) throw outside(path)
     return { absolute, fence }
   }
 

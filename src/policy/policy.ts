@@ -27,8 +27,12 @@ export interface Policy {
    * @param by who wants to know; default somebody without roles in the default profile
    */
   decide(tool: Tool, by?: Actor): Decision
-  /** Whether this module or server is there at all. */
-  sees(owner: string): boolean
+  /**
+   * Whether this module or server is there at all. @param by who wants to know; absent: whether it is there for anybody
+   */
+  sees(owner: string, by?: Actor): boolean
+  /** Whether it is there for what it has beside tools, where it has none of those. */
+  offers(owner: string, by: Actor): boolean
   /** Nothing forbids any tool of this owner, whatever it is called and does. */
   allowsAll(owner: string): boolean
   /** Some calls need a yes, or are counted: what a view allows is not all there is to say. */
@@ -98,12 +102,19 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   ]
   const tripwires = new Map(Object.entries(settings.tripwires ?? {}))
   const wired = tripwires.size > 0 || settings.tripwire !== undefined
-  const isThere = (owner: string): boolean => sees(owner) && !deny.some((rule) => rule.covers(owner))
+  const listed = [...ask, ...allow]
+  const isThere = (owner: string, by?: Actor): boolean =>
+    sees(owner) &&
+    !deny.some((rule) => rule.covers(owner, by)) &&
+    (!hidden.some((rule) => rule.covers(owner, by)) || allow.some((rule) => rule.concerns(owner))) &&
+    (fallback !== 'block' || listed.some((rule) => rule.concerns(owner)))
 
   const first = (rules: readonly Rule[], tool: Tool, names: () => readonly string[], by: Actor): Rule | undefined =>
     rules.length === 0 ? undefined : rules.find((rule) => rule.fits(tool, names, by))
 
-  function decide(tool: Tool, by: Actor = NOBODY): Decision {
+  function decide(given: Tool, by: Actor = NOBODY): Decision {
+    // Whatever it is called for this caller, the same is said of it.
+    const tool = given.itself ?? given
     if (!sees(tool.module)) return denied(`its profile does not have ${tool.module}`)
     let known: readonly string[] | undefined
     const names = (): readonly string[] => {
@@ -135,9 +146,10 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     const switched =
       disabled.size === 0
         ? undefined
-        : [tool.id, tool.name, actionOf(tool), `${shortOf(tool.module)}.${actionOf(tool)}`].find((name) =>
-            disabled.has(name),
-          )
+        : [
+            tool.name,
+            ...[actionOf(tool), ...(as === undefined ? [] : [as])].flatMap((action) => spelled(tool, action)),
+          ].find((name) => disabled.has(name))
     if (switched !== undefined) {
       const setting = `${where}tools.${switched}.enabled`
       const isBare = switched === actionOf(tool)
@@ -162,6 +174,10 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   return {
     decide,
     sees: isThere,
+    offers: (owner, by) =>
+      isThere(owner, by) &&
+      (!hidden.some((rule) => rule.covers(owner, by)) || allow.some((rule) => rule.covers(owner, by))) &&
+      (fallback !== 'block' || listed.some((rule) => rule.covers(owner, by))),
     guarded: ask.length > 0 || fallback === 'ask' || rates.length > 0,
     rates,
     tripwire(tool) {
@@ -200,7 +216,8 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
 /** A tool has to be allowed by both, and is asked about where one of them wants that. */
 export function both(wide: Policy, own: Policy): Policy {
   return {
-    sees: (owner) => wide.sees(owner) && own.sees(owner),
+    sees: (owner, by) => wide.sees(owner, by) && own.sees(owner, by),
+    offers: (owner, by) => wide.offers(owner, by) && own.offers(owner, by),
     decide(tool, by) {
       const first = wide.decide(tool, by)
       if (!first.allow && first.kind === 'denied') return first
@@ -221,6 +238,13 @@ export function both(wide: Policy, own: Policy): Policy {
     },
   }
 }
+
+/** How the operator may write one of the names of a tool. */
+const spelled = ({ module }: Tool, action: string): string[] => [
+  `${module}.${action}`,
+  action,
+  `${shortOf(module)}.${action}`,
+]
 
 const denied = (reason: string): Decision => ({ allow: false, kind: 'denied', reason })
 const because = ({ reason }: Rule): string => (reason === undefined ? '' : `: ${reason}`)

@@ -17,7 +17,8 @@ export function checkText(path: string): void {
     new ToolError(`The path ${what}.`, { code: 'E_VALIDATION', hint: 'Send a plain file path.' })
   if (path.length > 4096) throw wrong('is longer than 4096 characters')
   if (path.includes('\0')) throw wrong('holds a NUL character')
-  if (path.includes('\uFFFD')) throw wrong('holds U+FFFD, which stands for bytes that were not text')
+  // Half of a pair would be written as U+FFFD.
+  if (/\uFFFD|\p{Cs}/u.test(path)) throw wrong('holds U+FFFD, which stands for bytes that were not text')
   if (!WINDOWS) return
   if (path.replace(/^[A-Za-z]:/, '').includes(':')) throw wrong('holds a colon')
   for (const name of path.split(/[\\/]/))
@@ -48,14 +49,6 @@ export async function realpathOrNone(path: string): Promise<string | undefined> 
   } catch (error) {
     if (isGone(error)) return undefined
     throw error
-  }
-}
-
-/** The real place of the path, or of the nearest folder above it that exists. A link that leads nowhere stands for itself. */
-export async function nearestReal(absolute: string): Promise<string> {
-  for (let path = absolute; ; path = dirname(path)) {
-    const real = await realpathOrNone(path)
-    if (real !== undefined || path === dirname(path)) return real ?? path
   }
 }
 
@@ -113,4 +106,4 @@ export async function nearestFolder(path: string): Promise<string> {
 }
 
 const isGone = (error: unknown): boolean =>
-  ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')
+  ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'ENAMETOOLONG'].includes((error as NodeJS.ErrnoException).code ?? '')

@@ -10,11 +10,17 @@ export interface Rule {
   readonly reason: string | undefined
   /** It may be about tools of this module or server. */
   concerns(owner: string): boolean
-  /** It is about all of this module or server, whatever a tool is called and does and whoever asks. */
-  covers(owner: string): boolean
+  /**
+   * It is about all of this module or server, whatever a tool is called and does.
+   * @param by who asks; absent: it is about that whoever asks
+   */
+  covers(owner: string, by?: Actor): boolean
   /** @param names what the tool may be called here, in lower case */
   fits(tool: Tool, names: () => readonly string[], by: Actor): boolean
 }
+
+/** What no tool is called: a pattern that fits it fits all. */
+const ANY = '\u0000'
 
 /** @param believing takes a server's word that a tool only reads; what permits something does not */
 export function createRule(given: RuleSetting, believing = true): Rule {
@@ -25,14 +31,18 @@ export function createRule(given: RuleSetting, believing = true): Rule {
   const owned = module === undefined ? undefined : matcher([lower(module)])
   const inProfile = profiles && matcher(profiles)
   const concerns = (owner: string): boolean => !owned || owned(lower(owner)) || owned(lower(shortOf(owner)))
+  const isAbout = ({ profile, roles: held }: Actor): boolean =>
+    (!roles || roles.some((role) => held.includes(role))) && (!inProfile || inProfile(profile))
   return {
     reason,
     concerns,
-    covers: (owner) => owned !== undefined && !named && !acts && !effects && !roles && !inProfile && concerns(owner),
-    fits(tool, names, { profile, roles: held }) {
-      if (!concerns(tool.module)) return false
-      if (roles && !roles.some((role) => held.includes(role))) return false
-      if (inProfile && !inProfile(profile)) return false
+    covers(owner, by) {
+      if (effects || !concerns(owner) || !(by ? isAbout(by) : !roles && !inProfile)) return false
+      const names = [owner, shortOf(owner)].flatMap((one) => [`${one}.${ANY}`, `${one}__${ANY}`]).map(lower)
+      return (!named || names.some(named)) && (!acts || acts(ANY))
+    },
+    fits(tool, names, by) {
+      if (!concerns(tool.module) || !isAbout(by)) return false
       if (effects && !effects.includes(!believing && tool.hearsay ? 'write' : tool.effect)) return false
       if (named && !names().some(named)) return false
       return !acts || (believing ? names().some(acts) : acts(lower(actionOf(tool))))

@@ -24,7 +24,11 @@ export function unpacked(body: Readable, encoding: string, caps: Caps): AsyncIte
   const wire = counted(body, caps.maxWireBytes, caps.setting)
   if (layers.length === 0) return wire
   let stream: Readable = Readable.from(wire, { objectMode: false })
-  for (const layer of layers.reverse()) stream = pipeline(stream, unpackerOf(layer), () => undefined)
+  for (const [n, layer] of layers.reverse().entries()) {
+    // A little can be packed into much that comes to nothing, so what lies between two layers counts as well.
+    if (n > 0) stream = Readable.from(counted(stream, caps.maxBytes, caps.setting), { objectMode: false })
+    stream = pipeline(stream, unpackerOf(layer), () => undefined)
+  }
   return counted(stream, caps.maxBytes, caps.setting)
 }
 

@@ -71,7 +71,7 @@ export async function writeFile(placed: Placed, data: FileData, options: WriteOp
     if (before) await reported(shown, () => fs.access(target, constants.W_OK))
     await reported(shown, () =>
       options.append && before
-        ? append(target, data, options.keep ?? false)
+        ? append(target, shown, data, options.keep ?? false)
         : replace(anchor, target, data, before?.mode ?? options.mode),
     )
     return { path: placed.nameOf(join(folder, name)), created: !before }
@@ -158,10 +158,13 @@ async function pour(handle: fs.FileHandle, data: FileData): Promise<void> {
   else for await (const part of data) await handle.writeFile(part)
 }
 
-async function append(target: string, data: FileData, keep: boolean): Promise<void> {
+async function append(target: string, shown: string, data: FileData, keep: boolean): Promise<void> {
   const handle = await fs.open(target, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK)
   try {
-    const { size } = await handle.stat()
+    // What was looked at may be another file by now.
+    const stat = await handle.stat()
+    checkTarget(stat, shown)
+    const { size } = stat
     try {
       await pour(handle, data)
       if (keep) await handle.sync()

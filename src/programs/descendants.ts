@@ -1,5 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { isFull } from './room.ts'
 
 /** What tells a process from one that got its id later. */
 export type Descendants = ReadonlyMap<number, string>
@@ -11,7 +13,7 @@ interface Row {
 
 /**
  * All that a process started and what those started, whatever group they are in: as long as it lives, the system knows.
- * One whose own parent has gone is nobody's any more. Empty on Windows, where `taskkill` finds them.
+ * One whose own parent has gone is nobody's any more, and is known by its mark alone. Empty on Windows, where `taskkill` finds them.
  */
 export function descendantsOf(pid: number, platform: string): Descendants {
   if (platform === 'win32') return new Map()
@@ -30,13 +32,65 @@ export function descendantsOf(pid: number, platform: string): Descendants {
   return found
 }
 
+/** In the environment of a program: whatever comes of it has it, too, unless it takes it off. */
+export const MARK = 'PEGBOARD_CHILD'
+
+/** All that have the mark, whoever their parents are now. Only Linux says so. */
+export function markedWith(mark: string, platform: string): Descendants {
+  const look = lookFor(mark, platform)
+  for (;;) {
+    const { done, value } = look.next()
+    if (done) return value
+  }
+}
+
+/** The same, a few processes in each turn of the loop: to look at hundreds takes as long as many calls. */
+export async function soonMarkedWith(mark: string, platform: string): Promise<Descendants> {
+  const look = lookFor(mark, platform)
+  for (;;) {
+    const { done, value } = look.next()
+    if (done) return value
+    await nextTurn()
+  }
+}
+
+const AT_ONCE = 16
+
+function* lookFor(mark: string, platform: string): Generator<undefined, Descendants, undefined> {
+  const found = new Map<number, string>()
+  if (platform !== 'linux') return found
+  try {
+    const since = Number(rowOf(process.pid)?.start)
+    for (const [at, pid] of processes().entries()) {
+      if (at % AT_ONCE === AT_ONCE - 1) yield
+      const row = rowOf(pid)
+      // What is older than we are comes of nobody that we started.
+      if (row && Number(row.start) >= since && says(pid, `${MARK}=${mark}`)) found.set(pid, row.start)
+    }
+  } catch (error) {
+    // Without a file to open nothing can be looked up; the group is ended all the same.
+    if (!isFull(error)) throw error
+  }
+  return found
+}
+
+function says(pid: number, variable: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(variable)
+  } catch (error) {
+    // Gone since, or somebody else's.
+    if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
+    throw error
+  }
+}
+
 /** Signals those that are still there; answers whether any was. */
 export function endDescendants(known: Descendants, signal: 'SIGTERM' | 'SIGKILL', platform: string): boolean {
   if (known.size === 0) return false
-  const rows = table(platform)
+  const rows = platform === 'linux' ? undefined : fromPs()
   let any = false
   for (const [pid, start] of known) {
-    if (rows.get(pid)?.start !== start) continue
+    if ((rows ? rows.get(pid) : rowOf(pid))?.start !== start) continue
     any = true
     try {
       process.kill(pid, signal)
@@ -55,18 +109,25 @@ function table(platform: string): Map<number, Row> {
 
 function fromProc(): Map<number, Row> {
   const rows = new Map<number, Row>()
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, 'latin1')
-      // A program's name may hold anything, brackets and spaces too; the fields begin behind it.
-      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-      if (fields[0] !== 'Z') rows.set(Number(name), { parent: Number(fields[1]), start: String(fields[19]) })
-    } catch (error) {
-      if (!['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-    }
+  for (const pid of processes()) {
+    const row = rowOf(pid)
+    if (row) rows.set(pid, row)
   }
   return rows
+}
+
+const processes = (): number[] => readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? Number(name) : []))
+
+function rowOf(pid: number): Row | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // A program's name may hold anything, brackets and spaces too; the fields begin behind it.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] === 'Z' ? undefined : { parent: Number(fields[1]), start: String(fields[19]) }
+  } catch (error) {
+    if (!['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    return undefined
+  }
 }
 
 function fromPs(): Map<number, Row> {

@@ -1,10 +1,12 @@
-import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process'
+import { type ChildProcessByStdio, execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { PegboardError } from '../core/errors.ts'
 import type { Processes, Program, ProgramProcess, ProgramUsage } from '../core/services.ts'
 import { descendantsOf, endDescendants } from './descendants.ts'
+import { isFull, noRoom, spawnPiped } from './room.ts'
 import { childEnvironment, type Environment, killTree, spawnPlan } from './spawn.ts'
+import { pipes } from './stray.ts'
 import { createWatchdog, type Watchdog } from './watchdog.ts'
 
 export interface ProgramsOptions {
@@ -40,10 +42,15 @@ export function createPrograms({ platform, environment, warn }: ProgramsOptions)
     async start({ command, args = [], cwd, env: named = {}, inherit }) {
       if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
       dog ??= createWatchdog({ platform, environment, warn })
-      dog.wake()
       const env = childEnvironment(environment, { ...inherited(inherit), ...named }, platform)
       const plan = spawnPlan(command, args, env, platform)
-      const child = spawn(plan.file, [...plan.args], { ...plan.options, env, cwd, stdio: 'pipe' }) as Child
+      let child: Child
+      try {
+        dog.wake()
+        child = spawnPiped(plan.file, plan.args, { ...plan.options, env, cwd, stdio: pipes(platform) }) as Child
+      } catch (error) {
+        throw isFull(error) ? noRoom(error) : error
+      }
       // Told by the end of the program, with a better reason.
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on('error', () => undefined)
       const program = watched(child, platform, dog, () => running.delete(program))
@@ -54,7 +61,9 @@ export function createPrograms({ platform, environment, warn }: ProgramsOptions)
           reject(
             cause.code === 'ENOENT'
               ? new PegboardError('E_NOT_FOUND', 'There is no such program, or no such folder to run it in.', { cause })
-              : new PegboardError('E_TOOL_FAILED', `The program cannot start (${cause.code}).`, { cause }),
+              : isFull(cause)
+                ? noRoom(cause)
+                : new PegboardError('E_TOOL_FAILED', `The program cannot start (${cause.code}).`, { cause }),
           ),
         )
       })

@@ -1,5 +1,8 @@
-import { type ChildProcessByStdio, type SpawnOptions, spawn } from 'node:child_process'
+import type { ChildProcessByStdio, SpawnOptions } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import type { Writable } from 'node:stream'
+import { MARK } from './descendants.ts'
+import { isFull, spawnPiped } from './room.ts'
 import type { Environment } from './spawn.ts'
 
 /**
@@ -11,10 +14,15 @@ import type { Environment } from './spawn.ts'
  * child that has gone by itself before.
  */
 export interface Watchdog {
-  /** Makes sure that it runs; called before a child is started, so that the child is watched from its first moment. */
+  /**
+   * Makes sure that it runs; called before a child is started, so that the child is watched from its first moment.
+   * @throws where the system has no room for it now
+   */
   wake(): void
   guard(pid: number): void
   release(pid: number): void
+  /** For the environment of a child: by this, what comes of it is known, whoever its parent is then. */
+  mark(): string
   /** It ends as soon as nothing is guarded any more; wakes again when needed. */
   stop(): void
   readonly pid: number | undefined
@@ -31,6 +39,7 @@ export interface WatchdogOptions {
 
 // Lines are `+pid` and `-pid`. POSIX only: dash, bash 3 and busybox run it. A signal to us must not end it before us.
 const POSIX = `trap '' HUP INT QUIT TERM
+mark=$1
 groups=' '
 while IFS= read -r line; do
   pid=\${line#?}
@@ -67,6 +76,12 @@ while [ $grew = 1 ]; do
 $all
 END
 done
+# What says in its environment that it comes of one of ours.
+for file in $(grep -lzs "^${MARK}=$mark[.]" /proc/[0-9]*/environ 2>/dev/null); do
+  pid=\${file#/proc/}
+  pid=\${pid%/environ}
+  case $below in *" $pid "*) ;; *) below="$below$pid ";; esac
+done
 end TERM "$below" ''
 wait
 end KILL "$groups" -
@@ -91,10 +106,10 @@ export interface WatchdogPlan {
 }
 
 /** How the watchdog is started. @param node the runtime that runs us */
-export const watchdogPlan = (platform: string, node: string): WatchdogPlan =>
+export const watchdogPlan = (platform: string, node: string, mark = ''): WatchdogPlan =>
   platform === 'win32'
     ? { file: node, args: ['-e', WINDOWS], options: { detached: true, windowsHide: true } }
-    : { file: '/bin/sh', args: ['-c', POSIX, 'pegboard-watchdog'], options: { detached: true, cwd: '/' } }
+    : { file: '/bin/sh', args: ['-c', POSIX, 'pegboard-watchdog', mark], options: { detached: true, cwd: '/' } }
 
 type Dog = ChildProcessByStdio<Writable, null, null>
 
@@ -106,6 +121,8 @@ export function createWatchdog({ platform, environment, plan, warn }: WatchdogOp
   const guarded = new Set<number>()
   let child: Dog | undefined
   let starts = 0
+  const own = randomBytes(8).toString('hex')
+  let marks = 0
 
   const tell = (line: string): void => {
     if (child?.stdin.writable) child.stdin.write(line)
@@ -113,19 +130,20 @@ export function createWatchdog({ platform, environment, plan, warn }: WatchdogOp
 
   function wake(): void {
     if (child || starts >= MAX_STARTS) return
-    starts++
-    const { file, args, options } = plan ?? watchdogPlan(platform, process.execPath)
+    const { file, args, options } = plan ?? watchdogPlan(platform, process.execPath, own)
     const env = Object.fromEntries(INHERITED.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])))
-    const started = spawn(file, [...args], { ...options, env, stdio: ['pipe', 'ignore', 'ignore'] }) as Dog
+    const started = spawnPiped(file, args, { ...options, env, stdio: ['pipe', 'ignore', 'ignore'] }) as Dog
+    starts++
     child = started
     const gone = (why: string): void => {
       if (child !== started) return
       child = undefined
       warn(`the watchdog ended (${why})${starts < MAX_STARTS ? '' : '; children may outlive a killed Pegboard'}`)
-      if (guarded.size > 0) wake()
+      if (guarded.size > 0) wakeIfThereIsRoom()
     }
     started.once('exit', (code, signal) => gone(String(signal ?? code)))
     started.once('error', (error: NodeJS.ErrnoException) => {
+      if (isFull(error) && child === started) child = undefined
       // What cannot be started once will not be the next time.
       starts = MAX_STARTS
       gone(error.code ?? error.message)
@@ -138,12 +156,22 @@ export function createWatchdog({ platform, environment, plan, warn }: WatchdogOp
     for (const pid of guarded) tell(`+${pid}\n`)
   }
 
+  /** Those that are guarded are told to the next that wakes. */
+  function wakeIfThereIsRoom(): void {
+    try {
+      wake()
+    } catch (error) {
+      if (!isFull(error)) throw error
+    }
+  }
+
   return {
     wake,
+    mark: () => `${own}.${++marks}`,
     guard(pid) {
       guarded.add(pid)
       if (child) tell(`+${pid}\n`)
-      else wake()
+      else wakeIfThereIsRoom()
     },
     release(pid) {
       if (guarded.delete(pid)) tell(`-${pid}\n`)

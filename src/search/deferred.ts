@@ -54,7 +54,7 @@ export interface DeferredOptions {
 }
 
 /** A lane whose code is not even read before the first catalogue: a start must not wait for it. */
-export function deferLane({ label, load, log = silentLog, onChange }: DeferredOptions): SemanticLane {
+function deferLane({ label, load, log = silentLog, onChange }: DeferredOptions): SemanticLane {
   let lane: SemanticLane | undefined
   let loading: Promise<void> | undefined
   let documents: readonly SemanticDocument[] = []

@@ -58,7 +58,7 @@ export function reciprocalRank(ranks: readonly (number | undefined)[]): number {
 }
 
 /** The formula of the source design: ten times the cosine, plus a boost of two to three for keywords. */
-export const SOURCE = { cosineFloor: 0.2, times: 10, boost: 3, usage: 1, least: 5 } as const
+const SOURCE = { cosineFloor: 0.2, times: 10, boost: 3, usage: 1, least: 5 } as const
 
 /** @param semantic false when there are no vectors: then nothing is dropped */
 export function sourceScore({ cosine, lexicalShare }: Features, calls: number, semantic: boolean): number {

@@ -186,10 +186,10 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       })
   }
 
-  function coverOf(table: EmbeddingTable, query: string, slots: readonly number[]) {
+  function coverOf(table: EmbeddingTable, query: string, slots: readonly number[], accept: (slot: number) => boolean) {
     const index = corpus.lexical
     if (late?.table !== table || late.index !== index) late = { table, index, ...createLateInteraction(table, index) }
-    return late.cover(query, slots)
+    return late.cover(query, slots, accept)
   }
 
   function candidatesOf(
@@ -214,7 +214,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     for (const { slot } of near ?? []) slots.add(slot)
     const list = [...slots]
     const cosines = vector ? corpus.vectors.cosines(list, vector) : undefined
-    const cover = table && asked.lanes !== 'vector' ? coverOf(table, meant, list) : undefined
+    const cover = table && asked.lanes !== 'vector' ? coverOf(table, meant, list, accept) : undefined
     const externals = external && semantic ? semantic.index?.cosines(list, external) : undefined
     let best = 0
     for (const slot of list) if (!exact.has(slot)) best = Math.max(best, matches.scoreOf(slot))

@@ -49,7 +49,8 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
   }
 
   return {
-    cover(query: string, slots: readonly number[]): Coverage {
+    /** @param accept as of `rarityOf` */
+    cover(query: string, slots: readonly number[], accept?: (slot: number) => boolean): Coverage {
       if (generation !== index.generation) {
         generation = index.generation
         addresses.fill(0)
@@ -79,7 +80,7 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
       const nearest = new Float32Array(used)
       let all = 0
       for (const stem of stemsOf(query)) {
-        const weight = index.rarityOf(stem) * table.rarityOf(stem)
+        const weight = index.rarityOf(stem, accept) * table.rarityOf(stem)
         const address = table.addressOf(stem, false)
         all += weight
         table.cosines(address, cosines)

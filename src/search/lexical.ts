@@ -71,8 +71,11 @@ export interface LexicalIndex {
    */
   copyStems(slot: number, into: Int32Array, at: number, most: number): number
   stemText(stem: number): string
-  /** How telling a stem is here: 0 for one that every document has; most for one that none has. */
-  rarityOf(stem: string | number): number
+  /**
+   * How telling a stem is here: 0 for one that every document has; most for one that none has.
+   * @param accept documents that may be told of: a stem that only others have is one that none has
+   */
+  rarityOf(stem: string | number, accept?: (slot: number) => boolean): number
   /** Changes when stems are numbered anew. */
   readonly generation: number
 }
@@ -786,9 +789,10 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
       return count
     },
     stemText: (stem) => dictionary.wordOf(stem),
-    rarityOf(given) {
+    rarityOf(given, accept) {
       const stem = typeof given === 'number' ? given : dictionary.find(given)
-      return rarity(stem < 0 ? 0 : field(stem, WORD.stemDocuments))
+      const isThere = stem >= 0 && (accept === undefined || isSeen(wordsOfStem(stem), accept))
+      return rarity(isThere ? field(stem, WORD.stemDocuments) : 0)
     },
     get generation() {
       return generation

@@ -1,3 +1,4 @@
+import { once } from '../core/once.ts'
 import type { SearchDocument } from './document.ts'
 import { int32Of, type Numbers, withRoom } from './sections.ts'
 
@@ -20,7 +21,7 @@ export const NAME_SECTIONS = 3
 const LONGEST_NAME = 256
 const NAMES_CAP = 64
 /** A word written like a name: letters joined by dots, underscores, slashes, colons or dashes. */
-const NAME_LIKE = /(?<![\p{L}\p{N}])[\p{L}\p{N}]+(?:[._:/-]+[\p{L}\p{N}]+)+/gu
+const nameLike = once(() => /(?<![\p{L}\p{N}])[\p{L}\p{N}]+(?:[._:/-]+[\p{L}\p{N}]+)+/gu)
 const NAME_LIKE_CAP = 16
 const NOT_ASCII = /[^\x00-\x7f]/
 const DOT = 46
@@ -133,7 +134,7 @@ export function createNameTable(saved?: readonly Uint8Array[]): NameTable {
       const found = new Set<number>()
       const whole = query.length <= LONGEST_NAME * 2 ? query.trim() : ''
       const written = whole && whole.length <= LONGEST_NAME ? [whole] : []
-      for (const word of query.slice(0, 2048).match(NAME_LIKE)?.slice(0, NAME_LIKE_CAP) ?? []) written.push(word)
+      for (const word of query.slice(0, 2048).match(nameLike())?.slice(0, NAME_LIKE_CAP) ?? []) written.push(word)
       for (const name of written) {
         const slot = lookUp(name, false, visible) ?? lookUp(name, true, visible)
         if (slot !== undefined) found.add(slot)

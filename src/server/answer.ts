@@ -12,6 +12,7 @@ import { holderOf } from './caller.ts'
 import { callOrTask, mayEscalate } from './escalate.ts'
 import type { ServerHost } from './host.ts'
 import type { LaneOptions } from './lane.ts'
+import { toldOfCall } from './observed.ts'
 import type { Turn } from './park.ts'
 import { DONE } from './task-book.ts'
 import { toErrorResult, toMcpResult } from './wire.ts'
@@ -23,7 +24,12 @@ const INTERNAL = -32603
  * Calls a tool and answers in MCP terms: every refusal is a result the model can read.
  * @throws ProtocolFailure only for what a client itself must act on
  */
-export async function callTool(host: ServerHost, request: CallRequest): Promise<McpResult> {
+export function callTool(host: ServerHost, request: CallRequest): Promise<McpResult> {
+  const { observer } = host
+  return observer ? toldOfCall(observer, host, request, () => called(host, request)) : called(host, request)
+}
+
+async function called(host: ServerHost, request: CallRequest): Promise<McpResult> {
   const { relay = noRelay } = request
   const { era } = request.caller
   const principal = holderOf(request.caller)
@@ -105,17 +111,18 @@ function unsayable(host: ServerHost, request: CallRequest, error: unknown): Pegb
 
 /** Whether the client may know an output schema of the tool; also when the tool has gone from its list since. */
 function promised(host: ServerHost, { name, caller }: CallRequest): boolean {
-  if (host.exposure(caller).mode === 'discovery') return false
   const { byName, byId } = host.catalog.snapshot()
   const tool = byName.get(name) ?? byId.get(name)
   if (tool) {
-    // One that it may not know of is answered like one that is not there.
+    // One that it may not know of is answered like one that is not there. Most say nothing of their output: nobody is asked how
+    // tools are shown then, which would be remembered of a session that ended meanwhile.
     return (
       tool.output !== undefined &&
       host.exposure(caller).mode !== 'discovery' &&
       host.view(caller).hidden.get(tool.id)?.kind !== 'denied'
     )
   }
+  if (host.exposure(caller).mode === 'discovery') return false
   const found = host.view(caller).resolve(name)
   return found.kind === 'found' && found.tool.tool.output !== undefined
 }
@@ -143,7 +150,7 @@ function named(host: ServerHost, { caller, relay }: CallRequest, result: McpResu
   if (result.resultType !== 'task') {
     if (wanted === undefined || result.resultType !== undefined) return result
     // Its server was done at once, but this client waits for a task.
-    const task = host.tasks.keep(result, wanted['ttl'])
+    const task = host.tasks.keep(holder, result, wanted['ttl'])
     return { task: { ...olderTask(task), taskId: host.resumes.nameTask(holder, DONE, String(task['taskId'])) } }
   }
   const [owner = '', ...rest] = String(result.taskId).split(':')

@@ -2,32 +2,70 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { chmod, lstat, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Credential, Grant } from '../core/context.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Effect } from '../core/tool.ts'
+import type { TokenSettings } from './options.ts'
+import type { KeptToken } from './tokens.ts'
 
-/** A token we accept. Only its digest is kept. */
-export interface BearerToken {
-  readonly digest: Buffer
+/** Who comes with a token, and what it may do. */
+export interface Bearer {
   readonly principal: string
   readonly roles: readonly string[]
   /** The only profile it is for. */
   readonly profile?: string
+  readonly grants?: readonly Grant[]
+  readonly credential?: Credential
+  /** Milliseconds since the epoch. Whatever it has open ends then. */
+  readonly expiresAt?: number
 }
+
+/** A token we accept. Only its digest is kept. */
+export interface BearerToken extends Bearer {
+  readonly digest: Buffer
+}
+
+type Said = Partial<Pick<TokenSettings, 'principal' | 'roles' | 'profile' | 'tools' | 'effect'>>
 
 export const bearerToken = (
   token: string,
-  {
-    principal = 'local',
-    roles = [],
-    profile,
-  }: { principal?: string; roles?: readonly string[]; profile?: string | undefined } = {},
-): BearerToken => ({ digest: digestOf(token), principal, roles, ...(profile === undefined ? {} : { profile }) })
+  { principal = 'local', roles = [], profile, tools, effect }: Said = {},
+): BearerToken => ({
+  digest: digestOf(token),
+  principal,
+  roles,
+  ...(profile === undefined ? {} : { profile }),
+  ...grantsOf({ tools, effect }),
+})
+
+/** One that was made with `pegboard token`. */
+export const keptBearer = ({ id, digest, principal, roles, profile, grants }: KeptToken): BearerToken => ({
+  digest: Buffer.from(digest, 'hex'),
+  principal,
+  roles,
+  ...(profile === undefined ? {} : { profile }),
+  ...(grants === undefined ? {} : { grants }),
+  credential: { token: id },
+})
+
+/** What settings say of tools, as a grant; none where they say nothing. */
+export const grantsOf = ({
+  tools,
+  effect,
+}: {
+  readonly tools?: readonly string[] | undefined
+  readonly effect?: Effect | undefined
+}): { readonly grants?: readonly Grant[] } =>
+  tools === undefined && effect === undefined
+    ? {}
+    : { grants: [{ ...(tools === undefined ? {} : { tools }), ...(effect === undefined ? {} : { effect }) }] }
 
 /**
  * The token that an `Authorization` header holds, or undefined when it holds none of ours.
  * Takes the same time for a near miss as for nonsense: digests of equal length are compared, all of them.
  */
 export function checkBearer(header: string | undefined, tokens: readonly BearerToken[]): BearerToken | undefined {
-  const given = header === undefined ? undefined : /^bearer +(\S+) *$/i.exec(header)?.[1]
+  const given = givenIn(header)
   if (given === undefined) return undefined
   const digest = digestOf(given)
   let found: BearerToken | undefined
@@ -35,7 +73,11 @@ export function checkBearer(header: string | undefined, tokens: readonly BearerT
   return found
 }
 
-const digestOf = (token: string): Buffer => createHash('sha256').update(token).digest()
+/** What stands behind `Bearer`. */
+export const givenIn = (header: string | undefined): string | undefined =>
+  header === undefined ? undefined : /^bearer +(\S+) *$/i.exec(header)?.[1]
+
+export const digestOf = (token: string): Buffer => createHash('sha256').update(token).digest()
 
 const TOKEN_BYTES = 32
 const MIN_TOKEN_CHARS = 16

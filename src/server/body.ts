@@ -2,40 +2,40 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Message } from '../core/jsonrpc.ts'
 import { type Refusal, refusal } from './door.ts'
-import { readMessage } from './message.ts'
+import { checkBatch, readMessage } from './message.ts'
 
-/** Longest request body, in bytes. */
-export const MAX_BODY_BYTES = 4 * 1024 * 1024
 const MAX_BATCH = 100
 
 export type ReadBody<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly refusal: Refusal }
 
-const tooLarge: Refusal = refusal(413, `Payload too large: a body may have ${MAX_BODY_BYTES} bytes`, {
-  headers: { connection: 'close' },
-})
+const tooLarge = (maxBytes: number): Refusal =>
+  refusal(413, `Payload too large: a body may have ${maxBytes} bytes`, { headers: { connection: 'close' } })
 const PARSE_ERROR = { code: -32700 }
 
 /** What can be refused before a byte of the body is read. */
-export function checkBody(req: IncomingMessage): Refusal | undefined {
+export function checkBody(req: IncomingMessage, maxBytes: number): Refusal | undefined {
   if (!/^application\/json[ \t]*(?:;|$)/i.test(req.headers['content-type'] ?? ''))
     return refusal(415, 'Unsupported media type: Content-Type must be application/json')
+  if (!isUtf8Type(req.headers['content-type'] ?? ''))
+    return refusal(415, 'Unsupported media type: the charset must be utf-8')
   if (req.headers['content-encoding'] !== undefined)
     return refusal(415, 'Unsupported media type: send the body uncompressed')
-  return Number(req.headers['content-length'] ?? 0) > MAX_BODY_BYTES ? tooLarge : undefined
+  return Number(req.headers['content-length'] ?? 0) > maxBytes ? tooLarge(maxBytes) : undefined
 }
 
 /** Reads the body as text. Rejects when the client goes away meanwhile. */
-export function readBody(req: IncomingMessage, res: ServerResponse): Promise<ReadBody<string>> {
-  if (req.headers.expect !== undefined) res.writeContinue()
+export function readBody(req: IncomingMessage, res: ServerResponse, maxBytes: number): Promise<ReadBody<string>> {
+  // Whoever speaks HTTP/1.0 takes it for the answer.
+  if (req.headers.expect !== undefined && req.httpVersion === '1.1') res.writeContinue()
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = []
     let bytes = 0
     req.on('data', (part: Buffer) => {
       bytes += part.length
-      if (bytes <= MAX_BODY_BYTES) parts.push(part)
+      if (bytes <= maxBytes) parts.push(part)
       else {
         req.pause()
-        resolve({ ok: false, refusal: tooLarge })
+        resolve({ ok: false, refusal: tooLarge(maxBytes) })
       }
     })
     req.once('end', () => {
@@ -47,6 +47,10 @@ export function readBody(req: IncomingMessage, res: ServerResponse): Promise<Rea
     req.once('close', () => reject(new Error('the client left before its request was complete')))
   })
 }
+
+/** Nobody before us may have read it in another one. */
+const isUtf8Type = (type: string): boolean =>
+  [...type.matchAll(/;\s*charset\s*=\s*"?([^\s";]*)/gi)].every(([, charset = '']) => /^utf-?8$/i.test(charset))
 
 export interface Messages {
   readonly messages: readonly Message[]
@@ -71,11 +75,7 @@ export function readMessages(text: string): ReadBody<Messages> {
       ok: false,
       refusal: refusal(400, `Invalid request: a batch holds 1 to ${MAX_BATCH} messages`, { code: -32600 }),
     }
-  const messages: Message[] = []
-  for (const item of items) {
-    const read = readMessage(JSON.stringify(item))
-    if (!read.ok) return { ok: false, refusal: refusal(400, read.message, { code: read.code }) }
-    messages.push(read.message)
-  }
-  return { ok: true, value: { messages, batch: true } }
+  const read = checkBatch(text, items)
+  if ('ok' in read) return { ok: false, refusal: refusal(400, read.message, { code: read.code }) }
+  return { ok: true, value: { messages: read, batch: true } }
 }

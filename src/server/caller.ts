@@ -1,4 +1,5 @@
-import { type Caller, noOrigin } from '../core/context.ts'
+import { beginning } from '../core/beginning.ts'
+import { type Caller, type Credential, type Grant, noOrigin } from '../core/context.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { isRecord } from '../core/record.ts'
 
@@ -11,14 +12,27 @@ export interface Entrant {
   readonly bound?: boolean
   /** A token names the principal: what a request says of its user is not believed. */
   readonly named?: boolean
+  /** Absent: all that its profile may. */
+  readonly grants?: readonly Grant[]
+  readonly credential?: Credential
 }
 
 /** Who comes through a door that asks for no token. */
 export const localEntrant = (profile: string = DEFAULT_PROFILE): Entrant => ({ principal: 'local', profile, roles: [] })
 
 /** The same text for the same rights: what one opened is nobody else's. */
-export const partyOf = ({ principal, profile, roles, bound }: Entrant): string =>
-  JSON.stringify([principal, profile, roles, bound === true])
+export const partyOf = ({ principal, profile, roles, bound, grants, credential }: Entrant): string =>
+  JSON.stringify([
+    principal,
+    profile,
+    roles,
+    bound === true,
+    ...(grants || credential ? [grants, lasting(credential)] : []),
+  ])
+
+/** The next token of the same person lasts longer. */
+const lasting = (credential: Credential | undefined): unknown =>
+  credential && 'oauth' in credential ? { oauth: credential.oauth } : credential
 
 /** Whom a state or a task belongs to: a principal within a profile. Names of principals have no line ends. */
 export const holderOf = ({ principal, profile }: Pick<Caller, 'principal' | 'profile'>): string =>
@@ -36,7 +50,7 @@ export interface Connection {
 /** Builds the caller of a request. What the client says of itself is used for display and limits, never for rights. */
 export function callerOf(connection: Connection, client: unknown, capabilities: unknown): Caller {
   const declared = isRecord(capabilities) ? capabilities : {}
-  const { principal, profile, roles, named } = connection.entrant
+  const { principal, profile, roles, named, grants, credential } = connection.entrant
   return {
     principal,
     profile,
@@ -44,10 +58,12 @@ export function callerOf(connection: Connection, client: unknown, capabilities: 
     ...(named
       ? { byToken: true as const, origin: { ...noOrigin, platform: '', userId: principal, userName: principal } }
       : {}),
+    ...(grants ? { grants } : {}),
+    ...(credential ? { credential } : {}),
     era: connection.era,
     ...(connection.session === undefined ? {} : { session: connection.session }),
     ...(isRecord(client) && typeof client.name === 'string'
-      ? { client: { name: client.name.slice(0, 100), version: String(client.version ?? '').slice(0, 50) } }
+      ? { client: { name: beginning(client.name, 100), version: beginning(String(client.version ?? ''), 50) } }
       : {}),
     supports: { elicitation: 'elicitation' in declared, sampling: 'sampling' in declared, roots: 'roots' in declared },
   }

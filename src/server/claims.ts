@@ -9,6 +9,8 @@ const MAX_CHARS = 256
 /** A message only has to show what it asks for. */
 const MAX_MESSAGE_CHARS = 16_000
 const MAX_KEPT = 64
+/** Of all that is kept for one connection. */
+const MAX_KEPT_CHARS = 256 * 1024
 const PREFIX = 'pegboard/'
 const NESTED = 'toolctx'
 /** Of a profile that is not there, whatever it is called. */
@@ -63,6 +65,7 @@ type ClaimsHost = Pick<ServerHost, 'trustMeta' | 'hasProfile' | 'catalog'>
 export function createClaims(host: ClaimsHost, entrant: Entrant): Claims {
   const { trustMeta } = host
   let known = new Map<string, Caller>()
+  let chars = 0
   let knownFor: Caller | undefined
   let version = -1
   const others = new Map<string, Caller>()
@@ -88,8 +91,9 @@ export function createClaims(host: ClaimsHost, entrant: Entrant): Claims {
       if (!believed(meta)) return base
       const said = read(meta)
       const now = host.catalog.snapshot().version
-      if (knownFor !== base || version !== now || known.size >= MAX_KEPT) {
+      if (knownFor !== base || version !== now || known.size >= MAX_KEPT || chars >= MAX_KEPT_CHARS) {
         known = new Map()
+        chars = 0
         knownFor = base
         version = now
       }
@@ -98,6 +102,7 @@ export function createClaims(host: ClaimsHost, entrant: Entrant): Claims {
       if (!caller) {
         caller = derive(base, said)
         known.set(text, caller)
+        chars += text.length
       }
       return caller
     },

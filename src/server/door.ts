@@ -55,7 +55,8 @@ const SINGLE = new Map<string, number>([
 
 export function createDoor(settings: HttpSettings): Door {
   const own = WILDCARD.has(settings.host) ? [] : [isIP(settings.host) === 6 ? `[${settings.host}]` : settings.host]
-  const hosts = new Set([...LOOPBACK, ...own, ...settings.allowedHosts].map((name) => name.toLowerCase()))
+  const known = settings.publicUrl === undefined ? [] : [new URL(settings.publicUrl).hostname]
+  const hosts = new Set([...LOOPBACK, ...own, ...known, ...settings.allowedHosts].map((name) => name.toLowerCase()))
   const origins = new Set([...LOOPBACK, ...settings.allowedOrigins].map((name) => name.toLowerCase()))
 
   return {

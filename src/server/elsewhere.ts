@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
-import { type ErrorCode, isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { type ErrorCode, isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Shared } from '../state/shared.ts'
 import type { Turn } from './park.ts'
@@ -31,6 +31,7 @@ type Said = { readonly turn: string } & (
 )
 
 const TOPIC = 'ask'
+const INTERNAL = -32603
 /** Who serves it says so at once, and again and again until it is over. */
 const FIRST_WORD_MS = 1_500
 const WORD_MS = 2_000
@@ -150,7 +151,8 @@ function failureOf(error: unknown): Failure {
     const { code, message, hint, retryable } = error
     return { code, message, hint, retryable }
   }
-  return { code: 'E_INTERNAL', message: messageOf(error), hint: '', retryable: false }
+  // What it says may hold paths and addresses, and who reads it is a client.
+  return { protocol: INTERNAL, message: 'Internal error', data: undefined }
 }
 
 const errorOf = (failure: Failure): Error =>

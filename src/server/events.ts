@@ -78,11 +78,15 @@ export function createPulse(clock: Clock, everyMs = KEEP_ALIVE_MS): Pulse {
 export interface Slots {
   /** The function that frees the slot, or undefined when the principal has no more. */
   take(principal: string): (() => void) | undefined
+  readonly size: number
 }
 
 export function createSlots(max: number): Slots {
   const taken = new Map<string, number>()
   return {
+    get size() {
+      return [...taken.values()].reduce((sum, one) => sum + one, 0)
+    },
     take(principal) {
       const count = taken.get(principal) ?? 0
       if (count >= max) return undefined

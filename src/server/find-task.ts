@@ -3,6 +3,7 @@ import type { Caller } from '../core/context.ts'
 import { isOwnTask, OWN } from '../exec/task-requests.ts'
 import { holderOf } from './caller.ts'
 import type { ServerHost } from './host.ts'
+import { askedBy, inspected } from './inspected.ts'
 import { DONE } from './task-book.ts'
 import { endpointsAt } from './tasks-elsewhere.ts'
 
@@ -24,7 +25,15 @@ export function findTask(host: ServerHost, caller: Caller, name: unknown): Found
   const { owner, id, at } = found
   const seen = host.view(caller).owners.find((one) => one.id === owner)
   const { elsewhere } = host
-  if (at === undefined || !elsewhere) return { owner, id, endpoints: seen?.endpoints }
+  // It holds what the call gave, which is looked at like the result of any call.
+  const told = (endpoints: FoundTask['endpoints']): FoundTask['endpoints'] =>
+    endpoints && {
+      request: (method, params, relay, signal) => {
+        const answer = endpoints.request(method, params, askedBy(host, caller, owner, relay), signal)
+        return inspected(host, caller, owner, answer)
+      },
+    }
+  if (at === undefined || !elsewhere) return { owner, id, endpoints: told(seen?.endpoints) }
   const reachable = seen !== undefined || owner === DONE
-  return { owner, id, at, endpoints: reachable ? endpointsAt(elsewhere, at, owner, seen?.endpoints) : undefined }
+  return { owner, id, at, endpoints: reachable ? told(endpointsAt(elsewhere, at, owner, seen?.endpoints)) : undefined }
 }

@@ -1,4 +1,5 @@
 import type { Caller } from '../core/context.ts'
+import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { noRelay } from '../core/tool.ts'
 import type { ServerHost } from './host.ts'
@@ -6,14 +7,28 @@ import { ownerOfResource } from './route.ts'
 
 /** How long a server may take over what no client waits for. */
 const SHORT_MS = 5_000
+/** Of one client. */
 const MAX_FOLLOWED = 500
+/** Of what is followed; a longer address names nothing that a server listed. */
+const MAX_URI_CHARS = 2_000
+
+/** @throws ProtocolFailure -32602 where one more would be too many */
+export function checkFollowed(uri: string, followed: { readonly size: number }): void {
+  if (uri.length > MAX_URI_CHARS || followed.size >= MAX_FOLLOWED)
+    throw new ProtocolFailure(
+      -32602,
+      `A client may follow ${MAX_FOLLOWED} resources, with addresses of up to ${MAX_URI_CHARS} characters`,
+    )
+}
 
 /** The resources a `subscriptions/listen` names. */
 export function followedBy({ method, params }: Message): readonly string[] {
   if (method !== 'subscriptions/listen') return []
   const wanted = (params?.['notifications'] as { resourceSubscriptions?: unknown } | undefined)?.resourceSubscriptions
   if (!Array.isArray(wanted)) return []
-  return wanted.filter((uri): uri is string => typeof uri === 'string').slice(0, MAX_FOLLOWED)
+  return wanted
+    .filter((uri): uri is string => typeof uri === 'string' && uri.length <= MAX_URI_CHARS)
+    .slice(0, MAX_FOLLOWED)
 }
 
 /**

@@ -4,11 +4,13 @@ import type { Clock } from '../core/clock.ts'
 import type { Caller, SentFile } from '../core/context.ts'
 import type { Log } from '../core/log.ts'
 import type { PromptSection } from '../core/module.ts'
+import type { Observer } from '../core/observer.ts'
 import type { Inbox } from '../exec/inbox.ts'
 import type { Tasks } from '../exec/tasks.ts'
 import type { ToolCount } from '../exec/usage.ts'
 import type { SearchStatus } from '../meta/host.ts'
 import type { Surface } from '../meta/surface.ts'
+import type { Registry } from '../observe/registry.ts'
 import type { Clients } from '../services/clients.ts'
 import type { SentFiles } from '../services/sent-files.ts'
 import type { Shared } from '../state/shared.ts'
@@ -19,6 +21,7 @@ import type { Lists } from './lists.ts'
 import type { TrustMeta } from './options.ts'
 import type { Resumes } from './resume.ts'
 import type { TaskBook } from './task-book.ts'
+import type { Tokens } from './tokens.ts'
 
 /** What the wire needs of the rest. */
 export interface ServerHost {
@@ -38,6 +41,8 @@ export interface ServerHost {
   /** What requests may say of themselves. */
   readonly trustMeta: TrustMeta
   hasProfile(name: string): boolean
+  /** Bearer tokens that were made with `pegboard token`. */
+  readonly tokens: Tokens
   view(caller: Caller): View
   exposure(caller: Caller): Exposure
   /** Some tools are still to be looked at, which nobody waits for. */
@@ -56,6 +61,10 @@ export interface ServerHost {
   /** Calls that take longer become tasks; 0 never. */
   readonly autoBackgroundMs: number
   readonly clock: Clock
+  /** Told of requests; absent: nobody. */
+  readonly observer?: Observer | undefined
+  /** What `GET /metrics` tells; absent: there is no such address. */
+  readonly metrics?: Registry | undefined
   /** Lines for clients that were not listening. */
   readonly inbox: Inbox
   /** Takes what modules have to tell this caller; absent where none ever has anything. */
@@ -64,6 +73,8 @@ export interface ServerHost {
   failed(caller: Caller): readonly { readonly file: string; readonly error: string; readonly code: string }[]
   /** What an owner answered, without credentials, as far as this caller's policy wants that. @throws PegboardError E_SECRET_BLOCKED */
   inspect<T extends object>(caller: Caller, owner: string, answer: T): T
+  /** The same for what it asks. */
+  inspectQuestion(caller: Caller, owner: string, params: unknown): unknown
   /** What keeps it from doing its work now, in words for anybody; `undefined`: nothing. */
   ready(): Promise<string | undefined>
   /** What other processes have in common with this one; absent where it is alone. */

@@ -3,22 +3,31 @@ import type { AddressInfo } from 'node:net'
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import type { Observer } from '../core/observer.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
+import { prometheusText } from '../observe/prometheus.ts'
+import type { Registry } from '../observe/registry.ts'
+import { createAdmission } from './admission.ts'
 import { type BearerToken, bearerToken } from './auth.ts'
 import { createDoor, isLoopback, refusal, refuse, urlHost } from './door.ts'
 import { createPulse, createSlots } from './events.ts'
 import type { ServerFactory } from './factory.ts'
+import { createLive } from './live.ts'
 import { createModern, type ModernOptions } from './modern.ts'
+import { createAccessTokens } from './oauth.ts'
 import type { HttpSettings } from './options.ts'
 import type { Roaming } from './roaming.ts'
 import { createHandlers, type Gate, handle } from './router.ts'
 import { createSessions } from './session.ts'
 import { createSse } from './sse.ts'
+import type { Tokens } from './tokens.ts'
 
 export interface HttpOptions {
   readonly settings: HttpSettings
   /** Required unless `settings.auth` is `none`. */
   readonly token: string | undefined
+  /** Those that were made; what is open ends with the one that let it in. */
+  readonly tokens?: Tokens | undefined
   /** Of who comes without one in the address; default `default`. */
   readonly profile?: string
   /** Default none but that. */
@@ -36,19 +45,12 @@ export interface HttpOptions {
   health(): object
   /** Why `GET /ready` says no, in words for anybody; default it says yes. */
   ready?(): Promise<string | undefined>
+  /** What is told at `GET /metrics`; absent: there is no such address. */
+  readonly metrics?: Registry | undefined
+  /** Where requests belong in a trace; absent: nobody asks. */
+  readonly within?: Observer['within'] | undefined
   /** A request came without a valid token. */
   onUnauthorized?(): void
-  /** How patient we are with a request that arrives slowly; tests are in a hurry. */
-  readonly patience?: Patience
-}
-
-export interface Patience {
-  /** For the headers; default 15 s. */
-  readonly headersMs: number
-  /** For the whole request; default 30 s. Answers and streams may take as long as they like. */
-  readonly requestMs: number
-  /** How often connections are looked at; default 5 s. */
-  readonly checkMs: number
 }
 
 export interface HttpServer {
@@ -61,11 +63,10 @@ export interface HttpServer {
   close(graceMs?: number): Promise<void>
 }
 
-const PATIENCE: Patience = { headersMs: 15_000, requestMs: 30_000, checkMs: 5_000 }
+/** How often connections are looked at, at least. */
+const CHECK_MS = 5_000
 /** Over the pools of common clients, so that it is the client who closes an idle connection. */
 const KEEP_ALIVE_TIMEOUT_MS = 60_000
-const MAX_CONNECTIONS = 1_024
-const STREAMS_PER_PRINCIPAL = 16
 
 /**
  * Serves MCP over HTTP: `/mcp` for both revisions of Streamable HTTP, `/sse` and `/messages` for the transport before it.
@@ -73,8 +74,8 @@ const STREAMS_PER_PRINCIPAL = 16
  */
 export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const { settings, clock, factory, log, profile = DEFAULT_PROFILE } = options
-  const tokens = acceptedTokens(options)
-  const slots = createSlots(STREAMS_PER_PRINCIPAL)
+  const fixed = acceptedTokens(options)
+  const slots = createSlots(settings.maxStreams)
   const pulse = createPulse(clock)
   const modern = await createModern({
     factory,
@@ -95,25 +96,58 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     roaming: options.roaming,
   })
   const sse = createSse({ factory, pulse, slots, messagesPath: '/messages' })
+  const { metrics } = options
+  const refused = metrics?.counter('pegboard.http.unauthorized', 'Requests without a valid token.', [])
+  const running = new Set<ServerResponse>()
+  const live = createLive(clock, (res) => running.has(res))
+  // The port may be known only when it listens.
+  const origin = (): string => settings.publicUrl ?? `http://${urlHost(settings.host)}:${port}`
+  const access =
+    fixed && settings.oauth
+      ? createAccessTokens({ settings: settings.oauth, resource: () => `${origin()}/mcp`, clock, log })
+      : undefined
   const gate: Gate = {
     door: createDoor(settings),
-    tokens,
+    admission: fixed && createAdmission({ fixed, kept: options.tokens, access, origin }),
+    live,
+    maxBodyBytes: settings.maxBodyBytes,
+    resource: () => access?.metadata(),
     profile,
     hasProfile: options.hasProfile ?? ((name) => name === profile),
     closing: false,
-    running: new Set(),
+    running,
     health: () => options.health(),
     ready: async () => options.ready?.(),
-    onUnauthorized: () => options.onUnauthorized?.(),
+    metrics: metrics && (async () => prometheusText(await metrics.collect())),
+    within: options.within,
+    onUnauthorized() {
+      refused?.add([])
+      options.onUnauthorized?.()
+    },
   }
+  metrics?.observe({ name: 'pegboard.sessions', help: 'Open sessions.', type: 'gauge', unit: '' }, () => [
+    { labels: { transport: 'streamable' }, value: sessions.size },
+    { labels: { transport: 'sse' }, value: sse.size },
+  ])
+  metrics?.observe({ name: 'pegboard.streams', help: 'Open streams of events.', type: 'gauge', unit: '' }, () => [
+    { labels: {}, value: slots.size },
+  ])
+  metrics?.observe(
+    { name: 'pegboard.http.requests.running', help: 'Requests that wait for their answer.', type: 'gauge', unit: '' },
+    () => [{ labels: {}, value: gate.running.size }],
+  )
   const handlers = await createHandlers({ sessions, sse, modern, gate })
-
-  const { headersMs, requestMs, checkMs } = options.patience ?? PATIENCE
-  const server = createServer({ connectionsCheckingInterval: checkMs })
-  server.headersTimeout = headersMs
-  server.requestTimeout = requestMs
+  const { headersTimeoutMs, requestTimeoutMs, maxHeaderBytes } = settings
+  const server = createServer({
+    connectionsCheckingInterval: Math.min(CHECK_MS, Math.ceil(headersTimeoutMs / 3)),
+    maxHeaderSize: maxHeaderBytes,
+  })
+  server.headersTimeout = headersTimeoutMs
+  server.requestTimeout = requestTimeoutMs
   server.keepAliveTimeout = KEEP_ALIVE_TIMEOUT_MS
-  server.maxConnections = MAX_CONNECTIONS
+  server.maxConnections = settings.maxConnections
+  // Node leaves out what comes after so many: an Origin, or a second token, would not be seen. Their size is bounded.
+  server.maxHeadersCount = 0
   const serve = (req: IncomingMessage, res: ServerResponse): void => {
     handle(gate, handlers, req, res).catch((error: unknown) => {
       if (res.destroyed) return
@@ -127,9 +161,14 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   server.on('checkContinue', serve)
   const { port } = await listen(server, settings)
   server.on('error', (error) => log.error('the HTTP server failed', { error }))
+  const unfollow = options.tokens?.follow((token) => {
+    void sessions.revoke(token)
+    live.end(token)
+  })
 
   const shut = async (graceMs: number): Promise<void> => {
     gate.closing = true
+    unfollow?.()
     const stopped = new Promise<void>((resolve) => server.close(() => resolve()))
     await idle(gate.running, graceMs, clock)
     await Promise.all([sessions.close(), sse.close(), modern.close()])
@@ -151,7 +190,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   }
 }
 
-function acceptedTokens({ settings, token }: HttpOptions): readonly BearerToken[] | undefined {
+function acceptedTokens({ settings, token, tokens }: HttpOptions): readonly BearerToken[] | undefined {
   if (settings.auth === 'none') {
     if (isLoopback(settings.host)) return undefined
     throw new PegboardError(
@@ -160,9 +199,10 @@ function acceptedTokens({ settings, token }: HttpOptions): readonly BearerToken[
     )
   }
   const named = settings.tokens.map(({ token: text, ...whose }) => bearerToken(text, whose))
-  if (token || named.length > 0) return [...(token ? [bearerToken(token)] : []), ...named]
+  if (token || named.length > 0 || settings.oauth || (tokens && tokens.valid().length > 0))
+    return [...(token ? [bearerToken(token)] : []), ...named]
   throw new PegboardError('E_CONFIG_AUTH', 'server.http.auth is "token" and there is no token.', {
-    hint: 'Set server.http.token, or server.http.auth: "none" on a loopback address.',
+    hint: 'Set server.http.token or server.http.oauth, make one with pegboard token create, or set server.http.auth: "none" on a loopback address.',
   })
 }
 

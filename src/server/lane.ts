@@ -13,7 +13,9 @@ import { callerOf, type Entrant } from './caller.ts'
 import { withTasks } from './capabilities.ts'
 import { type Claims, withoutClaims } from './claims.ts'
 import type { ServerHost } from './host.ts'
+import { sayable } from './inspected.ts'
 import { instructionsFor } from './instructions.ts'
+import { toldOfList } from './observed.ts'
 
 /** What 2025-era stdio clients ask all day, answered without the SDK: it costs 100 ms to load and 50 µs a call. */
 export interface Lane {
@@ -165,7 +167,8 @@ export function createLane(options: LaneOptions): Lane {
           request: ask,
           notify(method, notified) {
             if (method === 'notifications/message' && logLevel !== undefined && !isWanted(notified, logLevel)) return
-            send({ jsonrpc: '2.0', method, params: notified }, id)
+            const said = isRecord(notified) ? sayable(host, caller, notified) : notified
+            if (said !== undefined) send({ jsonrpc: '2.0', method, params: said }, id)
           },
         },
         ...(token === undefined ? {} : { progressToken: token }),
@@ -251,7 +254,8 @@ export function createLane(options: LaneOptions): Lane {
       if (method === 'logging/setLevel') logLevel = message.params?.level
       if (method === 'ping') answer(id, {})
       else if (method === 'tools/list') {
-        answer(id, { tools: host.lists.of(claims.of(caller, message.params?._meta)) })
+        const meta = message.params?._meta
+        answer(id, { tools: toldOfList(host, meta, () => host.lists.of(claims.of(caller, meta))) })
         options.onListed?.()
       } else return false
       return true

@@ -34,6 +34,7 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
   const http = await serveHttp({
     settings,
     token,
+    tokens: host.tokens,
     profile,
     hasProfile: host.hasProfile,
     clock,
@@ -43,6 +44,8 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
       createRoaming({ shared: host.shared, clock: host.clock, log: host.log, idleMs: settings.sessionIdleMs }),
     health: () => ({ status: 'ok' }),
     ready: host.ready,
+    metrics: host.metrics,
+    within: host.trustMeta === 'none' ? undefined : host.observer?.within,
     enter: (entrant, meta) => createClaims(host, entrant).enter(meta),
     follow: (entrant, meta, uris) => follow(host, callerFor(entrant, meta), uris),
     followTasks: (entrant, meta, tasks, send) => followTasks(host, clock, callerFor(entrant, meta), tasks, send),

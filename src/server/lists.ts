@@ -34,18 +34,35 @@ export function createLists(
   exposure: (caller: Caller) => Exposure,
   maxBytes: number = MAX_BYTES,
 ): Lists {
+  // A list that nobody can ask for any more, such as one from before a change, goes with whoever had it.
+  const kept = new WeakMap<List, { readonly ref: WeakRef<List>; readonly bytes: Buffer }>()
   // In the order of last use.
-  const kept = new Map<List, Buffer>()
+  const sizes = new Map<WeakRef<List>, number>()
   let total = 0
 
+  function forget(ref: WeakRef<List>): void {
+    total -= sizes.get(ref) ?? 0
+    sizes.delete(ref)
+  }
+  const gone = new FinalizationRegistry(forget)
+
+  function make(list: List): { readonly ref: WeakRef<List>; readonly bytes: Buffer } {
+    const made = { ref: new WeakRef(list), bytes: Buffer.from(JSON.stringify(list)) }
+    kept.set(list, made)
+    gone.register(list, made.ref)
+    return made
+  }
+
   function bytesOf(list: List): Buffer {
-    const bytes = kept.get(list) ?? Buffer.from(JSON.stringify(list))
-    if (!kept.delete(list)) total += bytes.length
-    kept.set(list, bytes)
-    for (const [oldest, { length }] of kept) {
-      if (total <= maxBytes || oldest === list) break
-      kept.delete(oldest)
-      total -= length
+    const { ref, bytes } = kept.get(list) ?? make(list)
+    forget(ref)
+    sizes.set(ref, bytes.length)
+    total += bytes.length
+    for (const [oldest] of sizes) {
+      if (total <= maxBytes || oldest === ref) break
+      forget(oldest)
+      const left = oldest.deref()
+      if (left) kept.delete(left)
     }
     return bytes
   }

@@ -18,6 +18,25 @@ export function readMessage(line: string): Read {
   } catch {
     return refuse(null, -32700, 'Parse error: the line is not JSON')
   }
+  return isRecord(value) && repeatsMember(line, [value], 1) ? repeated : checkMessage(value, line.length)
+}
+
+/** The same for messages that came together, as `items` of the list that `text` is. The first that is none is the answer. */
+export function checkBatch(
+  text: string,
+  items: readonly unknown[],
+): readonly Message[] | (Read & { readonly ok: false }) {
+  const messages: Message[] = []
+  for (const item of items) {
+    const read = checkMessage(item, text.length)
+    if (!read.ok) return read
+    messages.push(read.message)
+  }
+  return repeatsMember(text, items, 2) ? repeated : messages
+}
+
+/** @param chars how long it was written */
+function checkMessage(value: unknown, chars: number): Read {
   if (Array.isArray(value)) return refuse(null, -32600, 'Invalid request: batch not supported, send one message a line')
   if (typeof value !== 'object' || value === null) return refuse(null, -32600, 'Invalid request: an object is required')
   const message = value as Record<string, unknown>
@@ -36,7 +55,7 @@ export function readMessage(line: string): Read {
     return refuse(known, -32600, `Invalid request: unknown member ${JSON.stringify(foreign.slice(0, 40))}`)
   if (isCall && ('result' in message || 'error' in message))
     return refuse(known, -32600, 'Invalid request: both a request and a response')
-  if (message.method === 'initialize' && line.length > MAX_OPENING_CHARS)
+  if (message.method === 'initialize' && chars > MAX_OPENING_CHARS)
     return refuse(known, -32600, `Invalid request: initialize exceeds ${MAX_OPENING_CHARS} characters`)
   const params = message.params
   if (params !== undefined && (typeof params !== 'object' || params === null || Array.isArray(params)))
@@ -47,4 +66,48 @@ export function readMessage(line: string): Read {
   return { ok: true, message: message as unknown as Message }
 }
 
-const refuse = (id: string | number | null, code: number, message: string): Read => ({ ok: false, id, code, message })
+const refuse = (id: string | number | null, code: number, message: string): Read & { readonly ok: false } => ({
+  ok: false,
+  id,
+  code,
+  message,
+})
+// Even its id may be one to us and another to whoever looked at it before.
+const repeated = refuse(null, -32600, 'Invalid request: a member comes twice')
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COLON = 0x3a
+
+/**
+ * Whether a message, or what is right in it (`params`, `result`, `error`), has a member twice: others than us may have read the
+ * first. The text has more colons at those depths then than what was parsed has members. It is known to be JSON.
+ */
+function repeatsMember(text: string, messages: readonly unknown[], depth: number): boolean {
+  let left = 0
+  for (const message of messages) {
+    if (!isRecord(message)) continue
+    for (const name in message) {
+      const value = message[name]
+      left += isRecord(value) ? 1 + Object.keys(value).length : 1
+    }
+  }
+  let deep = 0
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) at = endOfString(text, at)
+    else if (code === 0x7b || code === 0x5b) deep++
+    else if (code === 0x7d || code === 0x5d) deep--
+    else if (code === COLON && (deep === depth || deep === depth + 1)) left--
+  }
+  return left < 0
+}
+
+/** @param from its first quote */
+function endOfString(text: string, from: number): number {
+  for (let at = text.indexOf('"', from + 1); ; at = text.indexOf('"', at + 1)) {
+    let before = at - 1
+    while (text.charCodeAt(before) === BACKSLASH) before--
+    if ((at - before) % 2 === 1) return at
+  }
+}

@@ -5,7 +5,10 @@ import type { ProtocolFailure } from '../core/failure.ts'
 import type { Relay } from '../core/tool.ts'
 import { noPrompt, noResource, toFailure } from './answer.ts'
 import { holderOf } from './caller.ts'
+import { checkFollowed } from './follow.ts'
 import type { ServerHost } from './host.ts'
+import { askedBy, inspected } from './inspected.ts'
+import { toldOfRequest } from './observed.ts'
 import { ownResources, ownTemplates, readOwn } from './own.ts'
 import { completeOwn, getOwnPrompt, isOwnPrompt, ownPrompts } from './prompts.ts'
 import { readingsOf, readReading } from './readings.ts'
@@ -32,7 +35,15 @@ export function passThrough(
   const subscribed = new Map<string, Caller>()
   const owners = (ctx: ServerContext): readonly Owner[] => host.view(caller(ctx)).owners
 
-  const forward = async (
+  const forward = (
+    owner: Owner | undefined,
+    missing: ProtocolFailure,
+    method: string,
+    params: object,
+    ctx: ServerContext,
+  ): Promise<never> =>
+    toldOfRequest(host, method, host.observer && relay(ctx), () => handedOn(owner, missing, method, params, ctx))
+  const handedOn = async (
     owner: Owner | undefined,
     missing: ProtocolFailure,
     method: string,
@@ -47,10 +58,13 @@ export function passThrough(
       const { _meta, inputResponses: _answers, requestState: _state, ...own } = params as Entry
       const asked = { principal, era, method, params: own, relay: relay(ctx), signal: ctx.mcpReq.signal }
       return (await host.resumes.run(asked, async (turn) =>
-        host.inspect(
+        inspected(
+          host,
           who,
           owner.id,
-          relayed(await endpoints.request(method, own, turn.relay, turn.signal ?? ctx.mcpReq.signal)),
+          endpoints
+            .request(method, own, askedBy(host, who, owner.id, turn.relay), turn.signal ?? ctx.mcpReq.signal)
+            .then(relayed),
         ),
       )) as never
     } catch (error) {
@@ -123,10 +137,21 @@ export function passThrough(
 
   if (era === 'legacy') {
     server.setRequestHandler('resources/subscribe', async (request, ctx) => {
-      // Its owner counts each once.
-      if (subscribed.has(request.params.uri)) return {}
-      await toResource('resources/subscribe', request.params, ctx)
-      subscribed.set(request.params.uri, caller(ctx))
+      const { uri } = request.params
+      // Its owner counts each once, also of those that come at the same time.
+      if (subscribed.has(uri)) return {}
+      try {
+        checkFollowed(uri, subscribed)
+      } catch (error) {
+        throw asProtocolError(error)
+      }
+      subscribed.set(uri, caller(ctx))
+      try {
+        await toResource('resources/subscribe', request.params, ctx)
+      } catch (error) {
+        subscribed.delete(uri)
+        throw error
+      }
       return {}
     })
     server.setRequestHandler('resources/unsubscribe', async (request, ctx) => {

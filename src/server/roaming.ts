@@ -51,6 +51,8 @@ export interface RoamingOptions {
 const TOPIC = 'session'
 const MAX_OPENING_CHARS = 64 * 1024
 const MAX_SETTINGS = 500
+/** A level or an address, and what is said beside them. */
+const MAX_SETTING_CHARS = 4 * 1024
 const LASTING = new Set(['logging/setLevel', 'resources/subscribe', 'resources/unsubscribe'])
 
 export const lasts = ({ method }: Message): boolean => method !== undefined && LASTING.has(method)
@@ -80,7 +82,10 @@ export function createRoaming({ shared, clock, log, idleMs }: RoamingOptions): R
     },
     renew: (id, owner) => change(id, owner, (value) => value),
     remember(id, owner, message) {
-      shared.tell(TOPIC, JSON.stringify([id, { kind: 'in', message } satisfies Said]))
+      const said = JSON.stringify([id, { kind: 'in', message } satisfies Said])
+      // Nothing comes of it here either, and five hundred of them are written with each that follows.
+      if (said.length > MAX_SETTING_CHARS) return
+      shared.tell(TOPIC, said)
       change(id, owner, ({ opening, settings }) => ({ opening, settings: settled(settings, message) })).catch(
         (error: unknown) => log.warn('a setting of a session could not be kept', { error: messageOf(error) }),
       )

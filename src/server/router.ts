@@ -1,17 +1,27 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Message } from '../core/jsonrpc.ts'
-import { type BearerToken, checkBearer } from './auth.ts'
+import type { Observer } from '../core/observer.ts'
+import { CONTENT_TYPE } from '../observe/prometheus.ts'
+import type { Admission } from './admission.ts'
+import type { Bearer } from './auth.ts'
 import { checkBody, type Messages, readBody, readMessages } from './body.ts'
 import { type Entrant, localEntrant } from './caller.ts'
 import { type Door, type Refusal, refusal, refuse } from './door.ts'
+import type { Live } from './live.ts'
 import type { Modern } from './modern.ts'
 import type { Sessions } from './session.ts'
 import type { Sse } from './sse.ts'
 
-/** Every route there is. All need a token but those marked `open`; behind all others the name of a profile may stand. */
+/**
+ * Every route there is. All need a token but those marked `open`; behind all others the name of a profile may stand, but for
+ * `/metrics`, which is there only where the operator wants it.
+ */
 export const routes = [
   { method: 'GET', path: '/health', name: 'health', open: true },
   { method: 'GET', path: '/ready', name: 'ready', open: true },
+  { method: 'GET', path: '/.well-known/oauth-protected-resource', name: 'resource', open: true },
+  { method: 'GET', path: '/.well-known/oauth-protected-resource/mcp', name: 'resource', open: true },
+  { method: 'GET', path: '/metrics', name: 'metrics', open: false },
   { method: 'POST', path: '/mcp', name: 'mcpPost', open: false },
   { method: 'GET', path: '/mcp', name: 'mcpListen', open: false },
   { method: 'DELETE', path: '/mcp', name: 'mcpEnd', open: false },
@@ -32,13 +42,22 @@ export type Handlers = Readonly<Record<RouteName, (request: Request) => void | P
 /** What every request passes before it reaches a handler. */
 export interface Gate {
   readonly door: Door
-  readonly tokens: readonly BearerToken[] | undefined
+  /** Absent: everybody is let in. */
+  readonly admission: Admission | undefined
+  readonly live: Live
+  readonly maxBodyBytes: number
+  /** How to log in; absent: nowhere. */
+  resource(): object | undefined
   /** Of who comes without one in the address. */
   readonly profile: string
   hasProfile(name: string): boolean
   health(): object
   /** What keeps this process from doing its work now; `undefined` for nothing. */
   ready(): Promise<string | undefined>
+  /** What `GET /metrics` tells; absent: there is no such address. */
+  readonly metrics?: (() => Promise<string>) | undefined
+  /** Where a request belongs in a trace, by its headers; absent: nobody asks. */
+  readonly within?: Observer['within'] | undefined
   onUnauthorized(): void
   /** Calls that wait for their answer. */
   readonly running: Set<ServerResponse>
@@ -52,23 +71,20 @@ export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessag
   gate.door.share(req, res)
 
   const { here, profile } = routesAt((req.url ?? '').split('?', 1)[0] ?? '')
-  if (here.length === 0) return refuse(res, nothingHere)
+  const metrics = here[0]?.name === 'metrics'
+  if (here.length === 0 || (metrics && profile !== undefined)) return refuse(res, nothingHere)
+  if (metrics && !gate.metrics) return refuse(res, await withoutMetrics(gate, req))
   const methods = here.map(({ method }) => method)
   if (req.method === 'OPTIONS') return gate.door.preflight(req, res, methods)
 
   const route = here.find(({ method }) => method === req.method)
-  const token = gate.tokens && !route?.open ? checkBearer(req.headers.authorization, gate.tokens) : undefined
-  if (gate.tokens && !route?.open && !token) {
-    gate.onUnauthorized()
-    const challenge = `Bearer realm="pegboard"${req.headers.authorization === undefined ? '' : ', error="invalid_token"'}`
-    return refuse(
-      res,
-      refusal(401, 'Unauthorized: send "Authorization: Bearer …" with the token that pegboard serve printed', {
-        headers: { 'www-authenticate': challenge },
-      }),
-    )
+  const checked = route?.open ? undefined : gate.admission?.check(req.headers.authorization)
+  const bearer = checked instanceof Promise ? await checked : checked
+  if (bearer && 'status' in bearer) {
+    if (bearer.status === 401) gate.onUnauthorized()
+    return refuse(res, bearer)
   }
-  const entrant = route?.open ? localEntrant() : entrantFor(gate, token, profile)
+  const entrant = route?.open ? localEntrant() : entrantFor(gate, bearer, profile)
   if ('status' in entrant) return refuse(res, entrant)
   if (!route) return refuse(res, refusal(405, 'Method not allowed', { headers: { allow: methods.join(', ') } }))
   if (gate.closing && !route.open)
@@ -78,10 +94,23 @@ export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessag
         headers: { connection: 'close', 'retry-after': '5' },
       }),
     )
-  await handlers[route.name]({ req, res, entrant, rest: profile === undefined ? '' : `/${profile}` })
+  if (bearer) gate.live.hold(bearer, res)
+  const request = { req, res, entrant, rest: profile === undefined ? '' : `/${profile}` }
+  const answer = () => handlers[route.name](request)
+  const { traceparent, tracestate } = req.headers
+  await (gate.within && traceparent !== undefined ? gate.within({ traceparent, tracestate }, answer) : answer())
 }
 
 const nothingHere = refusal(404, 'Not found')
+
+/** A stranger learns nothing of it, not even that there could be such an address. */
+async function withoutMetrics(gate: Gate, req: IncomingMessage): Promise<Refusal> {
+  const bearer = await gate.admission?.check(req.headers.authorization)
+  if (bearer && 'status' in bearer) return nothingHere
+  const entrant = entrantFor(gate, bearer, undefined)
+  if ('status' in entrant || !mayReadMetrics(entrant)) return nothingHere
+  return refusal(404, 'Not found: metrics are off; telemetry.prometheus: true switches them on.')
+}
 
 /** The routes of a path, and the profile that stands behind theirs. */
 function routesAt(path: string): { readonly here: readonly (typeof routes)[number][]; readonly profile?: string } {
@@ -93,14 +122,22 @@ function routesAt(path: string): { readonly here: readonly (typeof routes)[numbe
 }
 
 /** Who a request comes from, once its token is known to be ours. */
-function entrantFor(gate: Gate, token: BearerToken | undefined, asked: string | undefined): Entrant | Refusal {
+function entrantFor(gate: Gate, token: Bearer | undefined, asked: string | undefined): Entrant | Refusal {
   if (token?.profile !== undefined && asked !== undefined && asked !== token.profile)
     return refusal(403, 'Forbidden: this token is for another profile')
   if (asked !== undefined && !gate.hasProfile(asked)) return nothingHere
   const profile = token?.profile ?? asked ?? gate.profile
   if (!token) return localEntrant(profile)
-  const { principal, roles } = token
-  return { principal, profile, roles, named: true, ...(token.profile === undefined ? {} : { bound: true }) }
+  const { principal, roles, grants, credential } = token
+  return {
+    principal,
+    profile,
+    roles,
+    named: true,
+    ...(token.profile === undefined ? {} : { bound: true }),
+    ...(grants ? { grants } : {}),
+    ...(credential ? { credential } : {}),
+  }
 }
 
 interface Parts {
@@ -116,9 +153,9 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
 
   /** The messages of a POST, or undefined when it was answered already. */
   async function receive(req: IncomingMessage, res: ServerResponse): Promise<Messages | undefined> {
-    const unfit = checkBody(req)
+    const unfit = checkBody(req, gate.maxBodyBytes)
     if (unfit) return void refuse(res, unfit)
-    const body = await readBody(req, res).catch(() => undefined)
+    const body = await readBody(req, res, gate.maxBodyBytes).catch(() => undefined)
     if (!body) return void res.destroy()
     const read = body.ok ? readMessages(body.value) : body
     if (!read.ok) return void refuse(res, read.refusal)
@@ -163,6 +200,23 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
       res.setHeader('content-type', 'application/json')
       if (why !== undefined) res.setHeader('retry-after', '2')
       res.end(JSON.stringify(why === undefined ? { status: 'ready' } : { status: 'not ready', reason: why }))
+    },
+    resource({ res }) {
+      const resource = gate.resource()
+      if (!resource) return refuse(res, nothingHere)
+      res.setHeader('content-type', 'application/json')
+      res.end(JSON.stringify(resource))
+    },
+    async metrics({ res, entrant }) {
+      // It tells of the tools and servers of all profiles.
+      if (!mayReadMetrics(entrant))
+        return refuse(
+          res,
+          refusal(403, `Forbidden: this is for the operator, and tokens with the role "${METRICS_ROLE}"`),
+        )
+      const text = await gate.metrics?.()
+      res.setHeader('content-type', CONTENT_TYPE)
+      res.end(text)
     },
     async mcpPost({ req, res, entrant }) {
       const body = await receive(req, res)
@@ -217,6 +271,11 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
 }
 
 const MODERN = '2026-07-28'
+/** Whoever has the one token of the configuration that no setting narrows, or needs none. */
+const isOperator = ({ principal, bound, grants, credential }: Entrant): boolean =>
+  principal === 'local' && !bound && grants === undefined && credential === undefined
+const METRICS_ROLE = 'metrics'
+const mayReadMetrics = (entrant: Entrant): boolean => isOperator(entrant) || entrant.roles.includes(METRICS_ROLE)
 
 /** The message names a revision itself; a header that disagrees is then a mismatch, whatever it says. */
 const claimsRevision = ({ params }: Message): boolean => {

@@ -8,6 +8,7 @@ import {
 import type { Caller } from '../core/context.ts'
 import { isWanted } from '../core/levels.ts'
 import { rawBytes } from '../core/raw.ts'
+import { isRecord } from '../core/record.ts'
 import type { McpResult } from '../core/result.ts'
 import { olderTask } from '../core/tasks.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
@@ -17,9 +18,11 @@ import { type Connection, callerOf, holderOf } from './caller.ts'
 import { modernCapabilities, serverCapabilities, withTasks } from './capabilities.ts'
 import { type Claims, createClaims, withoutClaims } from './claims.ts'
 import type { ServerHost } from './host.ts'
+import { sayable } from './inspected.ts'
 import { instructionsFor } from './instructions.ts'
 import { createLane, type Lane, type LaneOptions } from './lane.ts'
 import type { Listener } from './notify.ts'
+import { toldOfList } from './observed.ts'
 import { relayOlderTasks } from './older-tasks.ts'
 import { asProtocolError, passThrough } from './passthrough.ts'
 import { ownerOfResource } from './route.ts'
@@ -128,15 +131,16 @@ export function createMcpInstance(
         if (method === 'notifications/message') {
           if (level === undefined ? connection.era === 'modern' : !isWanted(params, level)) return
         }
+        const said = isRecord(params) ? sayable(host, callerNow(ctx), params) : params
         // A client that has gone is noticed elsewhere.
-        void ctx.mcpReq.notify({ method, params } as never).catch(() => undefined)
+        if (said !== undefined) void ctx.mcpReq.notify({ method, params: said } as never).catch(() => undefined)
       },
     }
   }
 
   let listed: readonly ListedTool[] | undefined
   server.setRequestHandler('tools/list', (_request, ctx) => {
-    const tools = host.lists.of(callerNow(ctx))
+    const tools = toldOfList(host, ctx.mcpReq._meta, () => host.lists.of(callerNow(ctx)))
     if (!connection.perRequest) return { tools } as never
     // Who writes the answer puts them in as bytes.
     listed = tools
@@ -194,8 +198,9 @@ export function createMcpInstance(
     ? undefined
     : host.onUpstream({
         log: (params, owner) => {
-          if (logLevel !== undefined && isWanted(params, logLevel) && (owner === undefined || isSeen(owner)))
-            void server.notification({ method: 'notifications/message', params } as never).catch(() => undefined)
+          if (logLevel === undefined || !isWanted(params, logLevel) || (owner !== undefined && !isSeen(owner))) return
+          const said = sayable(host, callerNow(), params, owner)
+          if (said) void server.notification({ method: 'notifications/message', params: said } as never).catch(gone)
         },
         resourceUpdated: (owner, uri) => {
           const by = subscribed.get(uri)
@@ -206,8 +211,8 @@ export function createMcpInstance(
           const known = connection.era === 'legacy' ? host.tasks.find(owner, String(task['taskId'])) : undefined
           if (!known || known.session !== connection.session) return
           if (!callers().some((caller) => holderOf(caller) === known.holder)) return
-          const params = { ...olderTask(task), taskId: known.name }
-          void server.notification({ method: 'notifications/tasks/status', params } as never).catch(gone)
+          const params = sayable(host, callerNow(), { ...olderTask(task), taskId: known.name }, owner)
+          if (params) void server.notification({ method: 'notifications/tasks/status', params } as never).catch(gone)
         },
       })
 

@@ -33,11 +33,14 @@ export interface Sessions {
   /** DELETE: ends the session. */
   end(req: IncomingMessage, res: ServerResponse, entrant: Entrant): Promise<void>
   readonly size: number
+  /** Ends those that were opened with this token, which holds no more. */
+  revoke(token: string): Promise<void>
   close(): Promise<void>
 }
 
 interface Session {
   readonly id: string
+  readonly entrant: Entrant
   readonly party: string
   readonly transport: SessionTransport
   readonly lane: Lane | undefined
@@ -96,9 +99,15 @@ export function createSessions(options: SessionOptions): Sessions {
     if (idlest) cancelSweep ??= clock.after(Math.max(1, idlest.lastSeenMs + idleMs - now), sweep)
   }
 
+  /** Who has most of them gives one up: nobody can push out the sessions of others. */
   async function makeRoom(): Promise<void> {
     while (sessions.size >= options.maxSessions) {
-      const victim = [...sessions.values()].find(({ transport }) => !transport.busy) ?? first(sessions)
+      const all = [...sessions.values()]
+      const counts = new Map<string, number>()
+      for (const { entrant } of all) counts.set(entrant.principal, (counts.get(entrant.principal) ?? 0) + 1)
+      const most = Math.max(...counts.values())
+      const theirs = all.filter(({ entrant }) => counts.get(entrant.principal) === most)
+      const victim = theirs.find(({ transport }) => !transport.busy) ?? theirs[0]
       await victim?.transport.close()
     }
   }
@@ -110,7 +119,7 @@ export function createSessions(options: SessionOptions): Sessions {
     if (roaming) joinOthers(roaming, id, party, transport)
     const served = options.factory({ era: 'legacy', entrant, sessionId: id })
     const lane = served.lane?.(transport.deliver)
-    const session: Session = { id, party, transport, lane, lastSeenMs: clock.now(), keptMs: clock.now() }
+    const session: Session = { id, entrant, party, transport, lane, lastSeenMs: clock.now(), keptMs: clock.now() }
     // At once, so that a burst of them is counted.
     touch(session)
     await connect(served, transport, () => {
@@ -237,6 +246,14 @@ export function createSessions(options: SessionOptions): Sessions {
     },
     get size() {
       return sessions.size
+    },
+    async revoke(token) {
+      const own = [...sessions.values()].filter(
+        ({ entrant: { credential } }) =>
+          credential !== undefined && 'token' in credential && credential.token === token,
+      )
+      for (const { id } of own) await roaming?.drop(id).catch(() => undefined)
+      await Promise.all(own.map(({ transport }) => transport.close()))
     },
     async close() {
       cancelSweep?.()

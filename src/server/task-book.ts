@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
+import { newHandle } from '../core/handle.ts'
 import { keyOf as hashOf } from '../state/documents.ts'
 import type { Table } from '../state/store.ts'
 
@@ -29,7 +29,7 @@ export interface TaskBook {
   names(holder: string): Promise<readonly string[]>
   find(owner: string, id: string): Known | undefined
   /** Keeps the result of a call that was done at once, and gives the task it is of. Its owner is `DONE`. */
-  keep(result: Json, ttlMs: unknown): Json
+  keep(holder: string, result: Json, ttlMs: unknown): Json
   /** `undefined` for one that is no longer kept. */
   kept(id: string): { readonly task: Json; readonly result: Json } | undefined
 }
@@ -51,15 +51,18 @@ export function createTaskBook(
   onError: (error: unknown) => void = () => undefined,
 ): TaskBook {
   const known = new Map<string, Known & { readonly until: number }>()
-  const done = new Map<string, { readonly task: Json; readonly result: Json; readonly until: number }>()
+  const done = new Map<
+    string,
+    { readonly holder: string; readonly task: Json; readonly result: Json; readonly until: number }
+  >()
   const keyOf = (owner: string, id: string): string => `${owner}:${id}`
 
   function sweep(): void {
     const now = clock.now()
     for (const [key, { until }] of known) if (until <= now) known.delete(key)
     for (const [key, { until }] of done) if (until <= now) done.delete(key)
-    while (known.size > MAX.known) known.delete(known.keys().next().value as string)
-    while (done.size > MAX.kept) done.delete(done.keys().next().value as string)
+    makeRoom(known, MAX.known)
+    makeRoom(done, MAX.kept)
   }
 
   function of(holder: string): readonly Known[] {
@@ -88,12 +91,12 @@ export function createTaskBook(
       return [...new Set([...theirs.slice(-LISTED).reverse(), ...own])].slice(0, LISTED)
     },
     find: (owner, id) => known.get(keyOf(owner, id)),
-    keep(result, wanted) {
+    keep(holder, result, wanted) {
       const ttlMs = typeof wanted === 'number' && wanted >= 0 ? Math.min(wanted, LIFE_MS.kept) : LIFE_MS.kept
       const at = new Date(clock.now()).toISOString()
-      const taskId = randomUUID()
+      const taskId = newHandle()
       const task = { taskId, status: 'completed', createdAt: at, lastUpdatedAt: at, ttlMs }
-      done.set(taskId, { task, result, until: clock.now() + ttlMs })
+      done.set(taskId, { holder, task, result, until: clock.now() + ttlMs })
       sweep()
       return task
     },
@@ -101,5 +104,19 @@ export function createTaskBook(
       sweep()
       return done.get(id)
     },
+  }
+}
+
+/** Who has most of them gives up its oldest: nobody can push out what others have. */
+function makeRoom(all: Map<string, { readonly holder: string }>, max: number): void {
+  while (all.size > max) {
+    const counts = new Map<string, number>()
+    for (const { holder } of all.values()) counts.set(holder, (counts.get(holder) ?? 0) + 1)
+    const most = Math.max(...counts.values())
+    for (const [key, { holder }] of all)
+      if (counts.get(holder) === most) {
+        all.delete(key)
+        break
+      }
   }
 }

@@ -5,16 +5,20 @@ import type { Clients } from './clients.ts'
 
 /** The ways to chat platforms: those that modules bring, and `mcp`, which are the connected clients. */
 export interface AdapterRegistry {
-  /** As one caller has them: through `mcp` only its own clients are reached. */
-  for(caller: Caller, platform: string): Adapters
+  /**
+   * As one caller has them: through `mcp` only its own clients are reached.
+   * @param bringing who may add some: a module that starts anew brings its own again, before the earlier start ends
+   */
+  for(caller: Caller, platform: string, bringing?: { readonly module: string; readonly until?: AbortSignal }): Adapters
 }
 
 /** @param keep makes a file readable for clients of the caller, by the address it answers */
 export function createAdapters(clients: Clients, keep: (caller: Caller, file: SentFile) => string): AdapterRegistry {
   const added = new Map<string, PlatformAdapter>()
+  const broughtBy = new WeakMap<PlatformAdapter, { readonly module: string; readonly until: AbortSignal | undefined }>()
 
   return {
-    for(caller, platform) {
+    for(caller, platform, { module, until } = { module: '' }) {
       const mcp = mcpAdapter(caller, clients, keep)
       const get = (name: string): PlatformAdapter | undefined => (name === mcp.name ? mcp : added.get(name))
       return {
@@ -25,11 +29,17 @@ export function createAdapters(clients: Clients, keep: (caller: Caller, file: Se
         },
         add(adapter) {
           const { name } = adapter
-          if (get(name)) throw new PegboardError('E_NAME_TAKEN', `There is an adapter called "${name}" already.`)
+          const known = get(name)
+          const earlier = known && broughtBy.get(known)
+          const isAnew = until && earlier?.module === module && earlier.until !== until
+          if (known && !isAnew) throw new PegboardError('E_NAME_TAKEN', `There is an adapter called "${name}" already.`)
           added.set(name, adapter)
-          return () => {
+          broughtBy.set(adapter, { module, until })
+          const off = (): void => {
             if (added.get(name) === adapter) added.delete(name)
           }
+          until?.addEventListener('abort', off, { once: true })
+          return off
         },
       }
     },

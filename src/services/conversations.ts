@@ -4,6 +4,7 @@ import type { Caller, Origin } from '../core/context.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { ConversationEntry, Conversations } from '../core/services.ts'
 import { type Documents, keyOf } from '../state/documents.ts'
+import { timeOf } from './messages.ts'
 
 /** Entries kept of a channel. */
 const WINDOW = 100
@@ -47,7 +48,7 @@ export function createConversations({ documents, clock }: ConversationsOptions) 
           content: contentOf(given.content),
           user_id: given.user_id ?? '',
           user_name: given.user_name ?? '',
-          timestamp: given.timestamp ?? clock.now(),
+          timestamp: timeOf(given.timestamp, clock.now()),
           ...(given.files === undefined ? {} : { files: given.files }),
         }
         return kept.update(keyFor(channel, platform), (before = []) => ({
@@ -57,7 +58,7 @@ export function createConversations({ documents, clock }: ConversationsOptions) 
       },
       async get(channel, n = WINDOW, platform) {
         const entries = ((await kept.read(keyFor(channel, platform))) ?? []).filter(({ deleted }) => !deleted)
-        return entries.slice(-Math.max(1, n))
+        return structuredClone(entries.slice(-Math.max(1, n)))
       },
       update: (channel, id, { content, files }, platform) =>
         edit(keyFor(channel, platform), id, (entry) => ({

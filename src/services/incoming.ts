@@ -12,12 +12,14 @@ type Listener = Parameters<Incoming['hear']>[0]
 /** @param log hears of listeners that fail: a message is not lost by one */
 export function createIncoming(log: Log) {
   const listeners = new Set<Listener>()
-  return (keepers: (platform: string) => Keepers): Incoming => ({
+  return (keepers: (platform: string) => Keepers, until?: AbortSignal): Incoming => ({
     hear(listener) {
       // Wrapped, so that the same function given twice is two.
       const own: Listener = (message) => listener(message)
       listeners.add(own)
-      return () => void listeners.delete(own)
+      const off = (): void => void listeners.delete(own)
+      until?.addEventListener('abort', off, { once: true })
+      return off
     },
     async receive(message: IncomingMessage) {
       for (const listener of [...listeners])
@@ -30,6 +32,8 @@ export function createIncoming(log: Log) {
       const { messages, conversations } = keepers(message.platform)
       await messages?.record(remembered)
       const { message_id, user_id, user_name, timestamp, text: content } = message
+      // One that comes again, because it was edited or we were stopped in the middle, is the same.
+      if (message_id !== '' && (await conversations?.update(message.channel_id, message_id, { content }))) return true
       await conversations?.append(message.channel_id, {
         role: 'user',
         message_id,

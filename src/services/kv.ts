@@ -90,7 +90,7 @@ export function createKv({
 
     return {
       backend,
-      get: async (key) => (await entries()).get(key)?.value ?? null,
+      get: async (key) => structuredClone((await entries()).get(key)?.value ?? null),
       async set(key, value, options = {}) {
         const kept = jsonOf(checked(key), value)
         const { ttl } = options
@@ -116,7 +116,7 @@ export function createKv({
         }),
       update: (key, work) =>
         change((now) => {
-          const { value, result } = work(now.get(checked(key))?.value ?? null)
+          const { value, result } = work(structuredClone(now.get(checked(key))?.value ?? null))
           if (value === undefined) return { result, same: true }
           if (value === null) return { result, same: !now.delete(key) }
           put(now, key, jsonOf(key, value))
@@ -138,7 +138,7 @@ export function createKv({
       async lrange(key, start, stop) {
         const values = list(await entries(), key)
         const end = stop < 0 ? values.length + stop : stop
-        return values.slice(start, end + 1)
+        return structuredClone(values.slice(start, end + 1))
       },
       llen: async (key) => list(await entries(), key).length,
       get shared() {

@@ -47,7 +47,7 @@ export function createMessages({ documents, clock, likeness }: MessagesOptions) 
           platform: given.platform ?? platform,
           channel_id: given.channel_id ?? channelId,
           text: textOf(given.text),
-          timestamp: given.timestamp ?? clock.now(),
+          timestamp: timeOf(given.timestamp, clock.now()),
           message_id: given.message_id ?? randomUUID(),
           reply_to_id: given.reply_to_id ?? '',
         }
@@ -60,6 +60,7 @@ export function createMessages({ documents, clock, likeness }: MessagesOptions) 
       async recent(channel, n = 20, platform = origin.platform) {
         return fresh(await kept.read(keyOf(platform, channel)))
           .slice(-Math.max(1, n))
+          .map((message) => ({ ...message }))
           .reverse()
       },
       async search(query, k = 5, channel, platform) {
@@ -82,11 +83,15 @@ export function createMessages({ documents, clock, likeness }: MessagesOptions) 
           .filter(({ score }) => score > 0)
           .sort((a, b) => b.score - a.score)
           .slice(0, Math.max(1, k))
-          .map(({ message }) => message)
+          .map(({ message }) => ({ ...message }))
       },
     }
   }
 }
+
+/** A time that no calendar has would make all of a channel unreadable. */
+export const timeOf = (given: number | undefined, now: number): number =>
+  given !== undefined && Math.abs(given) <= 8.64e15 ? given : now
 
 export function textOf(text: unknown): string {
   if (typeof text !== 'string') throw new PegboardError('E_VALIDATION', 'A message needs a text.')

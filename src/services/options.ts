@@ -1,13 +1,13 @@
 import { z } from 'zod'
 
-export const llmOptions = z.strictObject({
+const llmOptions = z.strictObject({
   baseUrl: z.url().describe('Base of an OpenAI-compatible API, such as "https://api.openai.com/v1".'),
   model: z.string().min(1).optional().describe('Its model, for tools that name none of their own.'),
   apiKey: z.string().min(1).optional().describe('Use "${OPENAI_API_KEY}".'),
   timeoutMs: z.int().min(1_000).max(600_000).default(60_000).describe('How long one answer may take.'),
 })
 
-export const filesOptions = z.strictObject({
+const filesOptions = z.strictObject({
   inlineBytes: z
     .int()
     .min(0)
@@ -25,7 +25,7 @@ export const filesOptions = z.strictObject({
     .describe('How much of it is kept together; the oldest goes first.'),
 })
 
-export const fetchOptions = z.strictObject({
+const fetchOptions = z.strictObject({
   allowPrivate: z
     .boolean()
     .default(false)
@@ -63,4 +63,3 @@ export const servicesOptions = z.strictObject({
 
 export type ServicesSettings = z.infer<typeof servicesOptions>
 export type LlmSettings = z.infer<typeof llmOptions>
-export type FilesSettings = z.infer<typeof filesOptions>

@@ -46,6 +46,23 @@ export function createSentFiles(options: {
     if (files.delete(uri)) total -= file.bytes.length
   }
 
+  /** Who was sent most gives up its oldest: nobody can push out what others were sent. */
+  function makeRoom(principal: string, needed: number): void {
+    while (total + needed > maxBytes) {
+      const held = new Map<string, number>()
+      for (const file of files.values()) {
+        const before = held.get(file.principal) ?? (file.principal === principal ? needed : 0)
+        held.set(file.principal, before + file.bytes.length)
+      }
+      const most = Math.max(...held.values())
+      for (const [uri, file] of files)
+        if (held.get(file.principal) === most) {
+          drop(uri, file)
+          break
+        }
+    }
+  }
+
   function sweep(): void {
     cancel = undefined
     const now = clock.now()
@@ -62,10 +79,7 @@ export function createSentFiles(options: {
       // A copy: its sender may write into the same memory again.
       const bytes = Uint8Array.from(bytesOf(file))
       if (bytes.length > maxBytes) return undefined
-      for (const [uri, old] of files) {
-        if (total + bytes.length <= maxBytes) break
-        drop(uri, old)
-      }
+      makeRoom(principal, bytes.length)
       const uri = `${SCHEME}${randomBytes(16).toString('base64url')}`
       const { filename, mimetype } = file
       files.set(uri, { bytes, filename, mimetype, principal, profile, until: clock.now() + keepMs })

@@ -75,7 +75,8 @@ export function createServices(parts: ServiceParts): ServicesFor {
       return parts.registry(this[USER])
     },
     get adapters(): Adapters {
-      return parts.adapters.for(this[USER].caller, origin(this[USER]).platform)
+      const { caller, module, until } = this[USER]
+      return parts.adapters.for(caller, origin(this[USER]).platform, { module, ...(until && { until }) })
     },
     get incoming(): Incoming {
       const user = this[USER]
@@ -85,7 +86,7 @@ export function createServices(parts: ServiceParts): ServicesFor {
           messages: parts.messages?.(user.caller, at) ?? null,
           conversations: parts.conversations?.(user.caller, at) ?? null,
         }
-      })
+      }, user.until)
     },
     get llm(): Llm | null {
       const { caller, relay, ending } = this[USER]

@@ -3,6 +3,8 @@ import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/p
 import { join } from 'node:path'
 import { PegboardError } from '../core/errors.ts'
 import { exclusively } from './exclusive.ts'
+import { parsed } from './readable.ts'
+import { createTurns } from './turns.ts'
 
 /** What a change makes of a document: its new value (`undefined`: it stays as it is) and what is answered. */
 export interface Change<Value, Result> {
@@ -46,7 +48,7 @@ export const keyOf = (...parts: readonly string[]): string =>
 
 export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: DocumentsOptions): Documents<Value> {
   const known = new Map<string, Known>()
-  const queues = new Map<string, Promise<unknown>>()
+  const inTurn = createTurns()
   let writes = 0
 
   const fileOf = (key: string): string => {
@@ -135,18 +137,7 @@ export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: Docu
 
   return {
     read: load,
-    update(key, change) {
-      const turn = (queues.get(key) ?? Promise.resolve()).then(
-        () => changed(key, change),
-        () => changed(key, change),
-      )
-      queues.set(key, turn)
-      const forget = (): void => {
-        if (queues.get(key) === turn) queues.delete(key)
-      }
-      turn.then(forget, forget)
-      return turn
-    },
+    update: (key, change) => inTurn(key, () => changed(key, change)),
     keys: () => keysIn(dir),
   }
 }
@@ -158,16 +149,11 @@ async function keysIn(dir: string): Promise<string[]> {
 
 /** Another write has another of these: a file is never written in place. */
 async function stampOf(file: string): Promise<string> {
-  const { ino, size, mtimeNs } = await stat(file, { bigint: true })
+  const found = await stat(file, { bigint: true })
+  // Whoever opens a pipe waits until somebody else does.
+  if (!found.isFile()) throw new Error(`${file} is no file`)
+  const { ino, size, mtimeNs } = found
   return `${ino}.${size}.${mtimeNs}`
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** Paths are for the operator. */

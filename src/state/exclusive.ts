@@ -28,10 +28,9 @@ async function lock(file: string, tooLong: () => never): Promise<() => Promise<v
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     }
-    const [made, holder] = await Promise.all([
-      stat(file).catch(() => undefined),
-      readFile(file, 'utf8').catch(() => ''),
-    ])
+    const made = await stat(file).catch(() => undefined)
+    // Whoever opens a pipe waits until somebody else does.
+    const holder = made?.isFile() ? await readFile(file, 'utf8').catch(() => '') : ''
     if (isDead(holder) || (made && Date.now() - made.mtimeMs > LOCK_MS.stale)) await takeAway(file, holder)
     else if (Date.now() > until) tooLong()
     else await new Promise((resolve) => setTimeout(resolve, LOCK_MS.poll))

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import type { Queue, Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
 import type { Clock } from '../core/clock.ts'
@@ -35,7 +36,6 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
   let workerConnection: Redis | undefined
   let cancelLook: (() => void) | undefined
   let planned: (() => Promise<readonly Planned[]>) | undefined
-  const ringing = new Set<string>()
 
   const open = (): Promise<Queue> => {
     opening ??= openQueue()
@@ -62,12 +62,12 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
   }
 
   // As a span: a machine whose clock is ahead rings too early, and whoever is rung looks at the common time and sets it again.
-  /** The same alarm set twice is one, except while it rings: what is there of it is over in a moment. */
-  function jobOf({ id, at }: Planned) {
-    const usual = `${id}-${at}`
-    const jobId = ringing.has(usual) ? `${usual}-${clock.now()}` : usual
-    return { name: 'ring', data: { id }, opts: { jobId, delay: Math.max(0, at - clock.now()) } }
-  }
+  /** The same alarm set twice is one. */
+  const jobOf = ({ id, at }: Planned) => ({
+    name: 'ring',
+    data: { id },
+    opts: { jobId: `${id}-${at}`, delay: Math.max(0, at - clock.now()) },
+  })
 
   async function look(): Promise<void> {
     cancelLook?.()
@@ -87,7 +87,10 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
     async set(id, at) {
       const queue = await open()
       const { name: ring, data, opts } = jobOf({ id, at })
-      await reached(queue.add(ring, data, opts))
+      // One that rings, here or elsewhere, may have been heard before what is set now was kept.
+      const rings = (await reached(queue.getJobState(opts.jobId))) === 'active'
+      const jobId = rings ? `${opts.jobId}-${randomBytes(6).toString('hex')}` : opts.jobId
+      await reached(queue.add(ring, data, { ...opts, jobId }))
     },
     // It rings for nothing; whoever hears it looks first.
     clear() {},
@@ -96,31 +99,19 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
       const { Worker } = await bullmq()
       workerConnection = connection().duplicate({ maxRetriesPerRequest: null, commandTimeout: undefined as never })
       workerConnection.on('error', trouble)
-      worker = new Worker(
-        name,
-        async (job) => {
-          ringing.add(String(job.id))
-          await ring((job.data as { id: string }).id)
-        },
-        {
-          connection: workerConnection as never,
-          prefix,
-          concurrency: CONCURRENCY,
-          lockDuration: LOCK_MS,
-          stalledInterval: STALLED_MS,
-          maxStalledCount: 10,
-        },
-      )
+      worker = new Worker(name, (job) => ring((job.data as { id: string }).id), {
+        connection: workerConnection as never,
+        prefix,
+        concurrency: CONCURRENCY,
+        lockDuration: LOCK_MS,
+        stalledInterval: STALLED_MS,
+        maxStalledCount: 10,
+      })
       worker.on('error', trouble)
       worker.on('ready', () => {
         last = ''
       })
-      // Only now is it gone from Redis.
-      worker.on('completed', ({ id }) => ringing.delete(String(id)))
-      worker.on('failed', (job, error) => {
-        ringing.delete(String(job?.id))
-        log.error('what was due could not be done', { error: messageOf(error) })
-      })
+      worker.on('failed', (_job, error) => log.error('what was due could not be done', { error: messageOf(error) }))
       await look()
     },
     async stop() {

@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis'
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { createTeller, parsed, readable } from './readable.ts'
 import type { Store, Stored, Table } from './store.ts'
 
 /**
@@ -24,9 +25,12 @@ redis.call('ZADD', KEYS[2] .. ':' .. ARGV[2], order, ARGV[5])
 local now_ms = redis.call('TIME')[1] * 1000
 if ARGV[4] ~= '' then redis.call('ZADD', KEYS[4], now_ms + ARGV[4], cjson.encode({ARGV[5], ARGV[2]})) end
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now_ms, 'LIMIT', 0, 10)) do
-  local id, owner = unpack(cjson.decode(member))
   redis.call('ZREM', KEYS[4], member)
-  if redis.call('EXISTS', ARGV[6] .. id) == 0 then
+  -- What somebody else put there must not keep us from writing.
+  local known, pair = pcall(cjson.decode, member)
+  local id, owner
+  if known and type(pair) == 'table' then id, owner = pair[1], pair[2] end
+  if type(id) == 'string' and type(owner) == 'string' and redis.call('EXISTS', ARGV[6] .. id) == 0 then
     redis.call('ZREM', KEYS[2], id)
     redis.call('ZREM', KEYS[2] .. ':' .. owner, id)
   end
@@ -121,31 +125,41 @@ export async function reached<T>(command: Promise<T>): Promise<T> {
   }
 }
 
+/** A key of ours that somebody else made something else of holds a value that cannot be read. */
+function isOtherType(error: unknown): readonly string[] {
+  if (messageOf(error).startsWith('WRONGTYPE')) return ['', '', '0']
+  throw error
+}
+
 /** Documents in Redis. @param prefix of all keys */
-export function createRedisStore(connection: Redis, prefix: string, clock: Pick<Clock, 'now'>): Store {
+export function createRedisStore(
+  connection: Redis,
+  prefix: string,
+  clock: Pick<Clock, 'now'>,
+  log: Pick<Log, 'error'>,
+): Store {
   connection.defineCommand('pegboardPut', { numberOfKeys: 4, lua: PUT })
   connection.defineCommand('pegboardDelete', { numberOfKeys: 2, lua: DELETE })
   const redis = connection as Redis & Scripts
   const counter = `${prefix}:revision`
+  const tell = createTeller(log)
   return {
-    table<T>(kind: string): Table<T> {
+    table<T>(kind: string, fits: (value: unknown) => boolean = () => true): Table<T> {
       const index = `${prefix}:${kind}:all`
       const keyOf = (id: string): string => `${prefix}:${kind}:doc:${id}`
       const indexOf = (owner?: string): string => (owner === undefined ? index : `${index}:${owner}`)
-      const read = (id: string, fields: readonly (string | null)[]): Stored<T> | undefined => {
-        const [owner, value, revision] = fields
-        return typeof owner === 'string' && typeof value === 'string'
-          ? { id, owner, value: JSON.parse(value) as T, revision: Number(revision) }
-          : undefined
+      const get = async (id: string): Promise<Stored<unknown> | undefined> => {
+        const asked = redis.hmget(keyOf(id), 'owner', 'value', 'revision')
+        const [owner, value, revision] = await reached(asked.catch(isOtherType))
+        if (typeof owner !== 'string' || typeof value !== 'string') return undefined
+        return { id, owner, value: parsed(value), revision: Number(revision) }
       }
-      const get = async (id: string): Promise<Stored<T> | undefined> =>
-        read(id, await reached(redis.hmget(keyOf(id), 'owner', 'value', 'revision')))
-      const list = async (owner?: string): Promise<readonly Stored<T>[]> => {
+      const list = async (owner?: string): Promise<readonly Stored<unknown>[]> => {
         const ids = await reached(redis.zrange(indexOf(owner), 0, -1))
         // What has expired is in the lists until something is written.
         return (await Promise.all(ids.map(get))).flatMap((row) => row ?? [])
       }
-      return {
+      const table: Table<unknown> = {
         get,
         async put({ id, owner, value, expiresAt, atMost }, expected) {
           const revision = await reached(
@@ -172,6 +186,7 @@ export function createRedisStore(connection: Redis, prefix: string, clock: Pick<
         list,
         count: async (owner) => (await list(owner)).length,
       }
+      return readable<T>(table, kind, fits, tell)
     },
     async close() {
       await redis.quit().catch(() => redis.disconnect())

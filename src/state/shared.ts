@@ -102,6 +102,17 @@ export function createLocalShared(
 
 const KEY_BYTES = 32
 
+/** The key that is there, or this one from now on. @throws PegboardError E_STATE for one that would sign nothing */
+async function keyIn(store: Store, ours: Buffer): Promise<Buffer> {
+  const secrets = store.table<string>('secret', (value) => typeof value === 'string')
+  await secrets.put({ id: 'key', owner: '', value: ours.toString('base64') }, 0)
+  const key = Buffer.from((await secrets.get('key'))?.value ?? '', 'base64')
+  if (key.length === KEY_BYTES) return key
+  throw new PegboardError('E_STATE', 'The key in the Redis of state.url is none.', {
+    hint: 'Somebody else has written there: delete it (PREFIX:secret:doc:key) or set another state.prefix, then start all again.',
+  })
+}
+
 /** The time is asked again this often, and when Redis was away. */
 const ASK_TIME_MS = 60_000
 const PING_MS = 1_000
@@ -145,23 +156,52 @@ export function createRedisShared(url: string, prefix: string, clock: CommonCloc
     if (off && !told)
       log.warn('the clock of this machine is not that of Redis, which all go by', { ahead_ms: clock.aheadMs })
     told = off
+    await lookForKey()
+  }
+  async function warnOfEviction(redis: Redis): Promise<void> {
+    // Not everybody may ask.
+    const about = await redis.info('memory').catch(() => '')
+    const policy = /^maxmemory_policy:([\w-]+)/m.exec(about)?.[1]
+    if (policy !== undefined && policy !== 'noeviction')
+      log.warn('Redis throws away what is kept there when it is full', {
+        next: 'CONFIG SET maxmemory-policy noeviction',
+        policy,
+      })
+  }
+  let missed = false
+  /** It is kept for ever: where it is gone, so is all the rest. What is sealed with it must go on to be good everywhere. */
+  async function lookForKey(): Promise<void> {
+    if (!parts) return
+    const { store, key } = parts
+    const before = await store.table<string>('secret').get('key')
+    const isOurs = before !== undefined && (await keyIn(store, key)).equals(key)
+    if (!isOurs && !missed)
+      log.error('Redis has lost what was kept there, or it is another: what was planned before is not', {
+        next: 'Restart all that name it, so that they agree again.',
+      })
+    missed = !isOurs
+    if (before === undefined) await keyIn(store, key)
   }
   async function open(): Promise<void> {
     const redis = await connectRedis(url, log)
     const ears = redis.duplicate({ maxRetriesPerRequest: null })
     // The other connection says so.
     ears.on('error', () => undefined)
-    const store = createRedisStore(redis, prefix, clock)
+    const store = createRedisStore(redis, prefix, clock, log)
+    await warnOfEviction(redis)
     await askTime(redis)
-    const secrets = store.table<string>('secret')
     // Whoever is first decides.
-    await secrets.put({ id: 'key', owner: '', value: randomBytes(KEY_BYTES).toString('base64') }, 0)
-    const key = Buffer.from((await secrets.get('key'))?.value ?? '', 'base64')
+    const key = await keyIn(store, randomBytes(KEY_BYTES))
     await ears.connect()
     await ears.subscribe(channel)
     ears.on('message', (_channel: string, message: string) => {
-      const [from, topic = '', text] = JSON.parse(message) as [string, string, string]
-      if (from !== me) for (const listener of listeners.get(topic) ?? []) listener(text)
+      try {
+        const [from, topic = '', text] = JSON.parse(message) as [string, string, string]
+        if (from !== me) for (const listener of listeners.get(topic) ?? []) listener(text)
+      } catch (error) {
+        // Anybody may speak there: another version, or somebody who is none of us.
+        log.warn('something that was said in Redis is not understood', { error: messageOf(error) })
+      }
     })
     ears.on('ready', () => {
       askTime(redis).catch(() => undefined)

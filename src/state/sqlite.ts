@@ -1,4 +1,4 @@
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, renameSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
@@ -6,6 +6,7 @@ import type { Log } from '../core/log.ts'
 import { type Database, NO_DRIVER, openDatabase, troubleOf } from './driver.ts'
 import { checkFolder, type FolderLook, lookAt } from './folder.ts'
 import { createMemoryStore } from './memory.ts'
+import { createTeller, parsed, readable } from './readable.ts'
 import type { Store, Stored, Table } from './store.ts'
 
 /** Each one is done once, in this order; never edited, only added to. */
@@ -38,26 +39,52 @@ export function openSqliteStore(
   look: FolderLook = lookAt,
 ): Store {
   const made = !existsSync(file)
+  const aside = `${file}.corrupt-${new Date(clock.now()).toISOString().replaceAll(/[:.]/g, '-')}`
+  const putAside = (): void => {
+    for (const ending of ['', '-wal', '-shm']) if (existsSync(file + ending)) renameSync(file + ending, aside + ending)
+  }
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
     checkFolder(dirname(file), log, look)
-    return storeOf(openSound(file), clock)
+    const lost = isEmptied(file, clock)
+    // SQLite would delete what was not yet written into a file that is not there any more.
+    if (lost) putAside()
+    const database = openSound(file)
+    if (lost) {
+      log.error('the state file is empty, and was not before: what was planned is not', { file: aside })
+      noteLoss(database, clock)
+    }
+    return storeOf(database, clock, log)
   } catch (error) {
     if (made || troubleOf(error) !== 'damaged') throw unusable(file, error)
-    const aside = `${file}.corrupt-${new Date(clock.now()).toISOString().replaceAll(/[:.]/g, '-')}`
-    for (const ending of ['', '-wal', '-shm']) if (existsSync(file + ending)) renameSync(file + ending, aside + ending)
+    putAside()
     log.error('the state file is damaged; it was put aside and a new one begun: what was planned is not', {
       file: aside,
       error: messageOf(error),
     })
     const database = openSound(file)
-    database.prepare('INSERT INTO counters VALUES (?, ?)').run(LOST, clock.now())
-    return storeOf(database, clock)
+    noteLoss(database, clock)
+    return storeOf(database, clock, log)
   }
 }
 
 /** The counter that says when a damaged file was put aside. */
 const LOST = 'lost'
+const noteLoss = (database: Database, clock: Pick<Clock, 'now'>): void =>
+  void database.prepare('INSERT OR REPLACE INTO counters VALUES (?, ?)').run(LOST, clock.now())
+
+/** One that another process makes at this moment is empty, too. */
+const MAKING_MS = 10_000
+
+/** Ours have more of them, once what is in the log beside is written into the file. */
+const PAGE_BYTES = 4_096
+
+/** Whether there is nothing in the file, though there was: it is old, or has a log beside it that cannot belong to nothing. */
+function isEmptied(file: string, clock: Pick<Clock, 'now'>): boolean {
+  const [main, wal] = [file, `${file}-wal`].map((one) => statSync(one, { throwIfNoEntry: false }))
+  if (wal && wal.size > 0) return main === undefined || main.size === 0
+  return main?.isFile() === true && main.size <= PAGE_BYTES && clock.now() - main.mtimeMs > MAKING_MS
+}
 
 /** The same, or a store that forgets at the end of the process where there is no SQLite here, with a warning that says so. */
 export function openStateStore(file: string, clock: Pick<Clock, 'now'>, log: Pick<Log, 'error' | 'warn'>): Store {
@@ -117,6 +144,7 @@ function migrate(database: Database, file: string): void {
 const SAID = {
   full: ['the disk is full', 'Free space where dirs.state is; it goes on by itself then.'],
   locked: ['another process holds the state file', 'End whatever reads or copies it for long, then try again.'],
+  crowded: ['too many files are open', 'Have the system allow more (ulimit -n); it goes on by itself then.'],
   'read-only': ['the state file may only be read', 'Look at the rights of the state folder (dirs.state).'],
   damaged: ['the state file is damaged', 'Start the server again: the file is put aside then, and kept.'],
 } as const
@@ -131,7 +159,7 @@ function wordsOf(error: unknown): readonly [what: string, hint: string] {
 /** What may pass by itself can be tried again. */
 const unusable = (file: string, error: unknown): PegboardError => {
   if (error instanceof PegboardError) return error
-  const passes = ['full', 'locked'].includes(troubleOf(error))
+  const passes = ['full', 'locked', 'crowded'].includes(troubleOf(error))
   const [what, hint] = wordsOf(error)
   return new PegboardError(
     passes ? 'E_STATE_UNAVAILABLE' : 'E_STATE',
@@ -165,7 +193,7 @@ function rollBack(database: Database): void {
   } catch {}
 }
 
-function storeOf(database: Database, clock: Pick<Clock, 'now'>): Store {
+function storeOf(database: Database, clock: Pick<Clock, 'now'>, log: Pick<Log, 'error'>): Store {
   const alive = '(expires IS NULL OR expires > ?)'
   const columns = 'id, owner, value, revision'
   const sql = {
@@ -186,15 +214,15 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>): Store {
     ),
     sweep: database.prepare('DELETE FROM documents WHERE expires <= ?'),
   }
-  const stored = <T>({ id, owner, value, revision }: Row): Stored<T> => ({
+  const stored = ({ id, owner, value, revision }: Row): Stored<unknown> => ({
     id,
     owner,
     revision: Number(revision),
-    value: JSON.parse(value) as T,
+    value: parsed(value),
   })
-  const got = <T>(kind: string, id: string): Stored<T> | undefined => {
+  const got = (kind: string, id: string): Stored<unknown> | undefined => {
     const row = sql.get.get(kind, id, clock.now()) as Row | undefined
-    return row && stored<T>(row)
+    return row && stored(row)
   }
   const revisionOf = (kind: string, id: string): number =>
     Number((sql.revision.get(kind, id, clock.now()) as Row | undefined)?.revision ?? 0)
@@ -252,15 +280,16 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>): Store {
       })
     })
   let writes = 0
+  const tell = createTeller(log)
   let closed = false
   const lost = database.prepare('SELECT value FROM counters WHERE name = ?').get(LOST) as { value: number } | undefined
   sql.sweep.run(clock.now())
 
   return {
     ...(lost ? { lostAt: Number(lost.value) } : {}),
-    table<T>(kind: string): Table<T> {
-      return {
-        get: (id) => read(() => got<T>(kind, id)),
+    table<T>(kind: string, fits: (value: unknown) => boolean = () => true): Table<T> {
+      const table: Table<unknown> = {
+        get: (id) => read(() => got(kind, id)),
         put({ id, owner, value, expiresAt, atMost }, expected) {
           const text = JSON.stringify(value)
           return written(() => {
@@ -281,11 +310,12 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>): Store {
         list: (owner) =>
           read(() =>
             (owner === undefined ? sql.list.all(kind, clock.now()) : sql.listOf.all(kind, clock.now(), owner)).map(
-              (row) => stored<T>(row as Row),
+              (row) => stored(row as Row),
             ),
           ),
         count: (owner) => read(() => counted(kind, owner)),
       }
+      return readable<T>(table, kind, fits, tell)
     },
     async close() {
       if (closed) return

@@ -1,6 +1,7 @@
 import { PegboardError } from '../core/errors.ts'
 import type { Documents } from './documents.ts'
 import type { Table } from './store.ts'
+import { createTurns } from './turns.ts'
 
 const ATTEMPTS = 100
 
@@ -15,7 +16,7 @@ export function createStoreDocuments<Value>(
   expiresAt: () => number | undefined = () => undefined,
 ): Documents<Value> {
   const prefix = `${owner}/`
-  const queues = new Map<string, Promise<unknown>>()
+  const inTurn = createTurns()
 
   const changed: Documents<Value>['update'] = async (key, change) => {
     const id = prefix + key
@@ -34,18 +35,7 @@ export function createStoreDocuments<Value>(
 
   return {
     read: async (key) => (await table().get(prefix + key))?.value,
-    update(key, change) {
-      const turn = (queues.get(key) ?? Promise.resolve()).then(
-        () => changed(key, change),
-        () => changed(key, change),
-      )
-      queues.set(key, turn)
-      const forget = (): void => {
-        if (queues.get(key) === turn) queues.delete(key)
-      }
-      turn.then(forget, forget)
-      return turn
-    },
+    update: (key, change) => inTurn(key, () => changed(key, change)),
     keys: async () => (await table().list(owner)).map(({ id }) => id.slice(prefix.length)),
   }
 }

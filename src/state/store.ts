@@ -1,6 +1,7 @@
 /** What must survive a restart, as documents by kind and id. One interface for one machine and for many. */
 export interface Store {
-  table<T>(kind: string): Table<T>
+  /** @param fits what other values are left alone, as if they could not be read; default any */
+  table<T>(kind: string, fits?: (value: unknown) => boolean): Table<T>
   /** What was kept before was damaged then and is put aside; in milliseconds since the epoch. */
   readonly lostAt?: number
   close(): Promise<void>

@@ -3,8 +3,9 @@ import { escaped, escapedLine } from './hidden.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** One field of a definition that is not as it was. Everything unseen is escaped. */
+/** One place of a definition that is not as it was. Everything unseen is escaped. */
 export interface Change {
+  /** The path to it: `inputSchema.properties.city.type`. */
   readonly field: string
   /** `- ` what went, `+ ` what came, two spaces what stayed. */
   readonly lines: readonly string[]
@@ -13,48 +14,71 @@ export interface Change {
 /** Lines around a change that are shown, too. */
 const CONTEXT = 1
 const MOST = 600
+/** What is no longer than this stands on one line. */
+const WIDE = 80
 
 /** What a model reads first, then the rest by name. */
 const FIRST = ['name', 'title', 'description', 'inputSchema', 'outputSchema', 'annotations']
-const fieldsOf = (definition: Json): string[] => {
-  const rank = (field: string): number => (FIRST.includes(field) ? FIRST.indexOf(field) : FIRST.length)
-  return Object.keys(definition)
-    .filter((field) => definition[field] !== undefined)
-    .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
-}
+const rank = (field: string): number => (FIRST.includes(field) ? FIRST.indexOf(field) : FIRST.length)
 
-/** What differs between an approved definition and the one of now, field by field. */
-export function changesBetween(before: Json, after: Json): Change[] {
-  const fields = fieldsOf({ ...before, ...after })
-  return fields
-    .filter((field) => canonical(before[field]) !== canonical(after[field]))
-    .map((field) => ({
-      field: escapedLine(field).slice(0, 80),
-      lines: near(lineDiff(linesOf(before[field]), linesOf(after[field]))),
-    }))
-}
+/** What differs between an approved definition and the one of now, place by place. */
+export const changesBetween = (before: Json, after: Json): Change[] =>
+  membersOf(before, after)
+    .sort(([a], [b]) => rank(a) - rank(b) || (a < b ? -1 : 1))
+    .flatMap(([field, was, is]) => differences(stepTo('', field), was, is, true))
 
 /** The definition of a tool nobody has approved, for reading. */
-export const linesOfNew = (after: Json): Change[] =>
-  fieldsOf(after)
-    .filter((field) => field !== 'name')
-    .map((field) => ({
-      field: escapedLine(field).slice(0, 80),
-      lines: linesOf(after[field]).map((line) => `+ ${line}`),
-    }))
+export const linesOfNew = ({ name: _, ...after }: Json): Change[] => changesBetween({}, after)
 
-function linesOf(value: unknown): string[] {
-  if (value === undefined) return []
-  const text = typeof value === 'string' ? value : JSON.stringify(sorted(value), null, 2)
-  return text.split(/\r?\n/).map(escaped)
+function differences(path: string, was: unknown, is: unknown, top = false): Change[] {
+  if (canonical(was) === canonical(is)) return []
+  if (isTree(is) && was === undefined && compact(is).length > WIDE) return below(path, Array.isArray(is) ? [] : {}, is)
+  if (isTree(was) && isTree(is) && Array.isArray(was) === Array.isArray(is)) {
+    if (Array.isArray(was) && Array.isArray(is) && was.length !== is.length && ![...was, ...is].some(isTree))
+      return [{ field: path, lines: near(lineDiff(was.map(compact), is.map(compact))) }]
+    return below(path, was, is)
+  }
+  const texts = [was, is].filter((value) => value !== undefined)
+  const plain = texts.every((value) => typeof value === 'string') && (top || texts.some((text) => isLong(text)))
+  return [
+    { field: path, lines: plain ? textDiff(was as string | undefined, is as string | undefined) : whole(was, is) },
+  ]
 }
 
-/** Keys in one order, so that a server that only writes them in another shows no change. */
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted)
-  if (typeof value !== 'object' || value === null) return value
-  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
-  return Object.fromEntries(entries.map(([key, inner]) => [key, sorted(inner)]))
+const below = (path: string, was: object, is: object): Change[] =>
+  membersOf(was, is).flatMap(([key, before, after]) =>
+    differences(Array.isArray(is) ? `${path}[${key}]` : stepTo(path, key), before, after),
+  )
+
+/** Every key of either, with what it is in each. */
+function membersOf(was: object, is: object): [key: string, was: unknown, is: unknown][] {
+  const at = (holder: object, key: string): unknown => (Object.hasOwn(holder, key) ? holder[key as never] : undefined)
+  const keys = [...new Set([...Object.keys(was), ...Object.keys(is)])]
+  return (Array.isArray(is) ? keys : keys.sort()).map((key) => [key, at(was, key), at(is, key)])
+}
+
+const stepTo = (path: string, key: string): string =>
+  /^[\w$-]+$/.test(key)
+    ? `${path}${path && '.'}${key.slice(0, WIDE)}`
+    : `${path}[${escapedLine(JSON.stringify(key)).slice(0, WIDE)}]`
+
+const isTree = (value: unknown): value is object => typeof value === 'object' && value !== null
+const isLong = (value: unknown): boolean => typeof value === 'string' && (value.length > WIDE || value.includes('\n'))
+
+const compact = (value: unknown): string => escaped(canonical(value))
+
+const whole = (was: unknown, is: unknown): string[] => [
+  ...(was === undefined ? [] : [`- ${compact(was)}`]),
+  ...(is === undefined ? [] : [`+ ${compact(is)}`]),
+]
+
+/** A changed text by its lines, and those by their sentences: one line is often a page. */
+function textDiff(was: string | undefined, is: string | undefined): string[] {
+  const linesOf = (text: string | undefined, end: RegExp): string[] => text?.split(end).map(escaped) ?? []
+  const end = was === undefined || is === undefined ? /\r?\n/ : /\r?\n|(?<=[.!?]) /
+  const lines = lineDiff(linesOf(was, end), linesOf(is, end))
+  // Blanks alone may have changed.
+  return lines.some((line) => !line.startsWith('  ')) ? near(lines) : whole(was, is)
 }
 
 /** The longest common subsequence; beyond a size all that is old goes and all that is new comes. */

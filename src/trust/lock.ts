@@ -5,6 +5,7 @@ import { basename, dirname, join, parse } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { isRecord } from '../core/record.ts'
 import type { FileStore } from '../state/files.ts'
 
 /** What was decided about each tool: its fingerprint, or `rejected ` and its fingerprint. */
@@ -126,7 +127,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
     if (!asked && !loaded && file !== undefined) {
       const bytes = readable(file)
       const kept = bytes && digests?.get(keyOf(file))
-      if (kept && kept.text === sha256(bytes)) known = kept
+      if (kept && kept.text === sha256(bytes) && isRecord(kept.servers)) known = kept
     }
     asked = true
     return known !== undefined

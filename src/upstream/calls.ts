@@ -3,6 +3,7 @@ import { stopOf } from '../core/ending.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Log } from '../core/log.ts'
+import { type Observer, type Operation, RUN_OF_A_TOOL } from '../core/observer.ts'
 import { rawBytes } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import type { ToolResult } from '../core/result.ts'
@@ -33,6 +34,8 @@ export interface CallsHost {
   readonly principals: Principals | undefined
   readonly idle: Idle
   readonly openTasks: OpenTasks
+  /** Told of requests; absent: nobody. */
+  readonly observer?: Observer | undefined
   settings(): ServerSettings
   timeoutMs(): number
   /** @throws PegboardError when the tool is kept out by now */
@@ -60,7 +63,7 @@ const isFlag = (value: unknown): boolean => value === undefined || typeof value 
 const SHORT_MS = 5_000
 
 export function createServerCalls(host: CallsHost): ServerCalls {
-  const { id, module, log, link, principals, idle, openTasks } = host
+  const { id, module, log, link, principals, idle, openTasks, observer } = host
 
   /** On the connection of whoever asks, where everyone has one. What does not say who asks runs with nobody's login. */
   function by<T>(principal: string | undefined, work: (via: Link) => Promise<T>): Promise<T> {
@@ -77,7 +80,47 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     }
   }
 
-  async function request(method: string, params: Json, options: RequestOptions, via: Link = link): Promise<Json> {
+  const request: typeof send = observer
+    ? (method, params, options, via) => told(observer, method, params, options, via)
+    : send
+
+  function told(
+    observer: Observer,
+    method: string,
+    params: Json,
+    options: RequestOptions,
+    via: Link | undefined,
+  ): Promise<Json> {
+    const operation = operationOf(method, params)
+    return observer.run(operation, async () => {
+      const { relay } = options
+      const how = relay ? { ...options, relay: { ...relay, meta: observer.carried(relay.meta) } } : options
+      const result = await send(method, params, how, via)
+      if (result['isError'] === true) operation.error = 'tool_error'
+      return result
+    })
+  }
+
+  function operationOf(method: string, { name }: Json): Operation {
+    const { target } = host.settings()
+    const url = target.kind === 'stdio' ? undefined : new URL(target.url)
+    return {
+      kind: 'upstream',
+      name: method === 'tools/call' ? `${method} ${name}` : method,
+      attributes: {
+        'mcp.method.name': method,
+        'pegboard.server': id,
+        'network.transport': url ? 'tcp' : 'pipe',
+        ...(url ? { 'server.address': url.hostname } : {}),
+        ...(url?.port ? { 'server.port': Number(url.port) } : {}),
+        ...(method === 'tools/call'
+          ? { 'gen_ai.operation.name': RUN_OF_A_TOOL, 'gen_ai.tool.name': String(name) }
+          : {}),
+      },
+    }
+  }
+
+  async function send(method: string, params: Json, options: RequestOptions, via: Link = link): Promise<Json> {
     idle.enter()
     try {
       const connection = via.live ?? (await via.ready(options.signal))
@@ -119,6 +162,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     // What a new connection listed may not be what was approved.
     host.admit(record)
     const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
+    if (!log.terse) log.debug('asked', { callId: ctx.callId, tool: record.name, principal: ctx.caller.principal })
     // Where each logs in for itself, who asks for a task later is not known here.
     const may = !principals && runsAsTask(connection.era, connection.capabilities, record)
     if (relay.task && !may) throw new ProtocolFailure(-32601, `${record.name} does not run as a task`)

@@ -12,6 +12,7 @@ import type { EraVerdict } from './manifest.ts'
 import { openConnection, type Prior, type Seen } from './open.ts'
 import { networkReason, pegboardCause, statusOf } from './reasons.ts'
 import type { ServerSettings } from './settings.ts'
+import type { Starts } from './starts.ts'
 import { createStdioWire } from './stdio.ts'
 import type { Wire } from './wire.ts'
 
@@ -70,6 +71,7 @@ export interface ConnectOptions {
   readonly habits?: Habits | undefined
   /** Every live child leaves a function here that ends it at once. */
   readonly reapers: Set<() => void>
+  readonly starts: Starts
   readonly watchdog: Watchdog
   /** Any notification but progress. `attributed` when the caller it belongs to has it already. */
   onNotification(method: string, params: Json, attributed: boolean): void

@@ -1,4 +1,5 @@
 import { isRecord } from '../core/record.ts'
+import { isUnseen, withoutUnseen as strip } from '../core/unseen.ts'
 
 /**
  * Whether clients can read the content of a result: absent, or a list of blocks that each say what they are. Clients drop a
@@ -10,12 +11,29 @@ export const isContent = (content: unknown): boolean =>
 const isBlock = (block: unknown): boolean =>
   isRecord(block) &&
   typeof block['type'] === 'string' &&
-  (block['type'] !== 'text' || typeof block['text'] === 'string')
+  isRecordOrNone(block['annotations']) &&
+  isRecordOrNone(block['_meta']) &&
+  (!Object.hasOwn(NEEDED, block['type']) || NEEDED[block['type']]?.(block) === true)
 
-// Overrides and isolates of direction, and the tags that spell what nobody sees. No flag `u`: this is run on every text.
-const SUSPECT = /[\u202A-\u202E\u2066-\u2069]|\uDB40[\uDC00-\uDC7F]/
-// The tags of three flags stay: they follow a black flag and end with U+E007F.
-const UNSEEN = /(\u{1F3F4}[\u{E0061}-\u{E007A}]{5}\u{E007F})|[\u202A-\u202E\u2066-\u2069]|[\u{E0000}-\u{E007F}]/gu
+const isRecordOrNone = (value: unknown): boolean => value === undefined || isRecord(value)
+const areStrings = (block: Readonly<Record<string, unknown>>, ...names: readonly string[]): boolean =>
+  names.every((name) => typeof block[name] === 'string')
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
+const isMedia: Check = (block) => areStrings(block, 'data', 'mimeType') && BASE64.test(block['data'] as string)
+
+type Check = (block: Readonly<Record<string, unknown>>) => boolean
+
+/** What the kinds that every client knows must have. */
+const NEEDED: Readonly<Record<string, Check>> = {
+  text: (block) => areStrings(block, 'text'),
+  image: isMedia,
+  audio: isMedia,
+  resource_link: (block) => areStrings(block, 'uri', 'name'),
+  resource: ({ resource }) =>
+    isRecord(resource) &&
+    areStrings(resource, 'uri') &&
+    (areStrings(resource, 'text') || (areStrings(resource, 'blob') && BASE64.test(resource['blob'] as string))),
+}
 
 /**
  * The same content without characters that turn text around or that only a model reads, in texts and embedded resources. The same object
@@ -27,12 +45,8 @@ export function withoutUnseen(content: readonly unknown[]): readonly unknown[] {
 
 type Json = Readonly<Record<string, unknown>>
 
-const isUnseen = (text: unknown): boolean => typeof text === 'string' && SUSPECT.test(text)
-
 const hides = (block: unknown): boolean =>
   isRecord(block) && (isUnseen(block['text']) || (isRecord(block['resource']) && isUnseen(block['resource']['text'])))
-
-const strip = (text: string): string => text.replaceAll(UNSEEN, (_all, flag: string | undefined) => flag ?? '')
 
 function shown(block: Json): Json {
   const { text, resource } = block
@@ -43,4 +57,46 @@ function shown(block: Json): Json {
       ? { resource: { ...resource, text: strip(resource['text']) } }
       : {}),
   }
+}
+
+/**
+ * What a server answered for a resource, a prompt or a completion, without what only a model reads; the same object where there
+ * is nothing of it.
+ * @returns undefined for what no client can read
+ */
+export function readableAnswer(method: string, result: Json): Json | undefined {
+  // A question is looked at elsewhere.
+  if (result['resultType'] === 'input_required' || !Object.hasOwn(READERS, method)) return result
+  return READERS[method]?.(result)
+}
+
+const isTextOrNone = (value: unknown): boolean => value === undefined || typeof value === 'string'
+const ROLES: ReadonlySet<unknown> = new Set(['user', 'assistant'])
+
+const READERS: Readonly<Record<string, (result: Json) => Json | undefined>> = {
+  'resources/read'(result) {
+    const { contents } = result
+    const isReadable = (one: unknown): boolean =>
+      isRecord(one) &&
+      isBlock({ type: 'resource', resource: one }) &&
+      isTextOrNone(one['mimeType']) &&
+      isRecordOrNone(one['_meta'])
+    if (!Array.isArray(contents) || !contents.every(isReadable)) return undefined
+    const seen = withoutUnseen(contents)
+    return seen === contents ? result : { ...result, contents: seen }
+  },
+  'prompts/get'(result) {
+    const { messages, description } = result
+    const isReadable = (one: unknown): boolean => isRecord(one) && ROLES.has(one['role']) && isBlock(one['content'])
+    if (!Array.isArray(messages) || !messages.every(isReadable) || !isTextOrNone(description)) return undefined
+    const contents = messages.map(({ content }: Json) => content)
+    const seen = withoutUnseen(contents)
+    if (seen === contents) return result
+    return { ...result, messages: messages.map((one: Json, at) => ({ ...one, content: seen[at] })) }
+  },
+  'completion/complete'(result) {
+    const { completion } = result
+    const values = isRecord(completion) ? completion['values'] : undefined
+    return Array.isArray(values) && values.every((one) => typeof one === 'string') ? result : undefined
+  },
 }

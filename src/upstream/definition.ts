@@ -1,3 +1,4 @@
+import { beginning } from '../core/beginning.ts'
 import { plain } from '../core/plain.ts'
 import { isRecord } from '../core/record.ts'
 import type { JsonSchema } from '../core/schema.ts'
@@ -7,6 +8,7 @@ import { MAX_UNFOLDED, unfolded } from '../core/unfolded.ts'
 import { digestOf } from '../trust/fingerprint.ts'
 import { deeperThan, ENTRY } from './entry.ts'
 import { effectByName, guessEffect, wordsOf } from './hints.ts'
+import { compilable, objectFault, withoutUnlistable } from './listable.ts'
 import { stampOf } from './manifest.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -61,6 +63,8 @@ export function readDefinition(raw: unknown): ToolRecord | string {
   if (Object.keys(raw).some((key) => !SCHEMAS.has(key) && deeperThan(raw[key], ENTRY.depth - 1)))
     return `${shown}: it is more than ${ENTRY.depth} deep`
   if (inputSchema !== undefined && !isRecord(inputSchema)) return `${shown}: its inputSchema is not an object`
+  const unreadable = inputSchema && objectFault(inputSchema)
+  if (unreadable) return `${shown}: its inputSchema ${unreadable}`
   const schemas = [inputSchema, outputSchema, annotations].filter((schema) => schema !== undefined)
   for (const schema of schemas) {
     const fault = shapeFault(schema)
@@ -128,6 +132,8 @@ const isAsSent = ({ title, description, input, output, extra }: Definition, raw:
   input === raw['inputSchema'] &&
   output === raw['outputSchema'] &&
   extra['annotations'] === raw['annotations'] &&
+  extra['icons'] === raw['icons'] &&
+  extra['_meta'] === raw['_meta'] &&
   !('execution' in raw) &&
   (!('title' in raw) || title === raw['title'])
 
@@ -137,7 +143,8 @@ export const parseDefinition = ({ name, text }: Pick<ToolRecord, 'name' | 'text'
 
 function definitionOf(name: string, raw: Json): Definition {
   // Whether a tool runs as a task is between us and its server.
-  const { name: _own, execution: _how, title, description, inputSchema, outputSchema, ...extra } = raw
+  const { name: _own, execution: _how, title, description, inputSchema, outputSchema, ...rest } = raw
+  const extra = withoutUnlistable(rest)
   const annotations = isRecord(extra['annotations']) ? extra['annotations'] : undefined
   const annotated = typeof annotations?.['title'] === 'string' ? plain(annotations['title']) : undefined
   const own = typeof title === 'string' ? plain(title.slice(0, MAX_NAME)) : ''
@@ -145,10 +152,15 @@ function definitionOf(name: string, raw: Json): Definition {
     title: own || annotated?.slice(0, MAX_NAME) || titleOf(name),
     description: plain(cut(typeof description === 'string' ? description : '')),
     input: isRecord(inputSchema) ? (portable(inputSchema) ?? inputSchema) : { type: 'object', properties: {} },
-    output: isRecord(outputSchema) ? portable(outputSchema) : undefined,
+    output: outputOf(outputSchema),
     annotations,
     extra: annotated === undefined ? extra : { ...extra, annotations: { ...annotations, title: annotated } },
   }
+}
+
+function outputOf(schema: unknown): JsonSchema | undefined {
+  const own = isRecord(schema) ? portable(schema) : undefined
+  return own && compilable(own)
 }
 
 function readText(text: string): Record<string, unknown> {
@@ -182,7 +194,8 @@ function portable(schema: JsonSchema): JsonSchema | undefined {
   return rest
 }
 
-const cut = (text: string): string => (text.length > MAX_DESCRIPTION ? `${text.slice(0, MAX_DESCRIPTION - 1)}…` : text)
+const cut = (text: string): string =>
+  text.length > MAX_DESCRIPTION ? `${beginning(text, MAX_DESCRIPTION - 1)}…` : text
 
 /**
  * Why a foreign schema is not worth the risk: too deep, too many parts, or it wants something fetched.

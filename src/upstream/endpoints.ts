@@ -1,6 +1,6 @@
 import type { Endpoints } from '../catalog/catalog.ts'
 import { monotonicMs } from '../core/clock.ts'
-import { messageOf } from '../core/errors.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { mostVerbose } from '../core/levels.ts'
 import type { Log } from '../core/log.ts'
@@ -8,10 +8,12 @@ import { mayLink } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
+import { readableAnswer } from './content.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 export interface EndpointsHost {
+  readonly id: string
   readonly timeoutMs: number
   readonly log: Log
   /** Waits for a live connection, which is that of `principal` where everyone has one. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
@@ -157,7 +159,9 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       const answer = Object.hasOwn(answers, method) ? answers[method] : undefined
       if (!answer) throw new ProtocolFailure(-32601, `${method} is not passed on`)
       const { _meta, ...own } = params
-      const result = await answer(own, relay, signal)
+      const result = readableAnswer(method, await answer(own, relay, signal))
+      if (!result)
+        throw new PegboardError('E_UPSTREAM_PROTOCOL', `${host.id} answered ${method} with what no client can read.`)
       remember(result)
       return result
     },

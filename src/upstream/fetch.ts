@@ -15,10 +15,10 @@ const REDIRECTS = new Set([300, 301, 302, 303, 307, 308])
 /**
  * A `fetch` for one server, on keep-alive connections of its own. Node's global one leaks a listener a call on shared
  * abort signals and costs twice the time. Redirects are refused with E_REDIRECT_BLOCKED, addresses outside the rules
- * with E_SSRF_BLOCKED; answers other than event streams are read whole, up to 64 MiB.
- * @param maxEventBytes longest event of an event stream; a longer one ends the stream with an error; default 64 MiB
+ * with E_SSRF_BLOCKED; answers other than event streams are read whole.
+ * @param maxBytes longest answer, and longest event of an event stream: a longer one is an error; default 64 MiB
  */
-export async function createHttpClient(rules: NetRules, maxEventBytes = MAX_BODY): Promise<HttpClient> {
+export async function createHttpClient(rules: NetRules, maxBytes = MAX_BODY): Promise<HttpClient> {
   // The default export, because a bundler leaves the named ones of a CommonJS package undefined.
   const { request } = (await import('undici')).default
   const agent = await createGuardedAgent(rules, {
@@ -54,20 +54,20 @@ export async function createHttpClient(rules: NetRules, maxEventBytes = MAX_BODY
         for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) headers.append(name, one)
       const stream = headers.get('content-type')?.startsWith('text/event-stream') && answer.statusCode < 300
       const body = stream
-        ? (Readable.toWeb(answer.body) as ReadableStream<Uint8Array>).pipeThrough(limitEvents(maxEventBytes))
-        : await readAll(answer.body, String(headers.get('content-length') ?? ''))
+        ? (Readable.toWeb(answer.body) as ReadableStream<Uint8Array>).pipeThrough(limitEvents(maxBytes))
+        : await readAll(answer.body, String(headers.get('content-length') ?? ''), maxBytes)
       return new Response(NO_BODY.has(answer.statusCode) ? null : body, { status: answer.statusCode, headers })
     },
     close: () => agent.destroy(),
   }
 }
 
-async function readAll(body: Readable, length: string): Promise<Buffer> {
+async function readAll(body: Readable, length: string, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of body) {
     size += (chunk as Buffer).length
-    if (size > MAX_BODY || Number(length) > MAX_BODY) throw new Error('the answer is longer than 64 MiB')
+    if (size > maxBytes || Number(length) > maxBytes) throw new Error(`the answer is longer than ${maxBytes} bytes`)
     chunks.push(chunk as Buffer)
   }
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)

@@ -1,6 +1,9 @@
 import type { SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { PegboardError } from '../core/errors.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import type { Credentials } from './credentials.ts'
+import { forgetDerived } from './derived.ts'
+import { withExactBody } from './exact.ts'
 import { serverRules } from './reach.ts'
 import { networkReason, pegboardCause, sessionLost, statusOf } from './reasons.ts'
 import type { HttpTarget, ServerSettings } from './settings.ts'
@@ -16,6 +19,13 @@ export async function createHttpWire(
   kind: 'http' | 'sse',
   credentials?: Credentials,
 ): Promise<Wire> {
+  const unsent = Object.keys(target.headers).find((name) => !isHeader(name, String(target.headers[name])))
+  // Whoever refuses it later says its value, too.
+  if (unsent !== undefined)
+    throw new PegboardError(
+      'E_UPSTREAM_UNAVAILABLE',
+      `its header ${unsent.slice(0, 80)} has characters that no header can carry (${settings.where ?? `mcpServers.${id}`}.headers)`,
+    )
   const [sdk, { createHttpClient }] = await Promise.all([import('@modelcontextprotocol/client'), import('./fetch.ts')])
   const bearer = await credentials?.open()
   const client = await createHttpClient(serverRules(id, settings))
@@ -23,17 +33,19 @@ export async function createHttpWire(
   const fetch: typeof client.fetch = async (address, init) => {
     const answer = await client.fetch(address, init)
     retryAfterMs = BUSY.has(answer.status) ? readRetryAfter(answer.headers.get('retry-after')) : undefined
-    return answer
+    return await withExactBody(answer)
   }
   const options = {
     fetch: bearer?.watched(fetch) ?? fetch,
     requestInit: { headers: { ...target.headers } },
+    reconnectionScheduler: reopen,
     ...(bearer ? { authProvider: bearer.provider, onInsufficientScope: 'throw' as const } : {}),
   }
   const url = new URL(target.url)
   const transport: Transport =
     kind === 'sse' ? new sdk.SSEClientTransport(url, options) : new sdk.StreamableHTTPClientTransport(url, options)
   let gone = false
+  let sent = 0
 
   const sessionId = (): string | undefined => ('sessionId' in transport ? transport.sessionId : undefined)
 
@@ -63,6 +75,8 @@ export async function createHttpWire(
       await transport.start()
     },
     async send(message, options) {
+      sent++
+      if (sent % FORGET_EVERY === 0) forget(transport)
       try {
         await (transport as StreamableHTTPClientTransport).send(message as never, options as never)
       } catch (error) {
@@ -84,6 +98,25 @@ export async function createHttpWire(
     tail: () => '',
   }
 }
+
+const FORGET_EVERY = 1_000
+
+/** Its signal is private to the library. */
+function forget(transport: object): void {
+  const { signal } = (transport as { readonly _abortController?: AbortController })._abortController ?? {}
+  if (signal) forgetDerived(signal)
+}
+
+/** A server may say when a stream that ended is to be opened again: at once would be in a loop, and so would what no timer can count. */
+const REOPEN = { soonestMs: 250, latestMs: 30_000 }
+
+function reopen(open: () => void, wantedMs: number): () => void {
+  const timer = setTimeout(open, Math.min(Math.max(wantedMs, REOPEN.soonestMs), REOPEN.latestMs))
+  return () => clearTimeout(timer)
+}
+
+const isHeader = (name: string, value: string): boolean =>
+  /^[\w!#$%&'*+.^`|~-]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(value.trim())
 
 const BUSY = new Set([429, 503])
 

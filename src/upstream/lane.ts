@@ -98,8 +98,12 @@ export function createLane(
     call.settle()
     const { error, result } = message
     if (error !== undefined) call.reject(failureOf(error))
-    else if (isRecord(result)) call.resolve(result)
-    else call.reject(new PegboardError('E_UPSTREAM_PROTOCOL', `${name} answered without a result.`))
+    else if (!isRecord(result))
+      call.reject(new PegboardError('E_UPSTREAM_PROTOCOL', `${name} answered without a result.`))
+    // To clients such an answer is no message at all: they would wait for ever.
+    else if (result['_meta'] !== undefined && !isRecord(result['_meta']))
+      call.reject(new PegboardError('E_UPSTREAM_PROTOCOL', `${name} answered with a _meta that is no object.`))
+    else call.resolve(result)
   }
 
   const receive = (message: Message): void => {
@@ -136,6 +140,7 @@ export function createLane(
         message: receive,
         closed: failAll,
         error: events.error,
+        flooded: () => limit.isSpent(),
         oversize(id, bytes) {
           const call = id === undefined ? undefined : pending.get(numberOf(id))
           if (!call) return events.error(new Error(`a message of ${bytes} bytes was dropped`))
@@ -230,16 +235,27 @@ const numberOf = (id: string): number => Number(id.slice(2))
 /** What a server may send a second beside answers and progress of calls: more than any needs, less than we can read. */
 const MAX_A_SECOND = 1_000
 
-function createRate(clock: Clock, told: (dropped: number) => void): { take(): boolean } {
+interface Rate {
+  take(): boolean
+  isSpent(): boolean
+}
+
+function createRate(clock: Clock, told: (dropped: number) => void): Rate {
   let left = MAX_A_SECOND
   let at = clock.now()
   let dropped = 0
+
+  function isSpent(): boolean {
+    const now = clock.now()
+    left = Math.min(MAX_A_SECOND, left + ((now - at) * MAX_A_SECOND) / 1_000)
+    at = now
+    return left < 1
+  }
+
   return {
+    isSpent,
     take() {
-      const now = clock.now()
-      left = Math.min(MAX_A_SECOND, left + ((now - at) * MAX_A_SECOND) / 1_000)
-      at = now
-      if (left >= 1) {
+      if (!isSpent()) {
         left--
         return true
       }

@@ -63,7 +63,7 @@ export function manifestKey({ target }: ServerSettings): string {
 }
 
 /** Counts up with the layout below and with anything that changes what is worked out from a definition. */
-const FORMAT = 4
+const FORMAT = 5
 const NEWLINE = 0x0a
 const HASH_BYTES = 32
 const EFFECTS: Readonly<Record<string, Effect>> = { r: 'read', w: 'write', d: 'destructive' }
@@ -119,8 +119,7 @@ export function decodeManifest(
   const head = headOf(asBuffer(line)) as Partial<Head> | null
   if (!isRecord(head) || head['format'] !== FORMAT) return undefined
   const { format: _format, columns, ...rest } = head as unknown as Head
-  if (![rest.resources, rest.templates, rest.prompts].every(Array.isArray) || !isRecord(rest.verdict))
-    throw new Error('its parts are not what they should be')
+  if (!isSound(rest, columns)) throw new Error('its parts are not what they should be')
   const tools = once(() => {
     const found = columnsOf(read(), columns)
     if (!found) stale()
@@ -133,6 +132,35 @@ export function decodeManifest(
     },
   }
 }
+
+/** Whatever was done to the file, nobody who reads a manifest has to doubt its types. */
+function isSound(head: { readonly [Key in keyof Omit<Manifest, 'tools'>]?: unknown }, columns: unknown): boolean {
+  const { verdict, server, startMs, brief } = head
+  return (
+    typeof columns === 'string' &&
+    isRecord(verdict) &&
+    ['legacy', 'modern'].includes(verdict['era'] as string) &&
+    ['stdio', 'http', 'sse'].includes(verdict['transport'] as string) &&
+    typeof verdict['at'] === 'number' &&
+    isRecord(head.capabilities) &&
+    areEntries(head.resources, 'uri') &&
+    areEntries(head.templates, 'uriTemplate') &&
+    areEntries(head.prompts, 'name') &&
+    (server === undefined ||
+      (isRecord(server) && typeof server['name'] === 'string' && typeof server['version'] === 'string')) &&
+    isOr('number', startMs) &&
+    (brief === undefined ||
+      (isRecord(brief) &&
+        typeof brief['count'] === 'number' &&
+        typeof brief['prefix'] === 'string' &&
+        isOr('number', brief['tokens']) &&
+        isOr('string', brief['seal'])))
+  )
+}
+
+const isOr = (type: 'number' | 'string', value: unknown): boolean => value === undefined || typeof value === type
+const areEntries = (entries: unknown, id: string): boolean =>
+  Array.isArray(entries) && entries.every((one) => isRecord(one) && typeof one[id] === 'string')
 
 function headOf(bytes: Buffer): unknown {
   const end = bytes.indexOf(NEWLINE)
@@ -219,8 +247,8 @@ function readRecords({ names, effects, claimed, listed, ...more }: Columns, defi
   return names.map((name, n) => {
     const record = Object.create(shared)
     record.name = name
-    record.effect = EFFECTS[effects[n] as string]
-    record.claimed = EFFECTS[claimed[n] as string]
+    record.effect = EFFECTS[effects[n] as string] ?? 'destructive'
+    record.claimed = EFFECTS[claimed[n] as string] ?? 'destructive'
     record.listed = listed[n] === -1 ? undefined : listed[n]
     record.mirrors = mirrors.has(n)
     record.at = n * HASH_BYTES

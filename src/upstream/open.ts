@@ -1,4 +1,5 @@
 import type { Client, Transport, TransportSendOptions } from '@modelcontextprotocol/client'
+import { beginning } from '../core/beginning.ts'
 import type { Countdown } from '../core/countdown.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Message } from '../core/jsonrpc.ts'
@@ -256,7 +257,7 @@ export async function openConnection(
 }
 
 const nameOf = (server: { readonly name: string; readonly version: string } | undefined) =>
-  server && { name: server.name.slice(0, 256), version: server.version.slice(0, 256) }
+  server && { name: beginning(server.name, 256), version: beginning(server.version, 256) }
 
 const isProbeId = ({ id }: Message): boolean => typeof id === 'string' && id.startsWith('server-discover-probe')
 

@@ -13,6 +13,7 @@ import { sentence, type Trust, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.ts'
 import { createBeforehand, type Made } from './beforehand.ts'
 import type { ToolRecord } from './definition.ts'
+import { listableEntry } from './listable.ts'
 import type { Definitions, Listing, Unread } from './listing.ts'
 import type { Brief } from './manifest.ts'
 
@@ -129,31 +130,43 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   /** Prompts, resources and templates without those that hide something or give orders; nobody can review these. */
-  function harmless(kind: string, entries: Listing['prompts'], names: () => Iterable<string>): Listing['prompts'] {
+  function harmless(
+    kind: string,
+    key: string,
+    entries: Listing['prompts'],
+    names: () => Iterable<string>,
+  ): Listing['prompts'] {
     if (entries.length === 0) return entries
     // Rarely asked for, and what is kept of tools is not read without need.
     const own = once(() => new Set(names()))
     const others = strangersTo(catalog, module)
-    return entries.filter((entry) => {
+    const leftOut = (why: string): Listing['prompts'] => {
+      const problem = `a ${kind} is left out: ${why}`
+      if (!told.has(problem)) log.warn(problem)
+      told.add(problem)
+      return []
+    }
+    return entries.flatMap((entry) => {
+      const listable = listableEntry(entry, key)
+      if (!listable)
+        return leftOut(`${JSON.stringify(String(entry[key]).slice(0, 60))} has arguments that no client can read`)
       const [worst] = checkEntry(entry, {
         get own() {
           return own()
         },
         isOther: others.spelled,
       })
-      if (!worst || worst.level === 'note' || (worst.level === 'doubt' && settings.trust === 'always')) return true
-      const problem = `a ${kind} is left out: ${sentence(worst)}`
-      if (!told.has(problem)) log.warn(problem)
-      told.add(problem)
-      return false
+      if (!worst || worst.level === 'note' || (worst.level === 'doubt' && settings.trust === 'always'))
+        return [listable]
+      return leftOut(sentence(worst))
     })
   }
 
   /** What it has beside tools. @param names its tools by its own names */
   function besides(listing: Omit<Listing, 'tools'>, names: () => Iterable<string>) {
-    const resources = harmless('resource', listing.resources, names)
-    const templates = harmless('resource template', listing.templates, names)
-    const offered = harmless('prompt', listing.prompts, names)
+    const resources = harmless('resource', 'uri', listing.resources, names)
+    const templates = harmless('resource template', 'uriTemplate', listing.templates, names)
+    const offered = harmless('prompt', 'name', listing.prompts, names)
     const wire = createNames()
     const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
       adaptPrompt(entry, settings, wire),

@@ -4,6 +4,7 @@ import type { Ask } from '../core/asks.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
 import type { Tripwire } from '../core/tool.ts'
+import { wanted } from '../core/wanted.ts'
 import { assertReachable, publicOnly } from '../policy/net.ts'
 import { tripwireOptions } from '../policy/options.ts'
 
@@ -351,7 +352,7 @@ function entryOf(where: string, raw: unknown): Entry {
   if (whole.success) return whole.data
   const issue = whole.error.issues[0]
   const path = [where, ...(issue?.path ?? []).map(String)].join('.')
-  throw new PegboardError('E_CONFIG_INVALID', `${path}: ${issue?.message ?? 'is not a server'}.`)
+  throw new PegboardError('E_CONFIG_INVALID', `${path}: ${issue ? wanted(issue, raw) : 'is not a server'}.`)
 }
 
 /** What is read once is not worth compiling a check for. */

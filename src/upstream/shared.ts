@@ -2,11 +2,13 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Later } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
+import type { Observer } from '../core/observer.ts'
 import type { Environment } from '../programs/spawn.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/store.ts'
+import type { Starts } from './starts.ts'
 import type { Turns } from './turns.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -31,6 +33,8 @@ export interface UpstreamShared {
   /** Logins at remote servers; opened when the first of them is connected. Absent: none are used. */
   readonly tokens?: (() => Promise<TokenStore>) | undefined
   readonly hooks: UpstreamHooks
+  /** Told of requests; absent: nobody. */
+  readonly observer: Observer | undefined
   /** Decides which tools are let in; without it all are. */
   readonly trust: Trust | undefined
   readonly callTimeoutMs: number
@@ -40,6 +44,8 @@ export interface UpstreamShared {
   readonly maxFrameBytes: number | undefined
   /** Ends every live child at once; for the last moment of this process. */
   readonly reapers: Set<() => void>
+  /** Processes are started one after the other. */
+  readonly starts: Starts
   /** Ends children that this process cannot end any more. */
   readonly watchdog: Watchdog
   /** For what is kept for the next start. */

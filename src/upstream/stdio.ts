@@ -1,8 +1,9 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import type { ChildProcessByStdio } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
+import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { createFrames } from '../core/frames.ts'
 import type { Message } from '../core/jsonrpc.ts'
@@ -10,11 +11,22 @@ import { plain } from '../core/plain.ts'
 import { rawResult } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import { scanAnswer } from '../core/scan.ts'
-import { type Descendants, descendantsOf, endDescendants } from '../programs/descendants.ts'
+import {
+  type Descendants,
+  descendantsOf,
+  endDescendants,
+  MARK,
+  markedWith,
+  soonMarkedWith,
+} from '../programs/descendants.ts'
+import { spawnPiped } from '../programs/room.ts'
 import { childEnvironment, type Environment, killTree, parseEnvFile, spawnPlan } from '../programs/spawn.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
+import { isList, LONG_NUMBER, withExactIntegers } from './exact.ts'
+import { createIntake, type Intake } from './intake.ts'
 import { lastWords } from './reasons.ts'
 import type { StdioTarget } from './settings.ts'
+import type { Starts } from './starts.ts'
 import type { Wire, WireEvents } from './wire.ts'
 
 export interface StdioOptions {
@@ -24,6 +36,9 @@ export interface StdioOptions {
   /** Our own environment, of which the child gets little. */
   readonly environment: Environment
   readonly platform: string
+  readonly clock: Clock
+  /** Whose turn it is to be started. */
+  readonly starts: Starts
   /** Longest line read; default 16 MiB. A longer one fails the call it answers, nothing else. */
   readonly maxFrameBytes?: number | undefined
   /** Holds a function for every child alive: for the last moment of this process. */
@@ -39,6 +54,8 @@ const TAIL = 8 * 1024
 const MAX_NOISE = 1_000
 /** Time for what left the group of its server to end by itself. */
 const STRAY_MS = 300
+/** A process that ended may have left so much to read that it takes turns; a grandchild may hold its pipe open for ever. */
+const UNREAD = { everyMs: 200, times: 10 }
 const MAX_SHOWN = 120
 // One that has not spoken yet may be installing itself, and wants to leave things in order.
 const INSTALL_GRACE_MS = 2_000
@@ -56,16 +73,28 @@ export function createStdioWire(options: StdioOptions): Wire {
   let noted: string | undefined
   let spoke = false
   let gone = false
+  let overlong = false
+  let intakes: readonly Intake[] = []
   let exited: Promise<void> = Promise.resolve()
+  const mark = options.watchdog.mark()
+  let closing = false
 
   const runs = (): boolean => child?.pid !== undefined && child.exitCode === null && child.signalCode === null
-  /** What it started that left its group can only be told while it lives. */
+  /** What it started that left its group: its parents can only be told while they live. */
   const below = (): Descendants => (runs() ? descendantsOf(child?.pid as number, platform) : new Map())
 
-  const reap = (): void => {
+  const reap = (): void => endNow(new Map([...below(), ...markedWith(mark, platform)]))
+
+  const endNow = (strays: Descendants): void => {
     if (!child) return
-    const strays = below()
     killTree(child, 'SIGKILL', platform)
+    endDescendants(strays, 'SIGKILL', platform)
+  }
+
+  /** What left its group and outlived it. */
+  const sweep = async (): Promise<void> => {
+    if (child?.pid === undefined) return
+    const strays = await soonMarkedWith(mark, platform)
     endDescendants(strays, 'SIGKILL', platform)
   }
 
@@ -73,7 +102,10 @@ export function createStdioWire(options: StdioOptions): Wire {
     if (gone) return
     gone = true
     outgoing = ''
-    reap()
+    for (const one of intakes) one.stop()
+    endNow(below())
+    // Whoever closes it gives those that are left a moment.
+    if (!closing) void sweep().catch((error: unknown) => events?.error(error as Error))
     options.reapers.delete(reap)
     if (child?.pid !== undefined) options.watchdog.release(child.pid)
     child?.stdin.destroy()
@@ -82,7 +114,8 @@ export function createStdioWire(options: StdioOptions): Wire {
     events?.closed(reason)
   }
 
-  const frames = createFrames(options.maxFrameBytes ?? MAX_FRAME, {
+  const maxFrame = options.maxFrameBytes ?? MAX_FRAME
+  const frames = createFrames(maxFrame, {
     frame(line, parts) {
       for (const one of parse(line, parts)) {
         if (gone) return
@@ -99,11 +132,22 @@ export function createStdioWire(options: StdioOptions): Wire {
         if (++noise > MAX_NOISE) lost(`it prints things that are not MCP: ${noted}`)
       }
     },
+    overrun() {
+      overlong = true
+      // No answer to the opening is as long as that.
+      if (!spoke) lost(`it printed more than ${maxFrame} bytes without the end of a line`)
+    },
     oversize(head, tail, bytes) {
+      overlong = false
+      if (gone) return
       const id = /"id"\s*:\s*"(p:\d+)"/.exec(`${tail.toString('latin1')}\n${head.toString('latin1')}`)?.[1]
       events?.oversize(id, bytes)
     },
   })
+
+  const complained = (bytes: Buffer): void => {
+    stderr = (stderr + bytes.toString('utf8')).slice(-TAIL)
+  }
 
   const flush = (): void => {
     const lines = outgoing
@@ -117,49 +161,61 @@ export function createStdioWire(options: StdioOptions): Wire {
     async open(wired) {
       events = wired
       const fromFile = target.envFile === undefined ? {} : await readEnvFile(options.id, target.envFile)
-      const env = childEnvironment(options.environment, { ...fromFile, ...target.env }, platform)
+      const env = childEnvironment(options.environment, { ...fromFile, ...target.env, [MARK]: mark }, platform)
       const plan = spawnPlan(target.command, target.args, env, platform)
-      options.watchdog.wake()
-      child = spawn(plan.file, [...plan.args], {
-        ...plan.options,
-        env,
-        stdio: ['pipe', 'pipe', 'pipe'],
-        ...(target.cwd === undefined ? {} : { cwd: target.cwd }),
-      }) as Child
+      const cannot = (cause: NodeJS.ErrnoException): PegboardError => {
+        const what = isLine(target) ? target.command : path.basename(target.command)
+        const reason =
+          noFolder(options.id, target.cwd) ??
+          (cause.code === 'ENOENT'
+            ? `command not found: ${what}${isLine(target) ? '; what follows the program belongs into "args", a word each' : ''}`
+            : `${what} cannot start (${cause.code})`)
+        lost(reason)
+        return new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, { cause })
+      }
+      await options.starts.turn()
+      if (gone) throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server has gone')
+      try {
+        options.watchdog.wake()
+        child = spawnPiped(plan.file, plan.args, {
+          ...plan.options,
+          env,
+          stdio: ['pipe', 'pipe', 'pipe'],
+          ...(target.cwd === undefined ? {} : { cwd: target.cwd }),
+        }) as Child
+      } catch (error) {
+        throw cannot(error as NodeJS.ErrnoException)
+      }
       const started = child
       if (started.pid !== undefined) options.watchdog.guard(started.pid)
       options.reapers.add(reap)
       exited = new Promise((resolve) => {
         started.once('exit', (code, signal) => {
           resolve()
-          // What it wrote last may still be in the pipe; a grandchild may hold the pipe open for ever.
           const end = (): void => {
+            for (const one of intakes) one.finish()
             const words = lastWords(stderr, spoke)
             lost(`${signal ? `it was ended by ${signal}` : `it exited with code ${code}`}${words ? `: ${words}` : ''}`)
           }
+          // What it wrote last may still be in the pipe.
+          const isBehind = (): boolean => intakes.some(({ behind }) => behind)
+          const later = (times: number): unknown =>
+            setTimeout(() => (isBehind() && times > 0 ? later(times - 1) : end()), UNREAD.everyMs).unref()
           started.stdout.once('close', end)
-          setTimeout(end, 200).unref()
+          later(UNREAD.times)
         })
         started.once('error', () => resolve())
       })
-      started.stdout.on('data', frames)
-      started.stderr.on('data', (chunk: Buffer) => {
-        stderr = (stderr + chunk.toString('utf8')).slice(-TAIL)
-      })
+      intakes = [
+        createIntake(started.stdout, options.clock, frames, () => overlong || events?.flooded() === true),
+        // Of a flood of complaints only the end is kept.
+        createIntake(started.stderr, options.clock, complained, () => true),
+      ]
       // A broken pipe is told by `exit`, with a better reason.
       for (const stream of [started.stdin, started.stdout, started.stderr]) stream.on('error', () => undefined)
       await new Promise<void>((resolve, reject) => {
         started.once('spawn', resolve)
-        started.once('error', (error: NodeJS.ErrnoException) => {
-          const what = isLine(target) ? target.command : path.basename(target.command)
-          const reason =
-            noFolder(options.id, target.cwd) ??
-            (error.code === 'ENOENT'
-              ? `command not found: ${what}${isLine(target) ? '; what follows the program belongs into "args", a word each' : ''}`
-              : `${what} cannot start (${error.code})`)
-          lost(reason)
-          reject(new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, { cause: error }))
-        })
+        started.once('error', (error) => reject(cannot(error)))
       })
     },
     send(message) {
@@ -187,7 +243,9 @@ export function createStdioWire(options: StdioOptions): Wire {
           await within(exited, graceMs)
         }
       }
+      closing = true
       lost('closed')
+      strays = new Map([...strays, ...(await soonMarkedWith(mark, platform))])
       if (endDescendants(strays, 'SIGTERM', platform)) {
         await within(new Promise(() => undefined), Math.min(graceMs, STRAY_MS))
         endDescendants(strays, 'SIGKILL', platform)
@@ -228,16 +286,12 @@ function shownLine(line: Buffer): string {
 
 // From about here on a look at the bytes costs less than parsing them and writing them again.
 const LARGE = 8 * 1024
-/** What a server offers is looked at entry by entry. */
-const LIST = /"result"\s*:\s*\{\s*"(?:tools|resources|resourceTemplates|prompts)"\s*:\s*\[/
 const MAX_HEAD = 256
-/** Sixteen digits may be an integer that parsing would round. */
-const LONG_NUMBER = /\d{16}/
 
 /** The values of a line, more than one for a batch; `undefined` stands for banners, colour codes and other noise. */
 function parse(line: Buffer, parts: readonly Buffer[]): readonly unknown[] {
   const first = line[0]
-  if (first === 0x7b && line.length >= LARGE && !LIST.test(line.toString('latin1', 0, MAX_HEAD))) {
+  if (first === 0x7b && line.length >= LARGE && !isList(line.toString('latin1', 0, MAX_HEAD))) {
     const whole = unparsed(line, parts)
     if (whole) return [whole]
   }
@@ -246,7 +300,7 @@ function parse(line: Buffer, parts: readonly Buffer[]): readonly unknown[] {
     const whole = unparsed(line, parts)
     if (whole) return [whole]
   }
-  if (first === 0x7b || first === 0x5b) return parseText(text)
+  if (first === 0x7b || first === 0x5b) return parseText(withExactIntegers(text))
   const trimmed = text.trim()
   return trimmed === '' ? [] : trimmed.startsWith('{') ? parseText(trimmed) : [undefined]
 }

@@ -27,6 +27,7 @@ const POLL = { least: 100, usual: 1_000, most: 10_000 } as const
 
 /** The result of a task that is awaited for a client that can only be asked by an answer. */
 interface Watch {
+  readonly who: string
   readonly questions: Map<string, { readonly ask: unknown; resolve(answer: unknown): void }>
   readonly abort: AbortController
   changed: () => void
@@ -94,9 +95,10 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   }
 
   /** Waits for the result, in the course of which the server asks. */
-  function begin(taskId: string, { clientCapabilities }: Relay): Watch | undefined {
-    if (watched.size >= MAX_WATCHED) return undefined
+  function begin(taskId: string, { clientCapabilities, principal: who = '' }: Relay): Watch | undefined {
+    if (watched.size >= MAX_WATCHED && !madeRoom(who)) return undefined
     const watch: Watch = {
+      who,
       questions: new Map(),
       abort: new AbortController(),
       changed: () => undefined,
@@ -125,6 +127,17 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
     // Whoever asks for the task next gets its result.
     request('tasks/result', { taskId }, relay, watch.abort.signal).then(over, over)
     return watch
+  }
+
+  /** Whoever has more than this one would have gives up its latest. */
+  function madeRoom(who: string): boolean {
+    const counts = new Map<string, number>()
+    for (const one of watched.values()) counts.set(one.who, (counts.get(one.who) ?? 0) + 1)
+    const [most, count] = [...counts].reduce((one, other) => (other[1] > one[1] ? other : one), ['', 0])
+    if (most === who || count <= (counts.get(who) ?? 0) + 1) return false
+    const [latest] = [...watched].findLast((one) => one[1].who === most) ?? []
+    if (latest !== undefined) end(latest)
+    return true
   }
 
   function keep(taskId: string, watch: Watch): void {

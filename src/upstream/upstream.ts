@@ -185,6 +185,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     principals,
     idle,
     openTasks,
+    observer: shared.observer,
     settings: () => settings,
     timeoutMs,
     admit: (record) => publisher.admit(record),
@@ -202,6 +203,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ),
   }
   const endpoints: ReturnType<typeof createEndpoints> = createEndpoints({
+    id,
     ...forEndpoints,
     tasks: createTaskRelay({ ...forEndpoints, clock, saw: openTasks.saw }),
     hasTasks: () => !principals && hasTasks((link.live ?? link.verdict)?.era ?? 'legacy', capabilities),

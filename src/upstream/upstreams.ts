@@ -5,6 +5,7 @@ import type { Stop } from '../core/ending.ts'
 import { PegboardError } from '../core/errors.ts'
 import { createLater } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
+import type { Observer } from '../core/observer.ts'
 import type { Environment } from '../programs/spawn.ts'
 import { createWatchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
@@ -13,6 +14,7 @@ import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/store.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamHooks, UpstreamShared } from './shared.ts'
+import { createStarts } from './starts.ts'
 import { createTurns } from './turns.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
 
@@ -30,6 +32,7 @@ export interface UpstreamsOptions {
   /** Opens the logins of this installation; without it no server is logged in to. */
   readonly tokens?: () => Promise<TokenStore>
   readonly hooks?: UpstreamHooks
+  readonly observer?: Observer | undefined
   /** Decides which tools are let in; without it all are. */
   readonly trust?: Trust
   /** Longest call for servers that set none; default 600,000. Callers' signals end most earlier. */
@@ -136,12 +139,14 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     manifests: options.manifests,
     tokens: once(options.tokens),
     hooks: options.hooks ?? {},
+    observer: options.observer,
     trust: options.trust,
     callTimeoutMs: options.callTimeoutMs ?? 600_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
     installTimeoutMs: options.installTimeoutMs ?? options.connectTimeoutMs ?? 180_000,
     maxFrameBytes: options.maxFrameBytes,
     reapers: new Set(),
+    starts: createStarts(),
     watchdog,
     later: createLater(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS),
     unread: createLater(clock, READ_QUIET_MS, READ_LONGEST_MS, () => turns.busy, READ_BUSY_MS),
@@ -272,12 +277,17 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       process.off('exit', reap)
     },
     status: () => {
-      const modules = moduleIds(Object.keys(configured))
+      // Asked for each tool that needs a server, and nearly always all are running.
+      let modules: ReadonlyMap<string, string> | undefined
+      const moduleOf = (id: string): string => {
+        modules ??= moduleIds(Object.keys(configured))
+        return modules.get(id) as string
+      }
       return Object.entries(configured).map(
         ([id, { target, start }]) =>
           running.get(id)?.upstream.status() ?? {
             id,
-            module: modules.get(id) as string,
+            module: moduleOf(id),
             state: 'stopped',
             reason: configured[id]?.enabled === false ? 'disabled' : 'not started',
             tools: 0,

@@ -14,6 +14,8 @@ export interface WireEvents {
   /** A frame over the limit was thrown away; the id of the request it answered, when it could be told. */
   oversize(id: string | undefined, bytes: number): void
   error(error: Error): void
+  /** Whether messages come so fast that what comes now is left out. */
+  flooded(): boolean
 }
 
 /** An open channel to one server: a child's pipes, or HTTP. */

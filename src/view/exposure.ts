@@ -16,7 +16,7 @@ export interface Exposure {
 }
 
 /** An upstream that was never seen counts as this many tools of `tokensPerTool`. */
-export const UNSEEN_TOOLS = 20
+const UNSEEN_TOOLS = 20
 
 /** What compact mode lists beside the tools. */
 const DOORS = 5

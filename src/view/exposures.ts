@@ -26,9 +26,9 @@ export function createExposures(
   return {
     of(view, caller) {
       // Views are shared between sessions; the caller is not.
-      const { session, profile, principal } = caller
+      const { session, profile, principal, grants } = caller
       const [all, key] = session === undefined ? [principals, principal] : [sessions, session]
-      const way = `${profile} ${view.limits.key}`
+      const way = `${profile} ${view.limits.key}${grants ? JSON.stringify(grants) : ''}`
       const known = all.get(key)?.get(way)
       if (known) return known
       const decided = decideExposure(view, settingsOf(profile), beside(caller))

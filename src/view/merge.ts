@@ -1,6 +1,7 @@
 import type { Owner, Snapshot } from '../catalog/catalog.ts'
 import type { Caller } from '../core/context.ts'
 import { messageOf } from '../core/errors.ts'
+import { once } from '../core/once.ts'
 import type { NameOf, Tool } from '../core/tool.ts'
 import { assemble } from './assemble.ts'
 import { expandMacros, hasMacros } from './macros.ts'
@@ -66,9 +67,11 @@ function merge(all: readonly Tool[], looks: Looks, others: NameOf): Seen {
     if (why.failure !== undefined) warn(id, `${why.reason}: ${why.failure}`)
   }
   const allowed = new Map<string, Tool>()
+  const taken = once(() => new Set(all.map(({ id }) => id)))
   for (const tool of all) {
     const seen = see(tool, caller, rules)
     if ('hidden' in seen) hide(tool.id, seen.hidden)
+    else if (seen.tool.id !== tool.id && !isFirst(taken(), seen.tool.id)) hide(tool.id, calledLike(seen.tool))
     else allowed.set(tool.id, seen.tool)
   }
   const shorter = shortNames(allowed, maxNameLength, isTaken)
@@ -108,6 +111,15 @@ function merge(all: readonly Tool[], looks: Looks, others: NameOf): Seen {
   expandDescriptions({ tools, byId, hidden }, owners)
   return { tools, byId, hidden, short: new Map([...shorter].map(([id, name]) => [name, id])) }
 }
+
+const isFirst = (taken: Set<string>, id: string): boolean => !taken.has(id) && taken.add(id).size > 0
+
+/** An alias that alone is allowed is a word that another tool has: that one is meant. */
+const calledLike = ({ id }: Tool): Hidden => ({
+  kind: 'denied',
+  stage: 'policy',
+  reason: `it is only allowed as ${id}, which another tool is called`,
+})
 
 const notAskedFor = (intent: string): Hidden => ({
   kind: 'unavailable',

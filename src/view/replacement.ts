@@ -27,13 +27,13 @@ export function standAside(
 ): void {
   const { tools } = making
   if (tools.some(({ tool }) => tool.replaces !== undefined))
-    for (const [id, by] of replacedBy(new Map(tools.map(({ tool }) => [tool.id, tool]))))
+    for (const [id, by] of replacedBy(new Map(tools.map(({ tool }) => [ownId(tool), tool]))))
       takeOut(making, id, `replaced by ${by}`)
   const standIns = standInsOf(tools, owners)
   if (standIns.size > 0)
     for (const { tool } of [...tools]) {
       const by = tool.origin === 'module' && tool.provides !== undefined ? standIns.get(tool.provides) : undefined
-      if (by !== undefined) takeOut(making, tool.id, `${by} stands in for it`)
+      if (by !== undefined) takeOut(making, ownId(tool), `${by} stands in for it`)
     }
   if (own === undefined || own.size === 0) return
   const providing = new Set([...owners].flatMap(({ id, provides }) => (provides === undefined ? [] : [id])))
@@ -44,19 +44,20 @@ export function standAside(
     const other = names.get(actionOf(tool).toLowerCase())
     if (other === undefined) continue
     const why = `it is called like ${other}`
-    takeOut(making, tool.id, why)
+    takeOut(making, ownId(tool), why)
     skipped(tool.id, why)
   }
 }
 
+/** Whatever it is called for this caller. */
+const ownId = (tool: Tool): string => (tool.itself ?? tool).id
+
 function takeOut({ tools, byId, hidden }: Making, id: string, reason: string): void {
-  // One that is there under an alias alone is kept by the id of its own.
-  for (const [key, entry] of byId) {
-    if (entry.tool.id !== id) continue
-    byId.delete(key)
-    tools.splice(tools.indexOf(entry), 1)
-    hidden.set(key, { kind: 'unavailable', stage: 'replacement', reason })
-  }
+  const entry = byId.get(id)
+  if (!entry) return
+  byId.delete(id)
+  tools.splice(tools.indexOf(entry), 1)
+  hidden.set(id, { kind: 'unavailable', stage: 'replacement', reason })
 }
 
 /** The first visible tool of a server that is there for something, by what that is. */

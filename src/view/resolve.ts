@@ -1,8 +1,11 @@
 import type { Owner, OwnerInfo, Snapshot } from '../catalog/catalog.ts'
-import { nearest } from '../core/names.ts'
+import { editDistance, nearest } from '../core/names.ts'
 import { once } from '../core/once.ts'
 import type { ViewTool } from './view.ts'
 import type { Hidden } from './visible.ts'
+
+/** No tool is called like a longer one, nor by an alias that a model would write. */
+const LONGEST_NAME = 512
 
 type Down = Pick<OwnerInfo, 'id' | 'state' | 'reason'>
 
@@ -60,6 +63,8 @@ export function createResolver(
     const name = raw.trim()
     const direct = exact(name)
     if (direct) return { kind: 'found', tool: direct }
+    // Every other spelling is looked for at every place where the name may be divided.
+    if (name.length > LONGEST_NAME) return { kind: 'unknown', suggestions: [], sameModule: [] }
     const unseen = /__|[.:/]/.test(name) ? downOf(ownerNamed(name, owners)) : undefined
     if (unseen?.isEmpty) return { kind: 'unknown', suggestions: [], sameModule: [], down: unseen.down }
     const clash = clashes().get(name.toLowerCase())
@@ -177,7 +182,7 @@ function suggest(
       dotted,
       tools.map((entry) => entry.tool.id),
     ),
-  ].filter((id, at, all) => all.indexOf(id) === at)
+  ].filter((id, at, all) => all.indexOf(id) === at && nearInAction(dotted, id))
   if (suggestions.length === 0 && !dotted.includes('.')) {
     const actions = new Map(tools.map((entry) => [entry.tool.id.slice(entry.tool.module.length + 1), entry.tool.id]))
     suggestions.push(...nearest(dotted, actions.keys()).flatMap((action) => actions.get(action) ?? []))
@@ -185,6 +190,16 @@ function suggest(
   const sameModule = owned.slice(0, 5).map((entry) => entry.tool.id)
   const down = downOf(owner)?.down
   return { suggestions, sameModule, ...(down === undefined ? {} : { down }) }
+}
+
+/** Three letters may be wrong in a long name; of `rm` and `ls` they are all. */
+function nearInAction(dotted: string, id: string): boolean {
+  const [wanted, action] = [dotted, id].map((name) => name.slice(name.indexOf('.') + 1).toLowerCase()) as [
+    string,
+    string,
+  ]
+  const max = Math.floor(Math.max(wanted.length, action.length) / 2)
+  return !dotted.includes('.') || editDistance(wanted, action, max) <= max
 }
 
 /** The category that the first part of a name means. */

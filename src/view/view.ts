@@ -6,6 +6,7 @@ import type { Profile } from '../core/profile.ts'
 import type { Schema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
+import { scoped } from '../policy/scope.ts'
 import { assemble } from './assemble.ts'
 import { createDeliberate, intentsOf } from './deliberate.ts'
 import { type ClientLimits, createLimits, type LimitsOf, styleFor } from './limits.ts'
@@ -143,6 +144,7 @@ const keyOf = (caller: Caller, limits: ClientLimits, offered: readonly string[] 
     caller.principal,
     caller.profile,
     caller.roles,
+    caller.grants ?? '',
     caller.provider ?? '',
     limits.key,
     caller.era,
@@ -154,18 +156,20 @@ const keyOf = (caller: Caller, limits: ClientLimits, offered: readonly string[] 
  * What all callers with one key have in common: no check sees more, as its answer holds for all of them. Not even which
  * client it is: those that are treated alike share a view.
  */
-const sharedBy = ({ principal, profile, roles, provider, era, supports }: Caller): Caller => ({
+const sharedBy = ({ principal, profile, roles, grants, provider, era, supports }: Caller): Caller => ({
   principal,
   profile,
   roles,
+  ...(grants === undefined ? {} : { grants }),
   ...(provider === undefined ? {} : { provider }),
   era,
   supports,
 })
 
-/** What is said of the profile, with the model's provider that this very request comes with. */
-function rulesFor({ profile, provider }: Caller, rulesOf: RulesOf): Rules {
-  const rules = rulesOf(profile)
+/** What is said of the profile, as far as the caller's token goes, with the model's provider that this very request comes with. */
+function rulesFor({ profile, provider, grants }: Caller, rulesOf: RulesOf): Rules {
+  const of = rulesOf(profile)
+  const rules = grants ? { ...of, policy: scoped(of.policy, grants) } : of
   return provider === undefined ? rules : { ...rules, profile: { ...rules.profile, provider } }
 }
 
@@ -185,7 +189,7 @@ function build(
   }
   // Nothing is said of an owner that is not there, not even that it is down.
   const owners = once(() =>
-    [...snapshot.owners.values()].filter(({ id, internal }) => internal !== true && policy.sees(id)),
+    [...snapshot.owners.values()].filter(({ id, internal }) => internal !== true && policy.sees(id, caller)),
   )
   const looks = once((): Looks => ({ caller, rules, owners: owners(), offered, fitting, warn }))
   let isWhole = false
@@ -211,10 +215,11 @@ function build(
       counts.set(owner.id, outline.count)
       tokens += outline.tokens
     }
-    const isDenied = ({ tools, withheld: out }: Owner): boolean =>
-      tools.length + out.length > 0 &&
-      tools.every(({ id }) => seen.hidden.get(id)?.kind === 'denied') &&
-      out.every(({ tool }) => withheld().hidden.get(tool.id)?.kind === 'denied')
+    const isDenied = ({ id: owner, tools, withheld: out, resources, templates, prompts }: Owner): boolean =>
+      tools.length + out.length > 0
+        ? tools.every(({ id }) => seen.hidden.get(id)?.kind === 'denied') &&
+          out.every(({ tool }) => withheld().hidden.get(tool.id)?.kind === 'denied')
+        : resources.length + templates.length + prompts.length > 0 && !policy.offers(owner, caller)
     return {
       counts,
       tokens: once(() => seen.tools.reduce((sum, entry) => sum + tokensOf(entry), tokens)),

@@ -132,5 +132,6 @@ function named(tool: Tool, alias: string): Tool {
     id: { value: id, enumerable: true },
     name: { value: wireName(id), enumerable: true },
     aliases: { value: aliases, enumerable: true },
+    itself: { value: tool },
   })
 }

@@ -1,3 +1,4 @@
+import { once } from '../core/once.ts'
 import { FOLLOW_UP_WORDS, FOLLOW_UPS, INTENTS, VERBS } from './intents.ts'
 
 /** A message made ready to be searched. Time and memory grow with its length alone, and only its beginning counts. */
@@ -76,12 +77,12 @@ function areNear(
 function anyOf(list: string): Matcher {
   const phrases = split(list)
   // Written without spaces: found anywhere.
-  const unspaced = phrases.filter((phrase) => UNSPACED.test(phrase))
+  const anywhere = phrases.filter((phrase) => unspaced().test(phrase))
   const spaced = phrases
-    .filter((phrase) => !UNSPACED.test(phrase))
+    .filter((phrase) => !unspaced().test(phrase))
     .map((phrase) => (phrase.endsWith('*') ? ` ${phrase.slice(0, -1)}` : ` ${phrase} `))
   return ({ text, line }) =>
-    spaced.some((phrase) => line.includes(phrase)) || unspaced.some((phrase) => text.includes(phrase))
+    spaced.some((phrase) => line.includes(phrase)) || anywhere.some((phrase) => text.includes(phrase))
 }
 
 function oneOf(list: string): (word: string) => boolean {
@@ -91,7 +92,8 @@ function oneOf(list: string): (word: string) => boolean {
   return (word) => whole.has(word) || stems.some((stem) => word.startsWith(stem))
 }
 
-const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u
+// Reading classes of Unicode takes long; most starts need none.
+const unspaced = once(() => /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u)
 
 const split = (list: string): string[] =>
   list
@@ -110,12 +112,12 @@ const fold = (text: string): string =>
 function hasLiteral(text: string, phrase: string): boolean {
   if (phrase === '') return false
   for (let at = text.indexOf(phrase); at >= 0; at = text.indexOf(phrase, at + 1))
-    if (!joins(text, at - 1, at) || UNSPACED.test(phrase))
-      if (!joins(text, at + phrase.length - 1, at + phrase.length) || UNSPACED.test(phrase)) return true
+    if (!joins(text, at - 1, at) || unspaced().test(phrase))
+      if (!joins(text, at + phrase.length - 1, at + phrase.length) || unspaced().test(phrase)) return true
   return false
 }
 
 /** Both characters belong to one word. */
 const joins = (text: string, left: number, right: number): boolean =>
-  WORD.test(text[left] ?? '') && WORD.test(text[right] ?? '')
-const WORD = /[\p{L}\p{N}]/u
+  word().test(text[left] ?? '') && word().test(text[right] ?? '')
+const word = once(() => /[\p{L}\p{N}]/u)

@@ -27,6 +27,20 @@ beforeAll(() => {
       exposure: { mode: 'direct', pinned: ['notes.read', 'notes.add'] },
       clients: { tiny: { maxTools: 6, maxNameLength: 20 }, 'small*': { maxTools: 6, exposure: { mode: 'discovery' } } },
     },
+    'absent.json': {
+      dirs: { workspace: 'there' },
+      modules: {
+        filesystem: { config: { roots: ['.', 'nowhere', '{{workspace}}/later'] } },
+        media: { config: { speech: { type: 'command', command: 'no-such-speaker', args: ['%output%'] } } },
+        shell: { enabled: false, config: { roots: ['nowhere'] } },
+      },
+      mcpServers: {
+        gone: { command: '/nowhere/server' },
+        relative: { command: './server', disabled: true },
+        off: { command: 'no-such-program', disabled: true },
+      },
+    },
+    'there/file.txt': 'here',
     'long/notes.mjs': notesModule,
     'long/long.mjs': `
       const union = { type: 'object', oneOf: [{ properties: { a: { type: 'string' } } }, { properties: { b: { type: 'string' } } }] }
@@ -50,6 +64,16 @@ describe('check', () => {
     expect(notes).toEqual({ id: 'notes', state: 'ready', tools: 2, tokens: expect.any(Number) })
     const sum = report.categories.reduce((all: number, row: { tokens: number }) => all + row.tokens, 0)
     expect(sum).toBe(report.estimators.measured.tokens)
+  })
+
+  it('names folders and programs that this machine does not have, of what is switched on', async () => {
+    const { report } = await check('absent.json')
+    const named = report.warnings.filter((warning: string) => /does not exist|is not found/.test(warning))
+    expect(named).toEqual([
+      `modules.filesystem.config.roots names what does not exist: ${at.dir}/there/nowhere.`,
+      'modules.media.config.speech.command names a program that is not found: no-such-speaker.',
+      'mcpServers.gone.command names a program that is not found: /nowhere/server.',
+    ])
   })
 
   it('of a profile leaves out what that does not have', async () => {
@@ -96,7 +120,7 @@ describe('check', () => {
   it('names a module whose settings are wrong once, as an error', async () => {
     const { report } = await check('misspelt.json')
     expect(report.errors).toEqual([
-      'bundled/database/index.ts: modules.database.config: Unrecognized key: "conections"',
+      'bundled/database/index.ts: modules.database.config: unknown key "conections"; did you mean "connections"?',
     ])
     expect(report.warnings).toEqual([])
   })

@@ -23,18 +23,20 @@ it('what V8 compiled is kept for the next start, for this user alone, and a dama
       ({ stdout }) => stdout,
       ({ stderr }) => String(stderr),
     )
+  const began = performance.now()
   const plainly = await call()
   expect(plainly).toContain('E_TOOL_FAILED: as it should')
   expect(plainly).not.toContain('Warning')
-  expect(kept()).toEqual([])
+  // What runs for three seconds is kept.
+  if (performance.now() - began < 3_000) expect(kept()).toEqual([])
 
   await talkTo(here)
   const files = ['config', 'start', 'zod'].map((name) => expect.stringContaining(`-${name}-${process.version}-`))
-  await expect.poll(() => kept().sort(), { timeout: 15_000 }).toEqual(files)
+  await expect.poll(() => kept().sort(), { timeout: 30_000 }).toEqual(expect.arrayContaining(files))
   for (const file of kept()) expect(statSync(join(folder, file)).mode & 0o777).toBe(0o600)
   expect(await call()).toBe(plainly)
   for (const damaged of ['', 'x'.repeat(100_000)]) {
     for (const file of kept()) writeFileSync(join(folder, file), damaged)
     expect(await call()).toBe(plainly)
   }
-}, 60_000)
+}, 120_000)

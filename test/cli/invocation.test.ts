@@ -29,6 +29,11 @@ describe('typable', () => {
     )
   })
 
+  it('names help without a configuration', () => {
+    expect(typable('See pegboard help token.\n', 'a.json', here)).toBe('See npx pegboard help token.\n')
+    expect(typable('See pegboard help.\n', undefined, here)).toBe('See npx pegboard help.\n')
+  })
+
   it('keeps a line of the log JSON, and names the whole path where nobody types', () => {
     const line = typable('{"message":"pegboard review x"}', 'a b.json', terminal('/repo', false).io)
     expect(JSON.parse(line)).toEqual({ message: 'pegboard --config "/repo/a b.json" review x' })

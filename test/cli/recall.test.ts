@@ -38,7 +38,7 @@ it('a configuration that was read before is known while its text and its variabl
   expect(await nameOf(here)).toBe('at home')
   await expect
     .poll(() => filesIn(code).filter(isWhole), { timeout: 15_000 })
-    .toEqual([expect.stringContaining('-start-')])
+    .toEqual([expect.stringContaining('-later-'), expect.stringContaining('-start-')])
 
   expect(await nameOf(withEnv(here, { PLACE: 'work' }))).toBe('at work')
   expect(await nameOf(withEnv(here, { UNRELATED: 'x' }))).toBe('at home')

@@ -5,7 +5,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { run } from '../../src/cli/run.ts'
 import { StreamTransport } from '../client.ts'
-import { folder, notesModule, terminal } from './terminal.ts'
+import { folder, notesModule, pegboard, terminal } from './terminal.ts'
 
 let at: ReturnType<typeof folder>
 beforeAll(async () => {
@@ -18,7 +18,9 @@ beforeAll(async () => {
     'modules/notes.mjs': notesModule,
     'modules/bad.mjs': 'throw new Error("not today")',
   })
-}, 60_000)
+  // The same for what loads drop-ins.
+  await pegboard(at.dir, 'list', 'modules', '--config', 'mcp.config.json')
+}, 120_000)
 afterAll(() => at.remove())
 
 const newClient = (): Client => new Client({ name: 'test', version: '1' })
@@ -38,8 +40,9 @@ describe('serve', () => {
     const served = run(['serve', '--config', 'mcp.config.json'], io)
     const client = newClient()
     await client.connect(new StreamTransport(output, input) as never)
-    expect(await names(client)).toContain('notes__add')
-    await vi.waitFor(() => expect(err()).toContain('Pegboard serves on stdio.'), { timeout: 5_000 })
+    // Drop-ins that take longer appear when they are there.
+    await expect.poll(() => names(client)).toContain('notes__add')
+    await vi.waitFor(() => expect(err()).toContain('Pegboard serves on stdio.'), { timeout: 15_000 })
     expect(err()).toMatch(/\d+ tools in \d+ categor(y|ies), shown in direct mode: /)
     expect(err()).toContain('Not loaded: bad.mjs:1: not today')
     expect(out()).toBe('')
@@ -105,6 +108,21 @@ describe('serve', () => {
     await expect(fetch(url)).rejects.toThrow()
   })
 
+  it('says that modules are still being loaded, when an import takes longer than a client is left waiting', async () => {
+    const slow = folder({
+      'mcp.config.json': { server: { http: { port: 0 } } },
+      'modules/slow.mjs': `await new Promise((resolve) => setTimeout(resolve, 6_000))\n${lateModule}`,
+    })
+    onTestFinished(() => slow.remove())
+    const { io, out, stop } = terminal(slow.dir)
+    const served = run(['serve', '--config', 'mcp.config.json'], io)
+    await vi.waitFor(() => expect(out()).toContain('Pegboard serves at'), { timeout: 30_000 })
+    expect(out()).toMatch(/\nSo far \d+ tools in \d+ categor(y|ies), shown in /)
+    expect(out()).toContain('Modules are still being loaded; more tools appear when they are there.\n')
+    stop()
+    expect(await served).toBe(0)
+  }, 60_000)
+
   it('prints facts as JSON for scripts, and keeps the token for the next start', async () => {
     const tokens: string[] = []
     for (let start = 0; start < 2; start++) {
@@ -149,6 +167,20 @@ describe('serve', () => {
     stop()
     expect(await served).toBe(0)
   })
+
+  it('writes TOKEN into the snippets where it knows only the digests of tokens, and says so', async () => {
+    writeFileSync(join(at.dir, 'made.json'), '{"server":{"http":{"host":"0.0.0.0","port":0}}}')
+    await pegboard(at.dir, 'token', 'create', 'ann', '--config', 'made.json')
+    const { io, out, stop } = terminal(at.dir)
+    const served = run(['serve', '--config', 'made.json'], io)
+    await vi.waitFor(() => expect(out()).toContain('VS Code'), { timeout: 30_000 })
+    expect(out()).toContain('"Authorization": "Bearer TOKEN"')
+    expect(out()).toContain(
+      '\nFor TOKEN below write one of server.http.tokens, or one that pegboard --config made.json token create printed.\n',
+    )
+    stop()
+    expect(await served).toBe(0)
+  }, 60_000)
 
   it('refuses to listen for everybody without authentication', async () => {
     writeFileSync(join(at.dir, 'open.json'), '{"server":{"http":{"auth":"none","host":"0.0.0.0","port":0}}}')

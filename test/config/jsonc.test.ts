@@ -48,6 +48,12 @@ describe('parseJsonc', () => {
     expect(failure(text)).toMatchObject({ line, column, message })
   })
 
+  it('refuses an integer that would be rounded, with its place', () => {
+    for (const number of ['1234567890123456789', '-9007199254740993', '1e30'])
+      expect(() => parseJsonc(`{\n "chat": ${number}}`)).toThrow('an integer beyond 2^53 would be rounded')
+    expect(parseJsonc('[9007199254740991, 0.1, 1e-9]').value).toEqual([9007199254740991, 0.1, 1e-9])
+  })
+
   it('refuses bottomless nesting instead of overflowing', () => {
     expect(failure('['.repeat(100_000)).message).toBe('nested more than 100 deep')
   })

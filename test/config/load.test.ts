@@ -134,22 +134,26 @@ describe('a wrong file', () => {
       { modules: { fs: { constraints: { allowed_action: [] } } } },
       'line 5: unknown key "modules.fs.constraints.allowed_action"; did you mean "allowed_actions"?',
     ],
+    [
+      { modules: { web: { access: 'read' } } },
+      'line 4: unknown key "modules.web.access"; options of the module itself are in modules.web.config',
+    ],
     [{ modules: { fs: { setup: [{ acton: 'x' }] } } }, 'did you mean "action"?'],
     [{ server: { http: { prt: 1 } } }, 'line 4: unknown key "server.http.prt"; did you mean "port"?'],
     [{ policy: { quux: 1 } }, 'line 3: unknown key "policy.quux"; there is default, maxEffect, deny'],
     [{ tools: { read: { enable: false } } }, 'unknown key "tools.read.enable"; did you mean "enabled"?'],
-    [{ server: { http: { port: '80' } } }, 'server.http.port: Invalid input: expected number, received string'],
-    [{ exposure: { share: 2 } }, 'line 3: exposure.share: Too big'],
+    [{ server: { http: { port: '80' } } }, 'server.http.port: must be a number, not a string'],
+    [{ exposure: { share: 2 } }, 'line 3: exposure.share: must be at most 1'],
     [{ search: { embeder: 'none' } }, 'line 3: unknown key "search.embeder"; did you mean "embedder"?'],
     [{ search: { embedder: 'minilm' } }, 'line 3: search.embedder: must be "embedded", "none", "transformers:<model'],
     [
       { search: { embedderOptions: { cachDir: 'x' } } },
       'line 4: unknown key "search.embedderOptions.cachDir"; did you mean "cacheDir"?',
     ],
-    [{ exposure: { mode: 'all' } }, 'exposure.mode: Invalid option: expected one of "auto"|"direct"'],
-    [{ modules: [] }, 'modules: Invalid input: expected record, received array'],
-    [{ mcpServers: [] }, 'mcpServers: Invalid input: expected record, received array'],
-    [{ loader: { startTimeoutMs: 0 } }, 'loader.startTimeoutMs: Too small'],
+    [{ exposure: { mode: 'all' } }, 'exposure.mode: must be "auto", "direct"'],
+    [{ modules: [] }, 'modules: must be an object, not a list'],
+    [{ mcpServers: [] }, 'mcpServers: must be an object, not a list'],
+    [{ loader: { startTimeoutMs: 0 } }, 'loader.startTimeoutMs: must be at least 1'],
   ])('%j is refused by name', async (value, text) => {
     const error = await refusal(() => read(value))
     expect(error.code).toBe('E_CONFIG_INVALID')
@@ -161,8 +165,9 @@ describe('a wrong file', () => {
       read({ exposre: {}, server: { http: { port: -1 } }, dirs: { state: `$${'{NOWHERE}'}` } }),
     )
     expect(error.message).toMatch(
-      /^mcp\.config\.json has \d problems:\n {2}line 2: unknown key "exposre".*\n {2}line 5: server\.http\.port: Too small.*\n {2}line 9: dirs\.state needs the environment variable NOWHERE, which is not set\n$/,
+      /^mcp\.config\.json has \d problems:\n {2}line 2: unknown key "exposre".*\n {2}line 5: server\.http\.port: must be at least 0\n {2}line 9: dirs\.state needs the environment variable NOWHERE, which is not set\n$/,
     )
+    expect(error.hint).toBe('Correct the named keys. Set the named variables, or remove the references to them.')
   })
 
   it('says of a variable that is not set nothing but that', async () => {
@@ -171,6 +176,7 @@ describe('a wrong file', () => {
     expect(error.message).toBe(
       'mcp.config.json, line 6: server.http.tokens.0.token needs the environment variable ANN, which is not set',
     )
+    expect(error.hint).toBe('Set the variable, or remove the reference to it.')
   })
 
   it.each(['[]', '3', 'null', '"x"'])('%s is not a configuration', async (text) => {
@@ -238,13 +244,26 @@ describe('variables', () => {
     })
   })
 
+  it('may stand in a default; in the value of another they are text', () => {
+    const args = ['${NONE:-${ONE}}', '${NONE:-a ${NONE:-b} $${ONE}}', '${A}', '${EMPTY:-${A}}']
+    const { config } = read(
+      { mcpServers: { a: { command: 'x', args } } },
+      { ONE: '1', A: '${B}', B: '${A}', EMPTY: '' },
+    )
+    expect(config.servers['a']?.target).toMatchObject({ args: ['1', 'a b ${ONE}', '${B}', '${B}'] })
+    const { config: without } = read({ mcpServers: { a: { command: 'x', args: ['${NONE:-${NOWHERE}}'] } } }, {})
+    expect(without.skipped[0]?.reason).toBe(
+      'mcpServers.a.args.0 needs the environment variable NOWHERE, which is not set',
+    )
+  })
+
   it('become numbers and booleans where those are expected', () => {
     const value = { server: { http: { port: '${PORT}' } }, autoload: '${LOAD:-false}' }
     const { config } = read(value, { PORT: '8080' })
     expect([config.server.http.port, config.autoload]).toEqual([8080, false])
   })
 
-  it('leave out a server that needs an unset one, naming variable and key, while the rest loads [OUT-15]', () => {
+  it('leave out a server that needs an unset one, naming variable and key, while the rest loads', () => {
     const { config, warnings } = read(
       {
         mcpServers: {
@@ -270,6 +289,29 @@ describe('variables', () => {
     expect(warnings).toEqual([
       'modules.weather.config.key needs the environment variable WEATHER_KEY, which is not set; the module is left out.',
     ])
+  })
+
+  it('leave out the language model that needs an unset one, while every other service and module stays', () => {
+    const { config, warnings } = read({
+      services: { llm: { baseUrl: '${LLM_URL}', apiKey: '${LLM_KEY}' }, callLog: 7 },
+      modules: { hello: {} },
+    })
+    expect(config.services).toMatchObject({ callLog: 7, kv: true })
+    expect(config.services.llm).toBeUndefined()
+    expect(config.modules).toMatchObject({ hello: { enabled: true } })
+    expect(config.missing).toEqual({
+      'services.llm': 'services.llm.baseUrl needs the environment variable LLM_URL, which is not set',
+    })
+    expect(warnings).toEqual([
+      'services.llm.baseUrl needs the environment variable LLM_URL, which is not set; the language model is left out.',
+      'services.llm.apiKey needs the environment variable LLM_KEY, which is not set; the language model is left out.',
+    ])
+    const url = { LLM_URL: 'https://llm.example/v1', LLM_KEY: 'k' }
+    expect(
+      read({ services: { llm: { baseUrl: '${LLM_URL}', apiKey: '${LLM_KEY}' } } }, url).config.services.llm,
+    ).toMatchObject({
+      apiKey: 'k',
+    })
   })
 
   it('never show a value in an error', async () => {

@@ -74,13 +74,13 @@ describe('following a file', () => {
     writeFileSync(file, '{ ')
     writeFileSync(file, '{ }')
     writeFileSync(join(dir, 'other.json'), 'x')
-    await vi.waitFor(() => expect(changed).toHaveBeenCalledTimes(1))
+    await vi.waitFor(() => expect(changed).toHaveBeenCalledTimes(1), { timeout: 15_000 })
     writeFileSync(file, '{ }')
     await new Promise((resolve) => setTimeout(resolve, 120))
     expect(changed).toHaveBeenCalledTimes(1)
   })
 
-  it('hands on valid edits, replaced files too, and keeps the last good one when an edit is invalid [STA-05]', async () => {
+  it('hands on valid edits, replaced files too, and keeps the last good one when an edit is invalid', async () => {
     const lines: string[] = []
     const seen: Array<[Config, ReloadPlan]> = []
     const { config: first } = await loadConfig({ ...machine, cwd: dir }, file)
@@ -93,19 +93,27 @@ describe('following a file', () => {
     })
     writeFileSync(join(dir, 'new'), '{"policy": {"maxEffect": "read"}}')
     renameSync(join(dir, 'new'), file)
-    await vi.waitFor(() => expect(seen).toHaveLength(1))
+    await vi.waitFor(() => expect(seen).toHaveLength(1), { timeout: 15_000 })
     expect(seen[0]?.[1]).toEqual({ live: ['policy.maxEffect'], restart: [] })
 
     writeFileSync(file, '{"policy": {"maxEffect": ')
-    await vi.waitFor(() => expect(lines.join('\n')).toContain('E_CONFIG_SYNTAX'))
+    await vi.waitFor(() => expect(lines.join('\n')).toContain('E_CONFIG_SYNTAX'), { timeout: 15_000 })
     expect(lines.join('\n')).toContain('line 1, column 26')
     writeFileSync(file, '{"policy": {"maxEfect": "read"}}')
-    await vi.waitFor(() => expect(lines.join('\n')).toContain('did you mean \\"maxEffect\\"'))
+    await vi.waitFor(() => expect(lines.join('\n')).toContain('did you mean \\"maxEffect\\"'), { timeout: 15_000 })
     expect(seen).toHaveLength(1)
 
     writeFileSync(file, '{"policy": {"maxEffect": "write"}}')
-    await vi.waitFor(() => expect(seen).toHaveLength(2))
+    await vi.waitFor(() => expect(seen).toHaveLength(2), { timeout: 15_000 })
     expect(seen[1]?.[0].policy.maxEffect).toBe('write')
+  })
+
+  it('hands on what was edited after it was read and before it was followed', async () => {
+    const { config: first } = await loadConfig({ ...machine, cwd: dir }, file)
+    writeFileSync(file, '{"policy": {"maxEffect": "read"}}')
+    const seen: ReloadPlan[] = []
+    stop = followConfig({ config: first, machine, log: silentLog, onConfig: (_after, plan) => void seen.push(plan) })
+    await vi.waitFor(() => expect(seen).toEqual([{ live: ['policy.maxEffect'], restart: [] }]), { timeout: 15_000 })
   })
 
   it('does nothing without a file', () => {

@@ -14,6 +14,33 @@ describe('known secrets', () => {
     expect([secrets?.isIn(Buffer.from('xx canary-1234')), secrets?.isIn(Buffer.from('xx'))]).toEqual([true, false])
   })
 
+  it.each([
+    ['in an address', (secret: string) => encodeURIComponent(secret)],
+    ['in base64', (secret: string) => Buffer.from(secret).toString('base64')],
+    ['in base64 behind a name', (secret: string) => Buffer.from(`user:${secret}`).toString('base64')],
+    ['in base64 between others', (secret: string) => Buffer.from(`ab:${secret} and more`).toString('base64url')],
+  ])('are not told %s either', (_where, written) => {
+    const secret = 'c4nary?/+ü/1234'
+    const told = knownSecrets([secret])?.hide(`a ${written(secret)} b`) ?? ''
+    expect(told).toContain('[redacted]')
+    expect(decodeURIComponent(told)).not.toContain('c4nary')
+    for (const word of told.split(/\s|\[redacted\]/)) {
+      // The ends share a letter with what stands beside them.
+      expect(Buffer.from(word, 'base64').toString()).not.toMatch(/4nary|1234/)
+    }
+  })
+
+  it.each([
+    ['PHP', '"c4nary?\\/+\u00fc\\/1234"'],
+    ['Python', '"c4nary?/+\\u00fc/1234"'],
+    ['Ruby on Rails', '"c4nary?\\/+\\u00fc\\/1234"'],
+    ['Java', '"c4nary?\\/+\\u00FC\\/1234"'],
+  ])('are found in bytes of JSON as %s writes it', (_who, json) => {
+    const secrets = knownSecrets(['c4nary?/+ü/1234'])
+    expect(secrets?.isIn(Buffer.from(`{"a":${json}}`))).toBe(true)
+    expect(secrets?.hideIn(JSON.parse(`{"a":${json}}`))).toEqual({ a: '[redacted]' })
+  })
+
   it('are nothing where there are none worth looking for', () => {
     expect(knownSecrets([])).toBeUndefined()
     expect(knownSecrets(['', '1234567'])).toBeUndefined()

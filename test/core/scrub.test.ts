@@ -18,9 +18,14 @@ it('is quick with any message, however long', () => {
   const size = 16 * 1024 * 1024
   for (const piece of ['a', '\n', '\n ', '/', '/a', 'a:', '1.', '://', '=/', 'file:', '@', ' ', 'key=', 'C:\\']) {
     const message = piece.repeat(size / piece.length)
-    const beganAt = performance.now()
-    expect(scrub(message).length).toBeLessThanOrEqual(501)
-    expect(performance.now() - beganAt).toBeLessThan(50)
+    // The machine may give us no time for a while; a slow one is slow each time.
+    let fastest = Number.POSITIVE_INFINITY
+    for (let tries = 0; tries < 10 && fastest >= 50; tries++) {
+      const beganAt = performance.now()
+      expect(scrub(message).length).toBeLessThanOrEqual(501)
+      fastest = Math.min(fastest, performance.now() - beganAt)
+    }
+    expect(fastest).toBeLessThan(50)
   }
 })
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
 import { localCaller } from '../../src/core/context.ts'
 import { type PegboardError, ToolError } from '../../src/core/errors.ts'
@@ -160,6 +160,35 @@ describe('a call', () => {
     expect([error.code, error.retryAfterMs]).toEqual(['E_OVERLOADED', 1_000])
     release()
     expect([(await first).kind, (await second).kind]).toEqual(['value', 'value'])
+  })
+
+  it('of one principal never keep those of another from waiting, and are served in turn with them', async () => {
+    const order: string[] = []
+    const gates: Array<() => void> = []
+    const wait = makeTool('m.wait', {
+      run: async (_input, { caller }) => {
+        order.push(caller.principal)
+        await new Promise<void>((resolve) => gates.push(resolve))
+        return valueResult('done')
+      },
+    })
+    const { run } = callsOf([wait], {}, { maxConcurrent: 1, maxQueued: 4 })
+    const by = (principal: string) =>
+      run('m.wait', {}, { caller: { ...localCaller, principal } }).then(
+        () => 'done',
+        (error) => error.code,
+      )
+    const eve = Array.from({ length: 5 }, () => by('eve'))
+    expect(await by('eve')).toBe('E_OVERLOADED')
+    const bob = [by('bob'), by('bob')]
+    // Those that eve asked for last made room, and bob has as many places as she has now.
+    expect(await Promise.all([eve[4], eve[3], by('bob')])).toEqual(['E_OVERLOADED', 'E_OVERLOADED', 'E_OVERLOADED'])
+    for (let n = 0; n < 5; n++) {
+      await vi.waitFor(() => expect(gates.length).toBe(n + 1), { timeout: 15_000 })
+      gates[n]?.()
+    }
+    expect(await Promise.all([...eve.slice(0, 3), ...bob])).toEqual(['done', 'done', 'done', 'done', 'done'])
+    expect(order).toEqual(['eve', 'eve', 'bob', 'eve', 'bob'])
   })
 
   it('that waits in line is not run once it is cancelled, denied or the server stops', async () => {

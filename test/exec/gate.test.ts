@@ -48,10 +48,12 @@ describe('a confirmed call that its server answered with a question', () => {
     await gate.confirm(call({ input: { n: 2 } }, again))
     await gate.confirm(call({ caller: { ...person, principal: 'eve' } }, again))
     await gate.confirm(call({ tool: makeTool('m.b') }, again))
-    expect(asked()).toBe(5)
+    // It was yes to a tool that did less.
+    await gate.confirm(call({ tool: { ...makeTool('m.a'), effect: 'destructive' } }, again))
+    expect(asked()).toBe(6)
     expect(gate.confirm(call({}, again))).toBeUndefined()
     await gate.confirm(call({}, again))
-    expect(asked()).toBe(6)
+    expect(asked()).toBe(7)
   })
 
   it('is asked about again when the answer comes too late', async () => {
@@ -94,5 +96,12 @@ describe('a question about a call', () => {
     expect([code, message]).toEqual(['E_CONFIRMATION_REQUIRED', 'Nobody answered within 60 s whether m.a may run.'])
     expect(hint).toContain('profiles.x.policy.ask decides')
     expect(clock.waiting).toBe(0)
+  })
+})
+
+describe('a call that its policy denies', () => {
+  it('is let through by no missing question', () => {
+    const { gate, call } = rig({ ask: ['m.b'], deny: ['m.a'] })
+    expect(() => gate.confirm(call())).toThrow("Tool 'm.a' not found.")
   })
 })

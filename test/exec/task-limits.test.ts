@@ -41,7 +41,7 @@ function rig() {
   const ends = new Map<string, () => void>()
   const calls: string[] = []
   const tasks = createTasks({
-    rolesNow: ({ roles }) => roles,
+    rightsNow: ({ roles }) => ({ roles }),
     clock,
     log: silentLog,
     shared,
@@ -88,7 +88,7 @@ it('where nothing can be written, no task begins, and it says why', async () => 
   expect(await begin('x')).toMatchObject({ status: 'running' })
 })
 
-it('so many run at once and no more, whoever else has some [JOB-14]', async () => {
+it('so many run at once and no more, whoever else has some', async () => {
   const { tasks, begin } = rig()
   for (const name of ['x', 'y', 'z']) await begin(name)
   await expect(tasks.begin(request('more'), tool)).rejects.toMatchObject({

@@ -7,7 +7,7 @@ import { type ToolResult, valueResult } from '../../src/core/result.ts'
 import type { CallRequest } from '../../src/exec/call.ts'
 import { createInstance } from '../../src/exec/instance.ts'
 import { sessionOwner } from '../../src/exec/owner.ts'
-import type { RolesNow } from '../../src/exec/stored-caller.ts'
+import type { RightsNow } from '../../src/exec/stored-caller.ts'
 import { createTasks } from '../../src/exec/tasks.ts'
 import { createLocalAlarms } from '../../src/state/alarms.ts'
 import { createMemoryStore } from '../../src/state/memory.ts'
@@ -21,7 +21,7 @@ const owner = sessionOwner(localCaller)
 const request = { name: 'work.do', input: {}, caller: localCaller }
 
 /** Processes that share a store and hear each other. */
-function rig(rolesNow: RolesNow = ({ roles }) => roles) {
+function rig(rightsNow: RightsNow = ({ roles }) => ({ roles })) {
   const clock = createManualClock(Date.parse('2026-01-01T00:00:00Z'))
   const store = createMemoryStore(clock)
   const ears: Array<{ readonly who: object; readonly topic: string; hear(text: string): void }> = []
@@ -53,7 +53,7 @@ function rig(rolesNow: RolesNow = ({ roles }) => roles) {
     const instance = createInstance(shared, clock, log)
     const notices: string[] = []
     const tasks = createTasks({
-      rolesNow,
+      rightsNow,
       shared,
       clock,
       log,
@@ -141,7 +141,7 @@ describe('tasks of several processes', () => {
     let gone = false
     const { process, begin, begun, pass, state } = rig(() => {
       if (gone) throw new PegboardError('E_OWNER_GONE', 'Nothing is done for "local" now.')
-      return ['reader']
+      return { roles: ['reader'] }
     })
     const [one, other, last] = [process(), process(), process()]
     const id = await begin(one, true)
@@ -243,7 +243,7 @@ it('keeps the latest thousand tasks of a caller at most, and none of another goe
   const store = createMemoryStore(clock)
   const shared = { store: () => store, tell: () => undefined, hear: () => undefined, onBack: () => undefined }
   const tasks = createTasks({
-    rolesNow: ({ roles }) => roles,
+    rightsNow: ({ roles }) => ({ roles }),
     shared,
     instance: createInstance(shared, clock, silentLog),
     alarms: createLocalAlarms(clock, silentLog),

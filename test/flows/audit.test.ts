@@ -1,7 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { readConfig } from '../../src/config/load.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
@@ -34,7 +33,7 @@ async function shopApp(settings: Record<string, unknown> = {}, options: Paramete
 }
 
 describe('the audit log of calls', () => {
-  it('has one line for each, however it ends and whichever way it came, without what was said [DIG-81] [OUT-11]', async () => {
+  it('has one line for each, however it ends and whichever way it came, without what was said [DIG-81]', async () => {
     const { app, read, logged } = await shopApp({
       policy: { deny: [{ tools: 'shop.gone', reason: 'closed' }] },
       execution: { timeoutMs: 100 },
@@ -71,6 +70,8 @@ describe('the audit log of calls', () => {
       module: 'shop',
       effect: 'write',
       arguments: { what: 'string(6)' },
+      bytesIn: 17,
+      bytesOut: 19,
     })
     for (const line of lines) {
       expect(line['digest']).toMatch(/^[0-9a-f]{64}$/)
@@ -167,7 +168,7 @@ describe('every way to a tool', () => {
     ['schedule_once', { name, when: 'in 3s', params: {} }],
   ]
 
-  it('is one way: each run is written down once [DIG-82] [OUT-12]', async () => {
+  it('is one way: each run is written down once [DIG-82]', async () => {
     ;(globalThis as { bought?: number }).bought = 0
     const { client, text, read } = await rig()
     for (const [name, args] of ways('shop.buy')) expect(await text(name, args)).not.toContain('"isError":true')
@@ -183,33 +184,10 @@ describe('every way to a tool', () => {
     expect(runs).toBeGreaterThanOrEqual(7)
   })
 
-  it('is closed alike where the policy denies it [META-02]', async () => {
-    const { client, text } = await rig({ policy: { deny: ['shop.gone'] } })
-    for (const [name, args] of ways('shop.gone'))
-      expect([name, await text(name, args)]).toEqual([
-        name,
-        expect.stringMatching(/Tool 'shop(?:\.|__)gone' not found/),
-      ])
-    await client.close()
-  })
-
   it('asks nobody where nobody waits', async () => {
     const { client, text } = await rig({ policy: { ask: ['shop.buy'] } })
     for (const [name, args] of ways('shop.buy').slice(0, 5))
       expect([name, await text(name, args)]).toEqual([name, expect.stringContaining('E_CONFIRMATION_REQUIRED')])
     await client.close()
-  })
-
-  it('is closed to what was stored before, and that is written down [META-04]', async () => {
-    const { app, dir, client, text, read } = await rig()
-    await text('schedule_once', { name: 'shop.buy', when: 'in 5s', params: {} })
-    const machine = { env: { PEGBOARD_STATE_DIR: join(dir, 'state') }, cwd: dir }
-    const next = JSON.stringify({ execution, audit: { enabled: true }, policy: { deny: ['shop.buy'] } })
-    await app.reload(readConfig(next, join(dir, 'mcp.config.json'), machine).config)
-    await new Promise((done) => setTimeout(done, 500))
-    await client.close()
-    expect(await read()).toMatchObject([
-      { event: 'call', tool: 'shop.buy', decision: 'deny', reason: 'matched by policy.deny', outcome: 'E_NOT_FOUND' },
-    ])
   })
 })

@@ -174,7 +174,7 @@ describe('what a caller may have', () => {
     })
   })
 
-  it('is refused with its reason, and as unknown where nothing may be told [META-05]', async () => {
+  it('is refused with its reason, and as unknown where nothing may be told', async () => {
     const { app } = await start()
     const refused = async (stage: keyof typeof stages, name: string = stages[stage]) => {
       const { code, message } = (await refusal(app.surface.call({ name, input: {}, caller: callerOf(stage) }))) ?? {}

@@ -42,21 +42,21 @@ describe('run_parallel', () => {
     const began = performance.now()
     const answer = await call('run_parallel', {
       actions: [
-        { name: 'slow.sleep', params: { ms: 300 } },
+        { name: 'slow.sleep', params: { ms: 2_000 } },
         { name: 'slow.fail', params: { ms: 10 } },
-        { name: 'slow__sleep', params: { ms: 301 } },
+        { name: 'slow__sleep', params: { ms: 2_001 } },
         { name: 'slow.nothing' },
-        { name: 'slow.sleep', params: { ms: 302 } },
+        { name: 'slow.sleep', params: { ms: 2_002 } },
       ],
     })
-    expect(performance.now() - began).toBeLessThan(600)
+    expect(performance.now() - began).toBeLessThan(5_500)
     expect(answer).toMatchObject({ total: 5, succeeded: 3, failed: 2 })
     expect(answer.results).toMatchObject([
-      { index: 0, name: 'slow.sleep', success: true, data: { slept: 300 } },
+      { index: 0, name: 'slow.sleep', success: true, data: { slept: 2_000 } },
       { index: 1, success: false, error: expect.stringContaining("Tool 'slow.fail' failed: it broke.") },
-      { index: 2, success: true, data: { slept: 301 } },
+      { index: 2, success: true, data: { slept: 2_001 } },
       { index: 3, success: false, error: expect.stringContaining("Tool 'slow.nothing' not found") },
-      { index: 4, success: true, data: { slept: 302 } },
+      { index: 4, success: true, data: { slept: 2_002 } },
     ])
   })
 
@@ -179,9 +179,9 @@ describe('the background', () => {
   it('takes a call, answers at once, and gives the result when it is there [DIG-61] [DIG-62]', async () => {
     const { call } = await rig()
     const began = performance.now()
-    const { task_id, status } = await call('background_run', { name: 'slow.sleep', params: { ms: 900 } })
-    expect(performance.now() - began).toBeLessThan(800)
-    expect([status, task_id]).toEqual(['running', expect.stringMatching(/^[0-9a-f]{12}$/)])
+    const { task_id, status } = await call('background_run', { name: 'slow.sleep', params: { ms: 3_000 } })
+    expect(performance.now() - began).toBeLessThan(2_900)
+    expect([status, task_id]).toEqual(['running', expect.stringMatching(/^[0-9a-z]{25}$/)])
     expect(await call('background_result', { task_id })).toMatchObject({
       status: 'running',
       hint: expect.stringContaining('background_wait'),
@@ -190,7 +190,7 @@ describe('the background', () => {
     expect(await call('background_wait', { task_id, timeout: 30 })).toMatchObject({
       status: 'completed',
       tool_name: 'slow.sleep',
-      result: { slept: 900 },
+      result: { slept: 3_000 },
     })
     expect(await call('background_status', { task_id })).toMatchObject({
       status: 'completed',
@@ -244,12 +244,12 @@ describe('the background', () => {
     )
   })
 
-  it('says that it ended what was cancelled though its tool hears nothing of that [JOB-14]', async () => {
+  it('says that it ended what was cancelled though its tool hears nothing of that', async () => {
     const { call } = await rig()
     const { task_id } = await call('background_run', { name: 'slow.hang' })
     const began = performance.now()
     expect(await call('background_cancel', { task_id })).toMatchObject({ status: 'cancelled' })
-    expect(performance.now() - began).toBeLessThan(3_000)
+    expect(performance.now() - began).toBeLessThan(15_000)
   })
 
   it('says of a task whose tool is gone after a restart that it failed', async () => {
@@ -316,7 +316,7 @@ describe('the background', () => {
     const [own, notice, ...more] = await texts()
     expect([own, more]).toEqual(['7', []])
     expect(notice).toMatch(
-      /^\[NOTICE\] Background task [0-9a-f]{12} \(slow.sleep\) completed after 0\.\d s: {"slept":401}$/,
+      /^\[NOTICE\] Background task [0-9a-z]{25} \(slow.sleep\) completed after 0\.\d s: {"slept":401}$/,
     )
     expect(await texts()).toEqual(['7'])
     await call('background_run', { name: 'slow.sleep', params: { ms: 310 } })

@@ -1,12 +1,10 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
 import type { App } from '../../src/app.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { serveOnStdio } from '../../src/server/stdio.ts'
-import { type Answer, startApp, temporaryFolder } from '../app.ts'
+import { startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { place, serveHttp } from '../process.ts'
 import { scripted } from '../upstream/host.ts'
@@ -146,42 +144,6 @@ describe('a result over the limit', () => {
     })
     expect(others).toEqual(Array.from({ length: 5 }, () => 'beside'))
     expect(await textOf(call('s__get_pid', {}))).toBe(pid)
-  })
-
-  it('of fifty megabytes of text comes as its beginning, with an address that has all of it [OUT-07]', async () => {
-    const dir = temporaryFolder()
-    mkdirSync(join(dir, 'modules'))
-    writeFileSync(
-      join(dir, 'modules/long.mjs'),
-      `const text = (bytes) => '0123456789abcdé'.repeat(bytes / 16)
-       const tool = (run) => ({ description: 'Says a lot.', effect: 'read', input: { type: 'object', properties: { bytes: { type: 'integer' } } }, run })
-       export default { name: 'long', description: 'Long.', tools: { text: tool(({ bytes }) => text(bytes)), rows: tool(({ bytes }) => ({ rows: [text(bytes)] })) } }`,
-    )
-    const { app } = await startApp({ exposure: { mode: 'direct' } }, dir)
-    const client = await connectTo(app)
-    const cut = (text: string, bytes: number): void => {
-      expect(text.slice(0, 15)).toBe('0123456789abcdé')
-      const end = `[truncated: 2097152 of ${bytes} bytes; the file beside it has all of it]`
-      expect(text.slice(-end.length)).toBe(end)
-      expect(Buffer.byteLength(text)).toBe(2_097_152 + 1 + end.length)
-    }
-    const bytes = 50 * 1024 * 1024
-    const { content, isError } = (await client.callTool({ name: 'long__text', arguments: { bytes } })) as Answer
-    expect(isError).toBeUndefined()
-    expect(content.map(({ type }: Answer) => type)).toEqual(['text', 'resource_link'])
-    cut(content[0].text, bytes)
-    expect(content[1].size).toBe(bytes)
-    const [whole] = ((await client.readResource({ uri: content[1].uri })) as Answer).contents
-    expect(Buffer.byteLength(whole.text)).toBe(bytes)
-    const inner = { name: 'long.text', params: { bytes: 4 * 1024 * 1024 } }
-    const wrapped = (await client.callTool({ name: 'execute_tool', arguments: inner })) as Answer
-    cut(wrapped.structuredContent.data, 4 * 1024 * 1024)
-    expect(wrapped.content[1]).toMatchObject({ type: 'resource_link', size: 4 * 1024 * 1024 })
-    // Half of anything else would be nothing.
-    const rows = (await client.callTool({ name: 'long__rows', arguments: { bytes } })) as Answer
-    expect(rows.structuredContent.error).toMatchObject({ code: 'E_TOO_LARGE' })
-    const short = (await client.callTool({ name: 'long__text', arguments: { bytes: 1_600 } })) as Answer
-    expect(short.content).toHaveLength(1)
   })
 
   it('may be let through', async () => {

@@ -6,6 +6,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { type Caller, localCaller } from '../../src/core/context.ts'
 import { createToolLoop } from '../../src/core/loop.ts'
 import { listenHttp } from '../../src/server/listen.ts'
+import { httpOptions } from '../../src/server/options.ts'
 import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
@@ -229,16 +230,7 @@ describe('request_tool_injection', () => {
     const { app } = await discovery()
     const http = await listenHttp({
       host: app.server,
-      settings: {
-        host: '127.0.0.1',
-        port: 0,
-        auth: 'token',
-        tokens: [],
-        allowedHosts: [],
-        allowedOrigins: [],
-        maxSessions: 10,
-        sessionIdleMs: 60_000,
-      },
+      settings: httpOptions.parse({ port: 0 }),
       token: TOKEN,
       clock: systemClock,
       forget: app.forget,

@@ -62,7 +62,7 @@ const files = { 'lone.mjs': single, 'said.js': script, 'notes.mjs': notes }
 const leak = { list: [{ api_key: 'canary' }] }
 
 describe('a result with a field that looks like a credential', () => {
-  it('fails the call of a single file, a script and a read-only tool, and is redacted elsewhere [OUT-01]', async () => {
+  it('fails the call of a single file, a script and a read-only tool, and is redacted elsewhere', async () => {
     const { app } = await withFiles(files)
     const client = await connectTo(app)
     for (const name of ['lone__lone', 'said__said', 'notes__look']) {

@@ -1,112 +1,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { valueResult } from '../../src/core/result.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
-import { place, talkTo } from '../process.ts'
-import { makeTool } from '../tools.ts'
-import { until } from '../upstream/host.ts'
-
-const database = { id: 'database', summary: 'Tables.', origin: 'module', state: 'ready' } as const
+import { plain, waysTo } from '../security/ways.ts'
 
 const LATER = { watchers: true, scheduler: true }
-
-/** A category of two tools of which one may be blocked; `dropped` counts what must not happen. */
-async function app(blocked: boolean, mode: 'direct' | 'discovery', clients: object = {}) {
-  const { app } = await startApp({
-    exposure: { mode },
-    execution: LATER,
-    clients,
-    modules: { database: { constraints: blocked ? { blocked_actions: ['drop_table'] } : undefined } },
-  })
-  const effects = { dropped: 0 }
-  const run = async () => valueResult(++effects.dropped)
-  const query = makeTool('database.query_rows', { description: 'Reads the rows of a table.' })
-  const drop = makeTool('database.drop_table', { description: 'Drops a whole table.', run })
-  app.catalog.set(database, { tools: [query, drop] })
-  return { app, effects }
-}
-
-/** The same without the tool: what a name that never existed looks like. */
-async function without(mode: 'direct' | 'discovery') {
-  const { app } = await startApp({ exposure: { mode }, execution: LATER })
-  const query = makeTool('database.query_rows', { description: 'Reads the rows of a table.' })
-  app.catalog.set(database, { tools: [query] })
-  return app
-}
-
-const SPELLINGS = [
-  'database.drop_table',
-  'database__drop_table',
-  'database:drop_table',
-  'drop_table',
-  'DATABASE.DROP_TABLE',
-]
-
-/** Every way there is to have a tool run. */
-const waysTo = (
-  name: string,
-): ReadonlyArray<{ readonly name: string; readonly arguments: Record<string, unknown> }> => [
-  { name, arguments: {} },
-  { name: 'execute_tool', arguments: { name, params: {} } },
-  { name: 'run_parallel', arguments: { actions: [{ name }, { name: 'database.query_rows' }] } },
-  { name: 'background_run', arguments: { name } },
-  { name: 'watch_start', arguments: { name, interval: 5 } },
-  { name: 'schedule_once', arguments: { name, when: 'in 1h' } },
-]
-/** An answer without what is new every time. */
-const plain = (answer: unknown): string =>
-  JSON.stringify(answer)
-    .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, '<id>')
-    .replaceAll(/(_ms\\*":)\d+/g, '$1<ms>')
-
-describe.each(['direct', 'discovery'] as const)('a tool that policy denies, in %s mode', (mode) => {
-  it('is refused as an unknown name on every way, and never runs [META-01, META-02]', async () => {
-    const { app: real, effects } = await app(true, mode, { tiny: { maxNameLength: 20 } })
-    const never = await without(mode)
-    for (const era of ['legacy', 'modern'] as const)
-      for (const client of ['test-client', 'tiny', 'claude-code']) {
-        const [denied, unknown] = [await connectTo(real, era, {}, client), await connectTo(never, era, {}, client)]
-        for (const name of SPELLINGS)
-          for (const call of waysTo(name)) {
-            const [answer, other] = [await denied.callTool(call), await unknown.callTool(call)].map(plain)
-            expect(answer, `${call.name} ${name}`).toContain('E_NOT_FOUND')
-            expect(answer, `${call.name} ${name}`).toBe(other)
-          }
-      }
-    expect(effects.dropped).toBe(0)
-  })
-
-  it('looks as if it never existed to every tool about tools, and counts nowhere [META-05]', async () => {
-    const { app: real } = await app(true, mode)
-    const other = await without(mode)
-    // Before that a search goes by words alone, in whichever of the two is later.
-    for (const one of [real, other]) await one.indexed()
-    const [denied, unknown] = [await connectTo(real), await connectTo(other)]
-    const ask = async (name: string, args: Record<string, unknown>) =>
-      await Promise.all(
-        [denied, unknown].map((client) => client.callTool({ name, arguments: args }) as Promise<Answer>),
-      )
-    for (const [name, args] of [
-      ['get_tool', { name: 'database.drop_table' }],
-      ['browse_category', { category: 'database' }],
-      ['list_categories', {}],
-    ] as const) {
-      const [answer, expected] = await ask(name, args)
-      expect(answer, name).toEqual(expected)
-    }
-    // How well the others fit is weighed against all texts there are: their order may differ, what they are may not.
-    for (const query of ['drop a whole table', 'database.drop_table', 'drop_table']) {
-      const found = (await ask('search_tools', { query, max_results: 20, detail: 'full' })).map(
-        ({ structuredContent: { tools, count } }) => [tools.map(({ name }: Answer) => name).sort(), count],
-      )
-      expect(found[0], query).toEqual(found[1])
-    }
-    expect(await denied.listTools()).toEqual(await unknown.listTools())
-    expect(denied.getInstructions()).toBe(unknown.getInstructions())
-  })
-})
 
 /** Every way there is to have a tool of a server run, by itself or by the tool that calls those of servers. */
 const waysToServers = (server: string, tool: string): ReturnType<typeof waysTo> => {
@@ -129,7 +28,7 @@ describe('a tool of a server that policy denies', () => {
     return app
   }
 
-  it('is refused as an unknown name on every way, that of the module mcp among them [META-01]', async () => {
+  it('is refused as an unknown name on every way, that of the module mcp among them', async () => {
     const never = await open({}, { deny: ['echo'] })
     for (const policy of [{ deny: ['mcp_fake.echo'] }, { hidden: ['mcp_fake.echo'] }]) {
       const real = await open({ policy })
@@ -214,19 +113,6 @@ describe('a tool of a server that policy denies', () => {
   })
 })
 
-describe('names of what every object has', () => {
-  it('are unknown tools, on every way [META-09]', async () => {
-    const client = await connectTo((await app(false, 'discovery')).app)
-    for (const name of ['constructor', '__proto__.toString', 'hasOwnProperty', '__proto__', 'toString'])
-      for (const call of [
-        { name, arguments: {} },
-        { name: 'execute_tool', arguments: { name } },
-        { name: 'get_tool', arguments: { name } },
-      ])
-        expect(((await client.callTool(call)) as Answer).structuredContent.error.code, name).toBe('E_NOT_FOUND')
-  })
-})
-
 describe('a module that fails', () => {
   it('tells a client a code, a short message and an id: no stack, path, address or environment', async () => {
     const dir = temporaryFolder()
@@ -254,35 +140,5 @@ describe('a module that fails', () => {
     }
     const line = logged.map((one) => JSON.parse(one)).find(({ outcome }) => outcome === 'E_INTERNAL')
     expect(line).toMatchObject({ tool: 'bad.bug', callId: expect.any(String) })
-  })
-
-  it.each([
-    ['bug', 'TypeError', 'E_INTERNAL'],
-    ['plain', 'Error', 'E_TOOL_FAILED'],
-  ])('tells values of the environment neither to a client nor to the log: a %s [OUT-05]', async (_kind, type, code) => {
-    const secret = 'sk-from-the-environment-0123456789'
-    const configured = 'from-the-configuration-0123456789'
-    const here = place(
-      { exposure: { mode: 'direct' }, modules: { leaky: { config: { password: '${OTHER}' } } } },
-      {
-        'leaky.mjs': `export default { name: 'leaky', description: 'Tells what it was given.', tools: { tell: {
-          description: 'Fails, and says with what.', effect: 'read',
-          run(_input, { config }) { throw new ${type}('no login with ' + process.env.SERVICE_TOKEN + ' or ' + config.password + ' at ' + import.meta.url) } } } }`,
-      },
-    )
-    const { send, answer, stderr } = await talkTo({
-      ...here,
-      env: { ...here.env, SERVICE_TOKEN: secret, OTHER: configured },
-    })
-    send({ id: 1, method: 'tools/call', params: { name: 'leaky__tell', arguments: {} } })
-    const { result } = (await answer(1)) as Answer
-    const { error } = result.structuredContent
-    expect(error).toMatchObject({ code, correlationId: expect.stringMatching(/^[0-9a-f-]{36}$/) })
-    expect(error.message.length).toBeLessThan(200)
-    for (const told of [secret, configured, here.dir]) expect(JSON.stringify(result)).not.toContain(told)
-    if (code === 'E_INTERNAL') await until(() => stderr().includes(error.correlationId))
-    // The operator learns where it broke, and not with what.
-    expect(stderr().includes('leaky.mjs')).toBe(code === 'E_INTERNAL')
-    for (const told of [secret, configured]) expect(stderr()).not.toContain(told)
   })
 })

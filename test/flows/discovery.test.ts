@@ -134,15 +134,6 @@ describe('search_tools', () => {
     })
   })
 
-  it('refuses a query of a megabyte, and takes a pattern for words [META-10]', async () => {
-    const { app, result } = await discovery()
-    app.catalog.set(many, { tools: [makeTool('many.as', { description: `Reads ${'a'.repeat(5_000)}! and no more.` })] })
-    expect((await result('search_tools', { query: 'x'.repeat(1024 * 1024) })).structuredContent.error.code).toBe(
-      'E_VALIDATION',
-    )
-    expect((await result('search_tools', { query: '(a+)+$' })).isError).toBeUndefined()
-  })
-
   it('never shows what constraints hide [DIG-21]', async () => {
     const { call, result } = await discovery({
       modules: { filesystem: { constraints: { allowed_actions: ['read', 'ls', 'find', 'grep'] } } },
@@ -183,12 +174,6 @@ describe('execute_tool', () => {
     expect(missing.structuredContent).toMatchObject({ success: false, error: { code: 'E_VALIDATION' } })
     expect(missing.structuredContent.error.message).toContain('path')
     expect(app.surface.metaNames).toContain('execute_tool')
-  })
-
-  it('does not execute itself or its siblings [META-07]', async () => {
-    const { result } = await discovery()
-    for (const name of ['execute_tool', 'search_tools'])
-      expect((await result('execute_tool', { name })).structuredContent.error.code).toBe('E_LOOP_DETECTED')
   })
 
   it('helps with names that are nearly right, and resolves those that are clear [DIG-18]', async () => {
@@ -233,21 +218,6 @@ describe('list_categories and browse_category', () => {
       )
     expect(new Set(all).size).toBe(first.total_tools)
     expect((await call('browse_category', { category: 'filesystem', page: 99 })).tools).toEqual([])
-  })
-
-  it('say what is wrong with a category or a page [META-13]', async () => {
-    const { result } = await discovery()
-    const unknown = (await result('browse_category', { category: 'filesytem' })).structuredContent.error
-    expect(unknown).toMatchObject({
-      code: 'E_NOT_FOUND',
-      message: "Category 'filesytem' not found. Available categories: filesystem, hello.",
-      hint: "Did you mean 'filesystem'?",
-    })
-    for (const bad of [{ page: -1 }, { page_size: 1e9 }, { page: 1.5 }, { page: 'x' }, { pagesize: 5 }])
-      expect(
-        (await result('browse_category', { category: 'hello', ...bad })).structuredContent.error.code,
-        JSON.stringify(bad),
-      ).toBe('E_VALIDATION')
   })
 })
 

@@ -1,84 +1,7 @@
-import { spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdirSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { describe, expect, it, onTestFinished } from 'vitest'
-import { type Answer, answerOf } from '../app.ts'
-import { cli, place } from '../process.ts'
-
-/** A disk of its own needs a namespace of its own. */
-const NAMESPACE = process.getuid?.() === 0 ? ['-m'] : ['-Urm']
-const canMount =
-  process.platform === 'linux' &&
-  spawnSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tmpfs', tmpdir()]).status === 0
-if (!canMount) process.stderr.write('No mounts here: a full disk is not tested.\n')
-
-/** Runs inside, where the disk is. */
-const DISK = `
-import { closeSync, openSync, readdirSync, rmSync, writeSync } from 'node:fs'
-const dir = process.env.PEGBOARD_STATE_DIR
-const tool = (effect, run) => ({ description: 'Does something to the disk with the state folder.', input: { type: 'object', properties: { ms: { type: 'integer' }, why: { type: 'string' } } }, effect, run })
-export default {
-  name: 'disk',
-  description: 'A disk that can be full.',
-  tools: {
-    fill: tool('write', () => {
-      const file = openSync(dir + '/ballast', 'w')
-      try {
-        for (const size of [1 << 16, 1 << 12]) try { for (;;) writeSync(file, Buffer.alloc(size)) } catch (error) { if (error.code !== 'ENOSPC') throw error }
-      } finally { closeSync(file) }
-      return { is: 'full' }
-    }),
-    free: tool('write', () => { rmSync(dir + '/ballast'); return { is: 'free' } }),
-    files: tool('read', () => readdirSync(dir).filter((name) => name.startsWith('state.db'))),
-    wait: tool('read', ({ ms }) => new Promise((done) => setTimeout(() => done({ is: 'waited' }), ms))),
-    pid: tool('read', () => process.pid),
-  },
-}`
-
-/** A server whose state folder is a disk of 8 MB, and the same again when that has ended. */
-async function serveOnSmallDisk(between = ':') {
-  const where = place(
-    { exposure: { mode: 'direct' }, execution: { watchers: true, scheduler: true } },
-    { 'disk.mjs': DISK },
-  )
-  const state = join(where.dir, 'state')
-  mkdirSync(state)
-  const serve = `"$0" "$1" serve --http --port 0 --json --config "$2"`
-  const child = spawn(
-    'unshare',
-    [
-      ...NAMESPACE,
-      'sh',
-      '-c',
-      `mount -t tmpfs -o size=8m,mode=700 tmpfs ${state} && STATE=${state} && { ${serve}; ${between} && ${serve}; }`,
-      process.execPath,
-      cli,
-      where.config,
-    ],
-    { env: where.env, stdio: ['ignore', 'pipe', 'ignore'], detached: true },
-  )
-  const ended = once(child, 'exit')
-  onTestFinished(async () => {
-    process.kill(-Number(child.pid), 'SIGKILL')
-    await ended
-  })
-  const connect = async () => {
-    const [line] = (await once(child.stdout, 'data')) as [Buffer]
-    const { url, token } = JSON.parse(line.toString()) as { url: string; token: string }
-    const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } })
-    const headers = { authorization: `Bearer ${token}` }
-    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
-    onTestFinished(() => client.close().catch(() => undefined))
-    const raw = async (name: string, args: object = {}) =>
-      (await client.callTool({ name, arguments: args as never })) as Answer
-    return { raw, call: async (name: string, args: object = {}) => answerOf(await raw(name, args)) as never }
-  }
-  return { connect }
-}
+import { describe, expect, it } from 'vitest'
+import type { Answer } from '../app.ts'
+import { canMount, serveOnSmallDisk } from '../small-disk.ts'
 
 const LONG = 'x'.repeat(400_000)
 const later = (label: string) => ({ when: 'in 1d', name: 'disk.wait', params: { ms: 1, why: LONG }, label })
@@ -133,24 +56,6 @@ describe.skipIf(!canMount)('a state folder on a disk', () => {
     expect(((await again.call('remember')) as { facts: { content: string }[] }).facts.at(-1)).toMatchObject({
       content: 'a fact',
     })
-  }, 60_000)
-
-  it('that may only be read says so, and all goes on that keeps nothing [STA-08]', async () => {
-    const { connect } = await serveOnSmallDisk('mount -o remount,ro "$STATE"')
-    const { call } = await connect()
-    await call('schedule_once', { when: 'in 1d', name: 'disk.wait', params: { ms: 1 }, label: 'before' })
-    process.kill(await call('disk__pid'), 'SIGTERM')
-    const again = await connect()
-    for (const name of ['schedule_list', 'background_list', 'remember']) {
-      const refused = await again.raw(name)
-      expect(refused).toMatchObject({
-        isError: true,
-        structuredContent: { error: { message: 'What is kept for later cannot be read or written now.' } },
-      })
-      expect(JSON.stringify(refused)).toMatch(/E_STATE.*dirs\.state/)
-    }
-    expect(await again.call('disk__pid')).toEqual(expect.any(Number))
-    expect(await again.call('run_parallel', { actions: [{ name: 'disk.pid' }] })).toMatchObject({ succeeded: 1 })
   }, 60_000)
 })
 

@@ -3,7 +3,18 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { type Answer, answerOf } from '../app.ts'
-import { clientOf, type Fleet, fleetRuns, freePort, gatewayTo, headers, type Member, startFleet } from '../fleet.ts'
+import { postModern } from '../client.ts'
+import {
+  clientOf,
+  type Fleet,
+  fleetRuns,
+  freePort,
+  gatewayTo,
+  headers,
+  type Member,
+  startFleet,
+  TOKEN,
+} from '../fleet.ts'
 import { cli, place, run } from '../process.ts'
 import { redisUrl } from '../redis.ts'
 import { scripted } from '../upstream/host.ts'
@@ -32,6 +43,8 @@ export default {
 }`
 
 const settings = {
+  // On a busy machine the first look at a module takes long.
+  loader: { importTimeoutMs: 60_000 },
   exposure: { mode: 'direct' },
   execution: { watchers: true, scheduler: true, tasks: { maxRunning: 300 } },
 }
@@ -85,10 +98,11 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
     expect(
       (await fetch(fleet.url, { method: 'DELETE', headers: { ...headers, 'mcp-session-id': session } })).status,
     ).toBe(200)
-    await sleep(200)
-    expect(await Promise.all(fleet.members.map(({ url }) => ping(url)))).toEqual([404, 404, 404])
+    await expect
+      .poll(() => Promise.all(fleet.members.map(({ url }) => ping(url))), { timeout: 15_000, interval: 100 })
+      .toEqual([404, 404, 404])
     for (const member of fleet.members) expect(member.stderr()).not.toContain('"level":"error"')
-  }, 40_000)
+  }, 90_000)
 
   it('go on with a call that asked its client, wherever the answer arrives', async () => {
     const asking = { mcpServers: { old: { ...scripted(), start: 'eager' } } }
@@ -97,57 +111,31 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
     client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { name: 'Ann' } }) as never)
     for (let n = 0; n < 7; n++)
       expect(JSON.stringify(await client.callTool({ name: 'old__ask_person', arguments: {} }))).toContain('Ann')
-  }, 40_000)
+  }, 90_000)
 
   it('ask for a task of a server where that server has it', async () => {
     const fleet = await startFleet(3, { ...settings, mcpServers: { t: TASKS } })
-    const post = async (method: string, params: Record<string, unknown>) => {
-      const name = String(params['name'] ?? params['taskId'])
-      const answer = await fetch(fleet.url, {
-        method: 'POST',
-        headers: {
-          ...headers,
-          'content-type': 'application/json',
-          accept: 'application/json, text/event-stream',
-          'mcp-protocol-version': '2026-07-28',
-          'mcp-method': method,
-          'mcp-name': name,
-        },
-        body: JSON.stringify({
-          jsonrpc: '2.0',
-          id: 1,
-          method,
-          params: {
-            ...params,
-            _meta: {
-              'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-              'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
-              'io.modelcontextprotocol/clientCapabilities': { extensions: { 'io.modelcontextprotocol/tasks': {} } },
-            },
-          },
-        }),
-      })
-      return (await answer.json()) as { result?: Record<string, unknown>; error?: { message: string } }
-    }
+    const post = (method: string, params: Record<string, unknown>) =>
+      postModern(fleet.url, TOKEN, method, params, { extensions: { 'io.modelcontextprotocol/tasks': {} } })
     const created = await post('tools/call', { name: 't__slow', arguments: {} })
     const taskId = created.result?.['taskId']
     expect(created.result).toMatchObject({ resultType: 'task', status: 'working' })
     const states: unknown[] = []
     for (let n = 0; n < 6; n++) states.push((await post('tasks/get', { taskId })).result?.['status'])
     expect(states).toEqual(['working', ...Array.from({ length: 5 }, () => 'completed')])
-  }, 30_000)
+  }, 90_000)
 
   it('mean the same time by it, whatever the clocks of their machines say', async () => {
     const fleet = await startFleet(3, settings, { 'work.mjs': WORK }, undefined, [0, 3_600_000, -600_000])
     const clients = await Promise.all(fleet.members.map(({ url }) => clientOf(url, 'modern')))
-    const at = Date.now() + 6_000
+    const at = Date.now() + 10_000
     for (const [n, client] of clients.entries()) {
       const when = new Date(at).toISOString()
       expect(await call(client, 'schedule_once', { when, name: 'work.tick', params: { n } })).toMatchObject({
         next_run_at: when,
       })
-      await call(client, 'schedule_once', { when: 'in 7s', name: 'work.tick', params: { n: n + 10 } })
-      await call(client, 'background_run', { name: 'work.unsafe', params: { n: n + 20, ms: 50_000 } })
+      await call(client, 'schedule_once', { when: 'in 11s', name: 'work.tick', params: { n: n + 10 } })
+      await call(client, 'background_run', { name: 'work.unsafe', params: { n: n + 20, ms: 300_000 } })
     }
     const ticks = () => runsOf(fleet).filter((line) => line.startsWith('tick'))
     while (Date.now() < at - 300) {
@@ -155,7 +143,7 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
       await sleep(100)
     }
     // Who waits for the queue looks again after ten seconds.
-    await until(() => ticks().length >= 6, 20_000)
+    await until(() => ticks().length >= 6, 60_000)
     await sleep(1_000)
     expect(
       ticks()
@@ -172,7 +160,7 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
         expect([elapsed_seconds >= 4, elapsed_seconds < 120]).toEqual([true, true])
     }
     expect(fleet.members.map(({ stderr }) => stderr().includes('is not that of Redis'))).toEqual([false, true, true])
-  }, 40_000)
+  }, 120_000)
 
   it('end a task that runs elsewhere at once, and tell its notice once', async () => {
     const fleet = await startFleet(2, settings, { 'work.mjs': WORK })
@@ -185,16 +173,17 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
     const before = performance.now()
     expect(await call(other as Asked, 'background_cancel', { task_id })).toMatchObject({ status: 'cancelled' })
     await until(() => runsOf(fleet).some((line) => line.startsWith('aborted 1')))
-    expect(performance.now() - before).toBeLessThan(2_000)
+    // By itself it would end after 30 s.
+    expect(performance.now() - before).toBeLessThan(20_000)
     expect(await call(one as Asked, 'background_status', { task_id })).toMatchObject({ status: 'cancelled' })
 
     await call(one as Asked, 'background_run', { name: 'work.safe', params: { n: 2, ms: 500 } })
-    await sleep(900)
+    await sleep(3_000)
     const told = await Promise.all(
       [other, one, other, one].map((client) => (client as Asked).callTool({ name: 'work__pid', arguments: {} })),
     )
     expect(JSON.stringify(told).match(/\[NOTICE\]/g)).toHaveLength(1)
-  }, 30_000)
+  }, 90_000)
 
   it('lose nothing and do nothing twice that must not be, whichever of them is killed', async () => {
     const fleet = await startFleet(3, settings, { 'work.mjs': WORK })
@@ -248,7 +237,7 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
       ((await call(readers[0] as Asked, 'background_list')) as { tasks: { status: string }[] }).tasks.every(
         ({ status }) => status !== 'running',
       )
-    await until(over, 40_000, 1_000)
+    await until(over, 80_000, 1_000)
     const runs = runsOf(fleet)
     const ran = (kind: string, n: number) => runs.filter((line) => line.startsWith(`${kind} ${n} `))
     /** All of one server, some at a time; one that is too busy is asked once more. */
@@ -288,7 +277,7 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
       else expect(ran('tick', n).length).toBeLessThanOrEqual(1)
     }
     expect(retries).toBeLessThan(40)
-  }, 120_000)
+  }, 240_000)
 })
 
 describe.skipIf(!fleetRuns)('a server whose Redis goes away', () => {
@@ -330,8 +319,8 @@ describe.skipIf(!fleetRuns)('a server whose Redis goes away', () => {
     const after = await clientOf(other.url, 'modern')
     const is = async (): Promise<unknown> =>
       ((await call(after, 'background_result', { task_id: begun['task_id'] })) as { status?: string }).status
-    await until(async () => (await is()) === 'completed', 15_000, 250)
-    await until(async () => ((await call(after, 'schedule_list')) as { total?: number }).total === 0, 15_000, 250)
+    await until(async () => (await is()) === 'completed', 40_000, 250)
+    await until(async () => ((await call(after, 'schedule_list')) as { total?: number }).total === 0, 40_000, 250)
     expect(await call(client, 'background_run', { name: 'work.unsafe', params: { n: 3 } })).toMatchObject({
       status: 'completed',
     })
@@ -339,7 +328,7 @@ describe.skipIf(!fleetRuns)('a server whose Redis goes away', () => {
       expect(stderr()).toContain('Redis is not reachable; it is tried again')
       expect(stderr()).not.toContain('very-secret')
     }
-  }, 60_000)
+  }, 120_000)
 
   it('does not start without it, and says which setting names it', async () => {
     const where = place({ state: { url: `redis://:a-very-secret-word@127.0.0.1:${await freePort()}` } })
@@ -361,7 +350,7 @@ const runsOf = ({ place }: Fleet): string[] => {
   }
 }
 
-async function until(true_: () => boolean | Promise<boolean>, ms = 5_000, everyMs = 50): Promise<void> {
+async function until(true_: () => boolean | Promise<boolean>, ms = 20_000, everyMs = 50): Promise<void> {
   for (const end = Date.now() + ms; !(await true_()); await sleep(everyMs))
     if (Date.now() > end) throw new Error('it did not come to that')
 }

@@ -47,7 +47,7 @@ describe('a tool that takes long', () => {
       app.server.ownTasks(caller).request(method, { taskId }, relay, new AbortController().signal)
     const created = await callTool(app.server, { name: 'long.job', input: { ms: 700 }, caller, relay })
     expect(created).toMatchObject({ resultType: 'task', status: 'working', ttlMs: 3_600_000 })
-    expect(created['taskId']).toMatch(/^[0-9a-f]{12}$/)
+    expect(created['taskId']).toMatch(/^[0-9a-z]{25}$/)
     expect(await ask('tasks/get', created['taskId'])).toMatchObject({ status: 'working' })
     const client = await connectTo(app, 'modern')
     const call = async (name: string, args: object) =>
@@ -185,7 +185,7 @@ describe('tasks of ours', () => {
       client.request({ method, params } as never, anything)
     const job = { name: 'long__job', arguments: { ms: 20_000 } }
     const { task } = await request('tools/call', { ...job, task: { ttl: 60_000 } })
-    expect(task).toMatchObject({ status: 'working', taskId: expect.stringMatching(/^[0-9a-f]{12}$/) })
+    expect(task).toMatchObject({ status: 'working', taskId: expect.stringMatching(/^[0-9a-z]{25}$/) })
     const { structuredContent } = await request('tools/call', {
       name: 'background_run',
       arguments: { name: 'long.job', params: { ms: 20_000 } },

@@ -7,9 +7,8 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js'
 import { describe, expect, it } from 'vitest'
-import { type Answer, servers } from '../app.ts'
+import type { Answer } from '../app.ts'
 import { cli, place, run, serveHttp, talkTo } from '../process.ts'
-import { alive, until } from '../upstream/host.ts'
 
 const noisy = `
 export default {
@@ -20,15 +19,6 @@ export default {
 const inspector = join(import.meta.dirname, '../../node_modules/@modelcontextprotocol/inspector/cli/build/cli.js')
 
 describe('on stdio', () => {
-  it('stdout holds nothing but protocol, whatever a module prints', async () => {
-    const { send, answer, stderr } = await talkTo(place({}, { 'noisy.mjs': noisy }))
-    send({ id: 1, method: 'tools/call', params: { name: 'noisy__shout', arguments: {} } })
-    expect(((await answer(1)) as Answer).result.content[0].text).toBe('said')
-    send({ id: 2, method: 'ping' })
-    await answer(2)
-    expect(stderr()).toContain('loud\nlouder')
-  })
-
   it('a module whose own pipe breaks, or a client that reads no log, does not end the server', async () => {
     const broken = `
 import { spawn } from 'node:child_process'
@@ -51,20 +41,15 @@ export default { name: 'pipes', description: 'Breaks its own pipe.', tools: { br
     expect(await ended).toEqual([0, null])
   })
 
-  it('the process ends with 0 when its client leaves, and takes its children along', async () => {
-    const { child, send, answer } = await talkTo(
-      place({ exposure: { mode: 'direct' }, mcpServers: { thinking: servers.thinking } }),
-    )
-    // Called by its name, a server that is still connecting is waited for.
-    send({ id: 1, method: 'tools/call', params: { name: 'list_categories', arguments: {} } })
-    await answer(1)
-    await sleep(1_500)
-    const children = (await run('ps', ['-o', 'pid=', '--ppid', String(child.pid)])).stdout.trim().split(/\s+/)
-    expect(children.length).toBeGreaterThan(0)
-    const ended = once(child, 'exit')
-    child.stdin?.end()
-    expect(await ended).toEqual([0, null])
-    await until(() => !children.some((pid) => alive(Number(pid))), 1_000)
+  it('a tool called or searched for before its module is loaded is waited for', async () => {
+    const late = `
+await new Promise((resolve) => setTimeout(resolve, 3_000))
+export default { name: 'late', description: 'Takes its time.', tools: { come: { description: 'Comes late.', effect: 'read', run: () => 'came' } } }`
+    const { send, answer } = await talkTo(place({}, { 'late.mjs': late }))
+    send({ id: 1, method: 'tools/call', params: { name: 'late__come', arguments: {} } })
+    send({ id: 2, method: 'tools/call', params: { name: 'search_tools', arguments: { query: 'come late' } } })
+    expect(((await answer(1)) as Answer).result.content[0].text).toBe('came')
+    expect(((await answer(2)) as Answer).result.structuredContent.tools[0].name).toBe('late.come')
   })
 
   it('a module dropped into the folder is found without a restart [DIG-15, DIG-29, SBS-02, SBS-14]', async () => {
@@ -82,7 +67,7 @@ export default { name: 'pipes', description: 'Breaks its own pipe.', tools: { br
     )
     for (
       let tries = 0;
-      tries < 100 && !messages.some(({ method }) => method === 'notifications/tools/list_changed');
+      tries < 600 && !messages.some(({ method }) => method === 'notifications/tools/list_changed');
       tries++
     )
       await sleep(50)
@@ -114,7 +99,7 @@ export default { name: 'pipes', description: 'Breaks its own pipe.', tools: { br
     expect(((await answer(2)) as Answer).result.isError).toBeUndefined()
     writeFileSync(here.config, JSON.stringify({ exposure: { mode: 'direct' }, policy: { deny: ['noisy.*'] } }))
     let denied: Answer
-    for (let id = 10; id < 60; id++) {
+    for (let id = 10; id < 600; id++) {
       send({ id, method: 'tools/call', params: { name: 'noisy__shout', arguments: {} } })
       denied = ((await answer(id)) as Answer).result
       if (denied.isError) break
@@ -172,20 +157,6 @@ describe('over HTTP', () => {
     expect(await status({ authorization: 'Bearer wrong-wrong-wrong' })).toBe(401)
     expect(await status({ authorization: `Bearer ${token}`, origin: 'https://evil.example' })).toBe(403)
     expect(await status({ authorization: `Bearer ${token}`, host: 'evil.example' })).toBe(403)
-  })
-
-  it('on a port that is in use it says so and ends with 1 [LIFE-13]', async () => {
-    const { url } = await serveHttp(place())
-    const { config, env } = place()
-    const port = new URL(url).port
-    const failed = run(process.execPath, [cli, 'serve', '--http', '--port', port, '--config', config], {
-      env,
-      timeout: 10_000,
-    })
-    await expect(failed).rejects.toMatchObject({
-      code: 1,
-      stderr: expect.stringContaining(`Port ${port} on 127.0.0.1 is in use.`),
-    })
   })
 
   it('is refused on all interfaces as long as nobody chose a token', async () => {

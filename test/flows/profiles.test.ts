@@ -300,6 +300,7 @@ describe('a change of the configuration', () => {
     const settings = (on: boolean) => ({
       exposure: { mode: 'direct', primitives: false },
       profiles: { chat: { flags: { user_blocking_enabled: on }, use: ['people'] } },
+      loader: { importTimeoutMs: 60_000 },
     })
     const { app, dir } = await gateway(settings(false), { 'people.mjs': BLOCK })
     const url = await overHttp(app)
@@ -323,7 +324,7 @@ describe('a change of the configuration', () => {
     expect(await readUntil(stream, (text) => text.includes('list_changed'))).toContain(
       'notifications/tools/list_changed',
     )
-    await vi.waitFor(() => expect(heard).toEqual(['notifications/tools/list_changed']))
+    await vi.waitFor(() => expect(heard).toEqual(['notifications/tools/list_changed']), { timeout: 15_000 })
     expect(await names(old)).toEqual(['people__block_user'])
     expect(await call()).toContain('blocked')
     // Who sees no difference hears of none.

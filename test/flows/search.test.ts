@@ -165,7 +165,7 @@ describe('a catalogue that changes', () => {
     await app.settled(20_000)
     const before = performance.now()
     expect((await idsOf(app, 'create entities in the knowledge graph'))[0]).toBe('mcp_memory.create_entities')
-    expect(performance.now() - before).toBeLessThan(1_000)
+    expect(performance.now() - before).toBeLessThan(5_000)
   })
 
   it('is remembered for the next start, by its owner alone', async () => {

@@ -8,9 +8,8 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { listenHttp } from '../../src/server/listen.ts'
 import { serveOnStdio } from '../../src/server/stdio.ts'
-import { type Answer, servers, startApp, type TestApp } from '../app.ts'
+import { type Answer, listenToAll, servers, startApp, type TestApp } from '../app.ts'
 import { connectTo, StreamTransport } from '../client.ts'
 
 const fixture = (file: string, ...args: string[]) => ({
@@ -22,8 +21,10 @@ const RELATED = 'io.modelcontextprotocol/related-task'
 const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId'
 const TASKS = 'io.modelcontextprotocol/tasks'
 
-async function started(mcpServers: Record<string, unknown>): Promise<TestApp['app']> {
-  const { app } = await startApp({ exposure: { mode: 'direct' }, mcpServers })
+async function started(mcpServers: Record<string, unknown>, env = {}): Promise<TestApp['app']> {
+  const { app } = await startApp({ exposure: { mode: 'direct' }, mcpServers }, undefined, {
+    env: { PATH: process.env['PATH'], ...env },
+  })
   await app.settled(20_000)
   return app
 }
@@ -86,6 +87,17 @@ describe('tasks of 2025-11-25 servers, for clients of the same revision', () => 
     expect(without.client.getServerCapabilities()).not.toHaveProperty('tasks')
   })
 
+  it('say nothing secret in what is told of them', async () => {
+    const secret = 'a-secret-of-the-environment-42'
+    const careless = fixture('older-tasks.mjs', '--says', `with ${secret}`)
+    const { client, request, begin, told } = await older(await started({ t: careless }, { CARELESS_KEY: secret }))
+    const { taskId } = await begin('t__slow')
+    expect(await request('tasks/get', { taskId })).toMatchObject({ statusMessage: 'with [redacted]' })
+    await client.callTool({ name: 't__finish', arguments: {} })
+    await expect.poll(() => told, { timeout: 10_000 }).toHaveLength(1)
+    expect(told[0]).toMatchObject({ taskId, status: 'completed', statusMessage: 'with [redacted]' })
+  })
+
   it('are begun, looked at, listed and waited for under names of ours', async () => {
     const { client, request, begin, told } = await older(await started({ t: fixture('older-tasks.mjs') }))
     const task = await begin('t__slow', { ttl: 5_000 })
@@ -104,7 +116,7 @@ describe('tasks of 2025-11-25 servers, for clients of the same revision', () => 
 
   it('are cancelled, and fail with the error of the server', async () => {
     const { request, begin } = await older(await started({ t: fixture('older-tasks.mjs') }))
-    const { taskId } = await begin('t__slow')
+    const { taskId } = await begin('t__slow', { ttl: 5_000 })
     expect(await request('tasks/cancel', { taskId })).toMatchObject({ taskId, status: 'cancelled' })
     await expect(request('tasks/cancel', { taskId })).rejects.toMatchObject({ code: -32602 })
     const broken = await begin('t__broken')
@@ -182,22 +194,7 @@ describe('tasks of 2025-11-25 servers, for 2026-era clients with the extension',
 
   /** What a subscription over HTTP hears. */
   async function subscribed(app: TestApp['app'], taskIds: readonly string[]): Promise<Answer[]> {
-    const http = await listenHttp({
-      host: app.server,
-      settings: {
-        host: '127.0.0.1',
-        port: 0,
-        auth: 'none',
-        tokens: [],
-        allowedHosts: [],
-        allowedOrigins: [],
-        maxSessions: 10,
-        sessionIdleMs: 60_000,
-      },
-      token: undefined,
-      clock: systemClock,
-      forget: () => undefined,
-    })
+    const http = await listenToAll(app)
     const abort = new AbortController()
     onTestFinished(async () => {
       abort.abort()

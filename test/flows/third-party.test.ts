@@ -165,7 +165,7 @@ describe.skipIf(missing && !process.env['CI'])('ten servers of other people, out
       'list_categories',
       'browse_category',
     ])
-    expect(performance.now() - asked).toBeLessThan(2_000)
+    expect(performance.now() - asked).toBeLessThan(10_000)
     for (;;) {
       const { servers } = answerOf(await first.call('mcp__list_servers'))
       if (servers.every(({ tools }: Answer) => tools > 0)) {

@@ -351,32 +351,3 @@ describe('a tool that came since the lists were read', () => {
     await client.close()
   })
 })
-
-describe('without any server that can be reached', () => {
-  it('the bundled tools are there at once, and every server says what is wrong [LIFE-11]', async () => {
-    const startedAt = performance.now()
-    const { app } = await startApp({
-      exposure: { mode: 'direct' },
-      mcpServers: {
-        gone: { command: 'no-such-program-anywhere' },
-        refused: { url: 'http://127.0.0.1:9/mcp' },
-        hangs: scripted('--silent'),
-      },
-    })
-    const client = await connectTo(app)
-    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('filesystem__read')
-    expect(performance.now() - startedAt).toBeLessThan(2_000)
-    for (
-      let tries = 0;
-      tries < 250 && app.upstreams.status().filter((one) => one.state === 'failing').length < 2;
-      tries++
-    )
-      await sleep(20)
-    expect(app.upstreams.status()).toMatchObject([
-      { id: 'gone', state: 'failing', reason: 'command not found: no-such-program-anywhere' },
-      { id: 'refused', state: 'failing', reason: 'ECONNREFUSED' },
-      { id: 'hangs', state: 'connecting' },
-    ])
-    await client.close()
-  })
-})

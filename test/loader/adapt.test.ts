@@ -8,7 +8,7 @@ import type { Parsed } from '../../src/core/schema.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
 import { adaptTool } from '../../src/loader/adapt.ts'
 import { moduleTools } from '../../src/loader/shapes.ts'
-import { testContext } from './setup.ts'
+import { testContext } from '../context.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: inputs differ from test to test
 function tool(def: Partial<ToolDef<any, any>>, config: unknown = {}): Tool {

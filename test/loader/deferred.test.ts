@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { z as real } from 'zod'
 import { toSchema } from '../../src/core/schema.ts'
-import { deferred, prepare } from '../../src/loader/deferred.ts'
+import { deferred } from '../../src/loader/deferred.ts'
 
 /** Schemas as modules write them, of the real thing or of what stands for it. */
 const schemasOf = (z: typeof real) => {
@@ -44,12 +44,12 @@ it('needs the real thing for nothing that was prepared', () => {
     made++
     return real
   })
-  const config = z.strictObject({ root: z.string().optional(), size: z.int().default(3) })
-  const input = z.object({ path: z.string().describe('The file.') })
-  const module = { config, tools: { read: { input }, status: {} } }
-  prepare(module, {
-    config: { json: { type: 'object', title: 'config' }, empty: { size: 3 } },
-    tools: { read: { input: { json: { type: 'object', title: 'read' } } }, status: {}, gone: {} },
+  const config = deferred(() => z.strictObject({ root: z.string().optional(), size: z.int().default(3) }), {
+    json: () => ({ type: 'object', title: 'config' }),
+    empty: { size: 3 },
+  })
+  const input = deferred(() => z.object({ path: z.string().describe('The file.') }), {
+    json: () => ({ type: 'object', title: 'read' }),
   })
   expect(toSchema(config).json).toEqual({ type: 'object', title: 'config' })
   expect(toSchema(config).parse({})).toEqual({ ok: true, value: { size: 3 } })
@@ -62,12 +62,24 @@ it('needs the real thing for nothing that was prepared', () => {
 })
 
 it('gives each who asks a value of its own', () => {
-  const config = deferred(() => real).object({ list: real.array(real.string()).default([]) })
-  prepare({ config, tools: {} }, { config: { json: {}, empty: { list: [] } }, tools: {} })
+  const config = deferred(() => real.object({ list: real.array(real.string()).default([]) }), {
+    json: () => ({}),
+    empty: { list: [] },
+  })
   const parse = (): { list: string[] } => {
     const parsed = toSchema(config).parse({})
     return (parsed.ok ? parsed.value : undefined) as { list: string[] }
   }
   parse().list.push('x')
   expect(parse()).toEqual({ list: [] })
+})
+
+it('answers at once when it is asked to check a value', async () => {
+  const { Row } = schemasOf(deferred(() => real))
+  expect(Row.safeParse({ path: 'a' })).toEqual({ success: true, data: { path: 'a', kind: 'a' } })
+  expect(Row.safeParse({ path: 7 }).success).toBe(false)
+  expect(Row.parse({ path: 'b' }).path).toBe('b')
+  expect(() => Row.parse({})).toThrow('expected string')
+  expect(await Row.parseAsync({ path: 'c' })).toEqual({ path: 'c', kind: 'a' })
+  expect(Row.shape.kind.safeParse(undefined).data).toBe('a')
 })

@@ -285,6 +285,28 @@ export default defineModule({
     expect(await found.run('clock.read')).toMatchObject({ timeout_seconds: 9 })
   })
 
+  it('is stopped once, after its last start: what runs with a new configuration is not ended with the old one', async () => {
+    const { loader, run } = await bench({
+      'line.mjs': `const open = new Set()
+let ends = 0
+export default {
+  name: 'line', description: 'A line of a test.',
+  start({ config, signal }) {
+    open.add(config.number)
+    signal.addEventListener('abort', () => open.delete(config.number), { once: true })
+  },
+  stop() { ends++; globalThis.lineEnds = ends },
+  tools: { state: { description: 'Says what is open.', effect: 'read', run: () => ({ open: [...open], ends }) } },
+}`,
+    })
+    await loader.loadAll()
+    await loader.configure({ line: { config: { number: 1 } } })
+    await loader.configure({ line: { config: { number: 2 } } })
+    await expect.poll(() => run('line.state')).toEqual({ open: [2], ends: 0 })
+    await loader.stop()
+    expect((globalThis as { lineEnds?: number }).lineEnds).toBe(1)
+  })
+
   const database = `import { writeFileSync } from 'node:fs'
 export default {
   name: 'database', description: 'A database of a test.',

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type Catalog, createCatalog } from '../../src/catalog/catalog.ts'
-import { type CallContext, localCaller, noOrigin, noServices } from '../../src/core/context.ts'
-import { createLog, silentLog } from '../../src/core/log.ts'
-import { defaultProfile } from '../../src/core/profile.ts'
+import type { CallContext } from '../../src/core/context.ts'
+import { createLog } from '../../src/core/log.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
 import { createLoader, type Loader, type LoaderOptions } from '../../src/loader/load.ts'
+import { testContext } from '../context.ts'
 
 /** A folder outside the repository, gone after the test. */
 export async function tempDir(files: Readonly<Record<string, string>> = {}): Promise<string> {
@@ -58,6 +58,8 @@ export async function bench(
     catalog,
     log: createLog((line) => warnings.push(JSON.parse(line)), 'warn'),
     bundledDirs: [],
+    // A first look at a module from its source takes long on a busy machine.
+    importTimeoutMs: 60_000,
     modulesDir: dir,
     autoload: true,
     settings: {},
@@ -70,35 +72,8 @@ export async function bench(
   return { dir, loader, catalog, warnings, tool, run }
 }
 
-export function testContext(ctx: Partial<CallContext> = {}): CallContext {
-  return {
-    config: undefined,
-    caller: localCaller,
-    profile: defaultProfile,
-    callId: 'test',
-    setup: false,
-    origin: noOrigin,
-    services: noServices,
-    loop: null,
-    sentFiles: [],
-    injectedTools: [],
-    injectTool: () => undefined,
-    signal: new AbortController().signal,
-    log: silentLog,
-    shared: {},
-    fetch: () => Promise.reject(new Error('there is no network in tests')),
-    progress() {},
-    sendFile() {},
-    warn() {},
-    background() {},
-    ask: async () => ({ action: 'cancel' }),
-    call: async () => ({ kind: 'value', value: null, files: [], warnings: [] }),
-    ...ctx,
-  }
-}
-
 /** Waits for something that a file event brings about. */
-export async function until(check: () => boolean, ms = 8_000): Promise<void> {
+export async function until(check: () => boolean, ms = 30_000): Promise<void> {
   const end = Date.now() + ms
   while (!check()) {
     if (Date.now() > end) throw new Error('it did not happen in time')

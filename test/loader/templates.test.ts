@@ -14,3 +14,15 @@ it('a variable that is not set is an error, or what stands behind it', () => {
   )
   expect(() => fillTemplates('{{env.NONE}}', vars)).toThrow('the environment variable NONE is not set')
 })
+
+it('what a variable holds is text, also where defaults are filled after it', () => {
+  const env = { A: '{{env.B}}', B: 'secret' }
+  const given = fillTemplates({ name: '{{env.A}}', list: [{ name: '{{env.A}}' }] }, { ...vars, env })
+  expect(given).toEqual({ name: '{{env.B}}', list: [{ name: '{{env.B}}' }] })
+  const withDefaults = { name: '{{env.B}}', at: '{{workspace}}', list: [{ name: '{{env.B}}', at: ['{{workspace}}'] }] }
+  expect(fillTemplates(withDefaults, { ...vars, env }, given)).toEqual({
+    name: '{{env.B}}',
+    at: '/w',
+    list: [{ name: '{{env.B}}', at: ['/w'] }],
+  })
+})

@@ -1,6 +1,9 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { silentLog } from '../../src/core/log.ts'
+import { watchFolder } from '../../src/loader/watch.ts'
+import { createManualClock } from '../clock.ts'
 import { bench, moduleSource, put, tempDir, until } from './setup.ts'
 
 it('sees files come, change and go while it watches', async () => {
@@ -50,4 +53,21 @@ it('waits for a folder that does not exist yet', async () => {
   found.loader.watch()
   await put(parent, { 'later/modules/one.mjs': moduleSource('one', 'late') })
   await until(() => found.catalog.snapshot().byId.has('one.say'))
+})
+
+it('looks again later where nothing could be read, without an event', async () => {
+  const clock = createManualClock(0)
+  let times = 0
+  const end = watchFolder(
+    await tempDir(),
+    async () => {
+      if (++times < 3) throw Object.assign(new Error('too many open files'), { code: 'EMFILE' })
+    },
+    { clock, log: silentLog },
+  )
+  await until(() => {
+    clock.pass(1_000)
+    return times === 3
+  })
+  end()
 })

@@ -383,7 +383,7 @@ describe('this_bbs', () => {
       { host_file: 'host.json' },
       {
         'host.json': {
-          msg_groups: [7, null, { name: 'A', subs: [3, { name: 'B', messages: 'x', access: 'no' }] }],
+          msg_groups: [7, null, { name: 'A', subs: [3, { name: 'B', messages: 'x' }] }],
           stats: 4,
         },
       },

@@ -12,8 +12,8 @@ import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '
 import { botServer, TOKEN as TELEGRAM_TOKEN } from '../bot-api.ts'
 import { adapterSource, mailbox, TOKEN } from '../chat-platform.ts'
 import { connectTo } from '../client.ts'
+import { testContext } from '../context.ts'
 import { keepsTheContract } from '../contract/module.ts'
-import { testContext } from '../loader/setup.ts'
 
 keepsTheContract(contacts)
 
@@ -410,7 +410,7 @@ describe('how it went', () => {
     expect(file('ACTIVE.md')).toContain('last_interaction_at')
   })
 
-  it('tells no token of a bot that an error has in it [MSG-01]', async () => {
+  it('tells no token of a bot that an error has in it', async () => {
     const { url, close, got } = await mailbox((one) => ({
       status: 401,
       body: { ok: false, description: `Unauthorized: ${one.url}` },
@@ -426,7 +426,7 @@ describe('how it went', () => {
     expect(JSON.stringify([refused, down, app.server.counts('local')])).not.toContain('very-secret')
   })
 
-  it('is a wait as long as the platform asks for, to the second [MSG-07]', async () => {
+  it('is a wait as long as the platform asks for, to the second', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'contacts'))
     writeFileSync(join(dir, 'contacts/ACTIVE.md'), ANN)
@@ -533,14 +533,14 @@ describe('by the telegram that comes with Pegboard', () => {
     expect(bot.of('sendMessage')).toHaveLength(1)
   })
 
-  it('a chat that is not allowed is refused, and nothing is noted [MSG-03]', async () => {
+  it('a chat that is not allowed is refused, and nothing is noted', async () => {
     const { bot, refusal, file } = await withBot()
     expect(await refusal({ ...input, contact_id: 'tg:2002' })).toContain('unauthorized chat_id: 2002')
     expect(bot.calls).toEqual([])
     expect(file('ACTIVE.md')).toBe(`${ANN}\n${BOB}`)
   })
 
-  it('a wrong token is told without it [MSG-01]', async () => {
+  it('a wrong token is told without it', async () => {
     const { send } = await withBot('4242:another-secret-token-000')
     const { accepted, error } = await send(input)
     expect(accepted).toBe(false)
@@ -548,7 +548,7 @@ describe('by the telegram that comes with Pegboard', () => {
     expect(error).not.toContain('another-secret')
   })
 
-  it('nobody is asked again before it wants to be [MSG-07]', async () => {
+  it('nobody is asked again before it wants to be', async () => {
     const { bot, refusal } = await withBot()
     const limited = { ok: false, error_code: 429, description: 'Too Many Requests', parameters: { retry_after: 30 } }
     bot.answer('sendMessage', 429, limited)

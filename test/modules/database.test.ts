@@ -621,6 +621,12 @@ describe('several connections', () => {
     })
     await first.app.stop()
     const second = await open({ roots: ['.'] }, dir)
+    await second.call('connect', { connection_id: 'other', driver: 'sqlite', database: 'a.db' })
+    expect(await second.fails('list_tables', { connection_id: 'kept' })).toMatchObject({
+      code: 'E_NOT_FOUND',
+      hint: 'It is remembered: connect with {"connection_id": "kept"} opens it again.',
+    })
+    expect(await second.fails('list_tables', { connection_id: 'never' })).toMatchObject({ hint: 'There are: other.' })
     expect(await second.call('connect', { connection_id: 'kept' })).toMatchObject({ id: 'kept', role: 'notes' })
     expect(await second.call('list_tables', { connection_id: 'kept' })).toMatchObject({ count: 1 })
     await second.call('disconnect', { connection_id: 'kept' })

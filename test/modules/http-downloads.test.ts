@@ -61,19 +61,20 @@ async function until(call: Call, download_id: string, bytes: number): Promise<vo
 }
 const filesIn = (dir: string): string[] => readdirSync(join(dir, 'files'))
 
-describe('a download that Pegboard was stopped in', () => {
-  async function stopped(given: Awaited<ReturnType<typeof source>>) {
-    const dir = temporaryFolder()
-    mkdirSync(join(dir, 'files'))
-    const first = await startApp(settings, dir)
-    const call = callsOf(await connectTo(first.app))
-    const { download_id } = await call('download', { url: given.url, destination: 'a.bin', auth: 'hub' })
-    await until(call, download_id, SIZE / 3)
-    await first.app.stop()
-    return { dir, download_id }
-  }
-  const restarted = async (dir: string): Promise<Call> => callsOf(await connectTo((await startApp(settings, dir)).app))
+/** What is there of a download when its Pegboard was stopped in the middle of it. */
+async function stopped(given: Awaited<ReturnType<typeof source>>) {
+  const dir = temporaryFolder()
+  mkdirSync(join(dir, 'files'))
+  const first = await startApp(settings, dir)
+  const call = callsOf(await connectTo(first.app))
+  const { download_id } = await call('download', { url: given.url, destination: 'a.bin', auth: 'hub' })
+  await until(call, download_id, SIZE / 3)
+  await first.app.stop()
+  return { dir, download_id }
+}
+const restarted = async (dir: string): Promise<Call> => callsOf(await connectTo((await startApp(settings, dir)).app))
 
+describe('a download that Pegboard was stopped in', () => {
   it('goes on by itself in the next one, with what it had, its login and its id [DIG-93]', async () => {
     const server = await source()
     const { dir, download_id } = await stopped(server)
@@ -114,7 +115,7 @@ describe('a download that Pegboard was stopped in', () => {
       expect(readFileSync(join(dir, 'files/a.bin')).equals(FILE)).toBe(true)
       expect(filesIn(dir)).toEqual(['a.bin'])
     }
-  })
+  }, 60_000)
 
   it('is still known when it was over before, and can be cancelled when it goes on', async () => {
     const server = await source()
@@ -129,6 +130,13 @@ describe('a download that Pegboard was stopped in', () => {
     expect(await third('download_list')).toMatchObject({ downloads: [{ download_id, status: 'cancelled' }] })
   })
 })
+
+it('a download that was left behind is gone on with once when many ask for it in the same moment, and is elsewhere for none of them', async () => {
+  const { dir, download_id } = await stopped(await source())
+  const again = await restarted(dir)
+  const answers = await Promise.all(Array.from({ length: 8 }, () => again('download_cancel', { download_id })))
+  expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 'cancelled'))
+}, 60_000)
 
 describe('a download whose Pegboard was killed', () => {
   it('goes on in the next one, and in no other while that one works on it', async () => {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import mcp from '../../modules/mcp/index.ts'
@@ -104,28 +104,6 @@ describe('connections of servers', () => {
     expect(ids()).toContain('mcp_fake.echo')
     const echo = (await app.call({ name: 'mcp_fake.echo', input: { text: 'hi' }, caller: localCaller })) as Answer
     expect(echo.result.content).toEqual([{ type: 'text', text: 'hi' }])
-  })
-
-  it('are those of the configuration alone: nothing that a call names is started [META-14]', async () => {
-    const { fails, call, dir } = await open({ good: lazy() })
-    const wanted = join(dir, 'pwn')
-    for (const input of [
-      { server_id: 'new', transport: 'stdio', command: 'sh', args: ['-c', `touch ${wanted}`] },
-      { server_id: 'good', command: 'touch', args: [wanted] },
-      { server_id: 'good', env: { NODE_OPTIONS: '--inspect' } },
-      { server_id: 'new', url: 'https://host.example/mcp' },
-    ])
-      expect(await fails('connect', input)).toMatchObject({
-        code: 'E_DENIED_BY_POLICY',
-        message: expect.stringContaining('stdio upstreams are added in the config file only'),
-      })
-    expect(existsSync(wanted)).toBe(false)
-    expect(await fails('connect', { server_id: 'new' })).toMatchObject({
-      code: 'E_NOT_FOUND',
-      message: 'There is no server "new".',
-      hint: 'Configured are: good.',
-    })
-    expect((await call('list_servers')).total).toBe(1)
   })
 
   it('cannot be had to servers that the operator switched off', async () => {

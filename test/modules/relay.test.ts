@@ -362,7 +362,7 @@ describe('somebody who writes on Telegram', () => {
       bot.update({ update_id: update, message })
     }
     const taken = () =>
-      vi.waitFor(() => expect(bot.of('getUpdates').at(-1)?.params['offset']).toBe(update + 1), { timeout: 5_000 })
+      vi.waitFor(() => expect(bot.of('getUpdates').at(-1)?.params['offset']).toBe(update + 1), { timeout: 15_000 })
     const sent = () => bot.of('sendMessage').map(({ params }) => [params['chat_id'], params['text']])
     return { bot, run, write, taken, sent, logged }
   }
@@ -374,7 +374,7 @@ describe('somebody who writes on Telegram', () => {
       recipient: 'ann',
     })
     write('hello?')
-    await vi.waitFor(() => expect(sent()).toHaveLength(1), { timeout: 5_000 })
+    await vi.waitFor(() => expect(sent()).toHaveLength(1), { timeout: 15_000 })
     expect(sent()).toEqual([['42', 'ann: Bob left you a message just now: "the key is under the mat"']])
     write('thanks')
     await taken()
@@ -398,7 +398,7 @@ describe('somebody who writes on Telegram', () => {
     expect(sent()).toEqual([])
     await run('moderation__unblock_user', { user: 'ann' })
     write('three')
-    await vi.waitFor(() => expect(sent()).toHaveLength(1), { timeout: 5_000 })
+    await vi.waitFor(() => expect(sent()).toHaveLength(1), { timeout: 15_000 })
   })
 
   it('is told later where the platform takes no message now', async () => {
@@ -411,16 +411,17 @@ describe('somebody who writes on Telegram', () => {
     })
     write('one')
     await vi.waitFor(() => expect(logged.join()).toContain('messages could not be delivered, and wait on'), {
-      timeout: 5_000,
+      timeout: 15_000,
     })
-    await vi.waitFor(async () =>
-      expect(await run('relay__relay_pending', { user: 'ann' })).toMatchObject({ pending: 1 }),
+    await vi.waitFor(
+      async () => expect(await run('relay__relay_pending', { user: 'ann' })).toMatchObject({ pending: 1 }),
+      { timeout: 15_000 },
     )
     write('two')
     await vi.waitFor(
       async () => expect(await run('relay__relay_pending', { user: 'ann' })).toMatchObject({ pending: 0 }),
-      { timeout: 5_000 },
+      { timeout: 15_000 },
     )
-    await vi.waitFor(() => expect(sent().at(-1)?.[1]).toContain('"hi"'))
+    await vi.waitFor(() => expect(sent().at(-1)?.[1]).toContain('"hi"'), { timeout: 15_000 })
   })
 })

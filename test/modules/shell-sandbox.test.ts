@@ -61,13 +61,14 @@ describe('the sandbox of the shell', () => {
       hiddenFolders: ['/w/state'],
       hiddenFiles: ['/w/.env'],
       fixed: ['/w/.git/hooks'],
+      absent: ['/w/.mcp.json'],
     }).split('\n')
     expect(profile.slice(0, 2)).toEqual(['(version 1)', '(deny default)'])
     expect(profile.slice(-5)).toEqual([
-      '(allow file-read* (subpath "/tools \\"x\\""))',
       '(allow file-read* file-write* (subpath "/w"))',
-      '(deny file-write* (subpath "/w/.git/hooks"))',
+      '(deny file-write* (subpath "/w/.git/hooks") (subpath "/w/.mcp.json"))',
       '(deny file-read* file-write* (subpath "/w/state") (subpath "/w/.env"))',
+      '(deny file-write-unlink (literal "/w/.git"))',
       '(deny network*)',
     ])
   })

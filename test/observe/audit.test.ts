@@ -1,8 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { digestOf } from '../../src/core/canonical.ts'
 import { createLog } from '../../src/core/log.ts'
 import { type AuditEntry, type AuditOptions, createAudit } from '../../src/observe/audit.ts'
+import { verifyChain } from '../../src/observe/chain.ts'
 import { temporaryFolder } from '../app.ts'
 import { createManualClock } from '../clock.ts'
 
@@ -11,7 +13,11 @@ function auditIn(dir: string, options: Partial<AuditOptions> = {}) {
   const clock = createManualClock()
   const file = join(dir, 'state', 'audit.jsonl')
   const log = createLog((line) => warnings.push(line), 'warn')
-  const audit = createAudit({ file, clock, log, maxBytes: 100 * 1024 * 1024, keep: 5, arguments: 'shape', ...options })
+  const key = () => Buffer.alloc(32, 7)
+  const audit = createAudit({
+    ...{ file, clock, log, key, maxBytes: 100 * 1024 * 1024, keep: 5, arguments: 'shape' },
+    ...options,
+  })
   const write = (tool: string, more: object = {}): void =>
     audit.write({ event: 'call', callId: 'c', tool, principal: 'local', profile: 'default', ...more } as AuditEntry)
   const lines = (name = 'audit.jsonl'): Array<Record<string, unknown>> =>
@@ -37,20 +43,38 @@ describe('the audit log', () => {
       tool: 'm.0',
       principal: 'local',
       profile: 'default',
+      run: expect.stringMatching(/^[0-9a-f]{12}$/),
+      seq: 1,
+      prev: '',
+      mac: expect.stringMatching(/^[0-9a-f]{32}$/),
     })
     expect((statSync(file).mode & 0o777).toString(8)).toBe('600')
   })
 
+  it('begins a line of its own after half a line that somebody left who was killed', async () => {
+    const { audit, write, file, dir } = auditIn(temporaryFolder())
+    mkdirSync(dir)
+    writeFileSync(file, '{"tool":"half')
+    write('m.1')
+    await audit.flush()
+    write('m.2')
+    await audit.flush()
+    const [half, ...others] = readFileSync(file, 'utf8').trimEnd().split('\n')
+    expect(half).toBe('{"tool":"half')
+    expect(others.map((line) => JSON.parse(line).tool)).toEqual(['m.1', 'm.2'])
+    expect(verifyChain(others, Buffer.alloc(32, 7))).toEqual([])
+  })
+
   it('goes on in a second file at 1 KiB, and splits no line [MOR-52]', async () => {
     const { audit, write, lines, dir } = auditIn(temporaryFolder(), { maxBytes: 1_024 })
-    for (let n = 0; n < 10; n++) {
+    for (let n = 0; n < 6; n++) {
       write(`m.${n}`)
       await audit.flush()
     }
     expect(readdirSync(dir).sort()).toEqual(['audit.jsonl', 'audit.jsonl.1'])
     expect(statSync(join(dir, 'audit.jsonl.1')).size).toBeLessThanOrEqual(1_024)
     expect([...lines('audit.jsonl.1'), ...lines()].map(({ tool }) => tool)).toEqual(
-      Array.from({ length: 10 }, (_, n) => `m.${n}`),
+      Array.from({ length: 6 }, (_, n) => `m.${n}`),
     )
   })
 
@@ -73,10 +97,10 @@ describe('the audit log', () => {
     expect(lines().map(({ tool }) => tool)).toEqual(['before', 'after'])
   })
 
-  it('warns once while it cannot be written, drops what is too much, and says how much when it can again [OUT-13]', async () => {
+  it('warns once while it cannot be written, drops what is too much, and says how much when it can again', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'state', 'audit.jsonl'), { recursive: true })
-    const { audit, write, lines, warnings, clock } = auditIn(dir, { maxWaiting: 400 })
+    const { audit, write, lines, warnings, clock } = auditIn(dir, { maxWaiting: 600 })
     for (let n = 0; n < 10; n++) write(`m.${n}`)
     await audit.flush()
     await audit.flush()
@@ -96,7 +120,7 @@ describe('the audit log', () => {
     expect(lines().at(-1)?.['tool']).toBe('m.10')
   })
 
-  it('writes one line whatever is in it [OUT-09]', async () => {
+  it('writes one line whatever is in it', async () => {
     const { audit, write, file } = auditIn(temporaryFolder())
     write('x\n{"level":"fatal"}', { reason: '\u001b[2J' })
     await audit.flush()
@@ -117,6 +141,11 @@ describe('the audit log', () => {
     expect(shape.digest).toMatch(/^[0-9a-f]{64}$/)
     expect(audit.argumentsOf({ list: [1, 2], deep: input.deep, to: 'canary' }).digest).toBe(shape.digest)
     expect(audit.argumentsOf({ ...input, to: 'other' }).digest).not.toBe(shape.digest)
+    expect(shape.bytesIn).toBe(73)
+    // SHA-256 of the JSON, which anybody could make of a guess.
+    expect(shape.digest).not.toBe(digestOf(input))
+    const elsewhere = auditIn(temporaryFolder(), { key: () => Buffer.alloc(32, 8) }).audit
+    expect(elsewhere.argumentsOf(input).digest).not.toBe(shape.digest)
     const redacted = auditIn(temporaryFolder(), { arguments: 'redacted' }).audit.argumentsOf(input)
     expect(redacted.arguments).toEqual({ to: 'canary', list: [1, 2], deep: { password: '[redacted]', n: 1, ok: null } })
   })

@@ -63,6 +63,8 @@ beforeAll(async () => {
       return headers.authorization === 'Bearer issued-token-1'
         ? send(401, 'application/json', '{"error":"expired"}')
         : send(200, 'application/json', '{"ok":true}')
+    if (what === '/unseen')
+      return send(200, 'application/json', JSON.stringify({ a: `said\u202e${String.fromCodePoint(0xe006f, 0xe0062)}` }))
     if (what === '/slow') return undefined
     send(404, 'application/json', '{"error":"no such thing"}')
   })
@@ -92,6 +94,14 @@ describe('an answer', () => {
       })
       expect(await call(get, { what: 'empty' })).toEqual({ content: [{ type: 'text', text: 'Done: 204 No Content.' }] })
     }))
+
+  it('has nothing in its text that only a model reads', () =>
+    withApis(api(), async ({ call }) =>
+      expect(await call(get, { what: 'unseen' })).toEqual({
+        content: [{ type: 'text', text: '{"a":"said"}' }],
+        structuredContent: { a: 'said' },
+      }),
+    ))
 
   it('that promised structure has it, whatever it is', () =>
     withApis(api(), async ({ call, tool }) => {

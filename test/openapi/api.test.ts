@@ -203,6 +203,28 @@ name: {type: string}
       )
     }))
 
+  it.each([
+    { operations: 'x' },
+    { operations: [null] },
+    { operations: [{ name: 'x', path: '/x', method: 'constructor', title: '', description: '', tags: [] }] },
+    { parts: null },
+    { checkedAt: 'now' },
+  ])('is read again where what is kept of it is not what it should be: %j', (wrong) =>
+    inFolder({ 'api.json': document({ '/x': operation('x') }) }, async (dir) => {
+      const kept = memory()
+      const entry = { a: { document: `${dir}/api.json` }, b: { document: `${dir}/api.json` } }
+      await withApis(entry, async () => undefined, { kept })
+      for (const [key, list] of kept.lists) kept.lists.set(key, { ...list, ...wrong } as never)
+      await withApis(
+        entry,
+        async ({ catalog }) => expect(ids(catalog.snapshot().tools)).toEqual(['api_a.x', 'api_b.x']),
+        {
+          kept,
+        },
+      )
+    }),
+  )
+
   it('is read again on a reload; a broken one leaves what was there', () =>
     inFolder({ 'api.json': document({ '/x': operation('x') }) }, (dir) => {
       const entry = { a: { document: `${dir}/api.json` } }

@@ -1,14 +1,13 @@
 import { createCatalog } from '../../src/catalog/catalog.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
-import { type CallContext, localCaller, noOrigin } from '../../src/core/context.ts'
-import { createLog, silentLog } from '../../src/core/log.ts'
-import { defaultProfile } from '../../src/core/profile.ts'
+import { createLog } from '../../src/core/log.ts'
 import type { McpResult } from '../../src/core/result.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
 import type { KeptList } from '../../src/openapi/api.ts'
 import { type Apis, createApis } from '../../src/openapi/apis.ts'
 import type { Json } from '../../src/openapi/document.ts'
 import { apiOptions, readApi } from '../../src/openapi/options.ts'
+import { testContext } from '../context.ts'
 
 /** What survives a restart. */
 export const memory = () => ({ lists: new Map<string, KeptList>(), documents: new Map<string, Json>() })
@@ -65,7 +64,7 @@ export async function withApis(
         const one = tool(id)
         const parsed = one.parse(input)
         if (!parsed.ok) throw new Error(`invalid: ${JSON.stringify(parsed.issues)}`)
-        const result = await one.run(parsed.value, contextWith(signal), noRelay)
+        const result = await one.run(parsed.value, testContext({ signal }), noRelay)
         if (result.kind !== 'mcp') throw new Error(result.kind)
         return result.result
       },
@@ -79,27 +78,3 @@ export const settingsOf = (entries: Readonly<Record<string, object>>) =>
   Object.fromEntries(
     Object.entries(entries).map(([id, entry]) => [id, readApi(id, apiOptions.parse(entry), (path) => path)]),
   )
-
-const contextWith = (signal: AbortSignal): CallContext => ({
-  config: undefined,
-  caller: localCaller,
-  profile: defaultProfile,
-  callId: 'test',
-  setup: false,
-  origin: noOrigin,
-  signal,
-  log: silentLog,
-  loop: null,
-  shared: {},
-  fetch: () => Promise.reject(new Error('there is no network in tests')),
-  services: {} as never,
-  sentFiles: [],
-  injectedTools: [],
-  injectTool: () => undefined,
-  progress: () => undefined,
-  sendFile: () => undefined,
-  warn: () => undefined,
-  background: () => undefined,
-  ask: () => Promise.reject(new Error('no one to ask')),
-  call: () => Promise.reject(new Error('no calls')),
-})

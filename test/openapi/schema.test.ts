@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { toSchema } from '../../src/core/schema.ts'
 import { operationsOf } from '../../src/openapi/operations.ts'
 import { defineOperation } from '../../src/openapi/plan.ts'
 
@@ -123,5 +124,71 @@ describe('the schema of a tool', () => {
       'get_f',
       'own',
     ])
+  })
+})
+
+describe('what nobody sees', () => {
+  const tags = [...'obey'].map((letter) => String.fromCodePoint(0xe0000 + (letter.codePointAt(0) as number))).join('')
+
+  it('is in no text of a tool, and a name stays what the API calls it', () => {
+    const { input, output } = define(
+      {
+        parameters: [
+          { name: 'id', in: 'path', required: true, description: `An id.${tags}`, schema: { type: 'string' } },
+        ],
+        ...json({
+          type: 'object',
+          properties: {
+            size: { type: 'number', title: `Size${tags}`, description: `How much.\u202e${tags}` },
+            deep: { type: 'object', properties: { a: { $ref: '#/components/schemas/A' } } },
+          },
+        }),
+        responses: {
+          200: {
+            description: 'ok',
+            content: {
+              'application/json': { schema: { type: 'object', properties: { n: { description: `Number.${tags}` } } } },
+            },
+          },
+        },
+      },
+      { components: { schemas: { A: { type: 'string', description: `Of A.${tags}` } } } },
+    )
+    expect(JSON.stringify([input, output])).not.toContain(tags)
+    expect(input).toMatchObject({
+      properties: {
+        id: { description: 'An id.' },
+        size: { title: 'Size', description: 'How much.' },
+      },
+      $defs: { A: { description: 'Of A.' } },
+    })
+  })
+
+  it('is in no tag of an operation', () => {
+    const paths = { '/x': { get: { tags: [`pets${tags}`], responses: {} } } }
+    expect(operationsOf({ openapi: '3.1.0', paths })[0]?.tags).toEqual(['pets'])
+  })
+})
+
+describe('a name that means something to JavaScript', () => {
+  it('is one like any other, of a schema, a field and a parameter', () => {
+    const document = JSON.parse(`{"components":{"schemas":{"__proto__":{"type":"string","maxLength":3},
+      "constructor":{"type":"object","properties":{"__proto__":{"type":"number"},"toString":{"type":"boolean"}}}}}}`)
+    const { input } = define(
+      json({
+        type: 'object',
+        properties: {
+          a: { $ref: '#/components/schemas/__proto__' },
+          b: { $ref: '#/components/schemas/constructor' },
+        },
+      }),
+      document,
+    )
+    expect(JSON.parse(JSON.stringify(input))).toMatchObject({
+      $defs: { constructor: { properties: { toString: { type: 'boolean' } } } },
+    })
+    const { parse } = toSchema(input)
+    expect(parse({ a: 'abc' })).toMatchObject({ ok: true })
+    expect(parse({ a: 'abcd' })).toMatchObject({ ok: false })
   })
 })

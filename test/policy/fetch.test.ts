@@ -33,7 +33,7 @@ const leads = (...addresses: string[]) =>
   Promise.resolve(addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })))
 
 describe('a guarded fetch', () => {
-  it('reaches this machine only where that is allowed, and never what hands out credentials [NET-01] [NET-02] [NET-04] [NET-21]', async () => {
+  it('reaches this machine only where that is allowed, and never what hands out credentials', async () => {
     let hits = 0
     const port = Number(new URL(await serve((_, answer) => answer.end(String(++hits)))).port)
     const strict = made({ allowPrivate: false })
@@ -60,7 +60,7 @@ describe('a guarded fetch', () => {
     await expect(open('http://168.63.129.16/')).rejects.toMatchObject({ code: 'E_SSRF_BLOCKED' })
   })
 
-  it('refuses a name of which one answer may not be reached [NET-06]', async () => {
+  it('refuses a name of which one answer may not be reached', async () => {
     let hits = 0
     const { port } = new URL(await serve((_, answer) => answer.end(String(++hits))))
     for (const found of [['127.0.0.1'], ['8.8.8.8', '127.0.0.1'], ['8.8.8.8', '10.0.0.1']]) {
@@ -108,7 +108,7 @@ describe('a guarded fetch', () => {
     expect(await (await fetch(`${url}/away`)).text()).toBe('other')
   })
 
-  it('refuses other kinds of addresses, and passwords in them, which it does not repeat [NET-10] [NET-11]', async () => {
+  it('refuses other kinds of addresses, and passwords in them, which it does not repeat', async () => {
     const fetch = made()
     for (const url of ['file:///etc/passwd', 'ftp://a/', 'gopher://a', 'data:,x', 'javascript:1', 'ws://a', 'nonsense'])
       await expect(fetch(url), url).rejects.toMatchObject({
@@ -121,7 +121,7 @@ describe('a guarded fetch', () => {
       )
   })
 
-  it('looks at every address that a redirect leads to [NET-08]', async () => {
+  it('looks at every address that a redirect leads to', async () => {
     let hits = 0
     const inner = await serve((_, answer) => answer.end(String(++hits)))
     const to =
@@ -148,7 +148,7 @@ describe('a guarded fetch', () => {
     expect([shown.status, shown.headers.get('location')]).toEqual([302, inner])
   })
 
-  it('takes nothing secret and nothing that was sent to another origin [NET-19]', async () => {
+  it('takes nothing secret and nothing that was sent to another origin', async () => {
     const seen: Record<string, unknown>[] = []
     const other = await serve((request, answer) => {
       seen.push({ method: request.method, ...request.headers })
@@ -169,7 +169,7 @@ describe('a guarded fetch', () => {
     expect(seen).toHaveLength(1)
   })
 
-  it('unpacks answers, and stops at the cap of what comes in and of what comes out [NET-15]', async () => {
+  it('unpacks answers, and stops at the cap of what comes in and of what comes out', async () => {
     const zeros = Buffer.alloc(1024 * 1024)
     const url = await serve((request, answer) => {
       if (request.url === '/gzip') answer.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('packed'))
@@ -216,7 +216,7 @@ describe('a guarded fetch', () => {
     await expect(asked).rejects.toThrow('enough')
   })
 
-  it('checks certificates whatever the environment says, and knows no proxy of it [NET-22]', async () => {
+  it('checks certificates whatever the environment says, and knows no proxy of it', async () => {
     const dir = temporaryFolder()
     const [key, cert] = [join(dir, 'key.pem'), join(dir, 'cert.pem')]
     execFileSync(

@@ -67,6 +67,44 @@ describe('the policy', () => {
     expect(kind({ deny: ['hub.delete_repo', 'github.delete'] }, tool)).toBe('allowed')
   })
 
+  it('switches off what it shows under an alias, and asks about it as about the tool itself', () => {
+    const tool = makeTool('db.drop', { aliases: ['remove'] })
+    const constraints = { db: { allowed_actions: ['remove'] } }
+    for (const name of ['db.remove', 'remove', 'db.drop'])
+      expect(kind({ constraints, disabled: [name] }, tool), name).toBe('disabled')
+    const shown = makeTool('db.remove', { aliases: ['drop'], itself: tool })
+    const asking = createPolicy({ constraints, default: 'ask', allow: ['db.remove'] })
+    expect(asking.decide(shown)).toEqual(asking.decide(tool))
+    expect(asking.decide(shown)).toMatchObject({ allow: true, ask: { setting: 'policy.default' } })
+  })
+
+  it('takes away what a server has beside tools where a list names all of it', () => {
+    const ann = { profile: 'work', roles: ['ops'] }
+    const offers = (settings: PolicySettings, by: Actor = ann) => createPolicy(settings).offers('mcp_docs', by)
+    expect(offers({})).toBe(true)
+    for (const rule of ['docs.*', '*', 'mcp_docs__*', { module: 'docs' }, { module: 'docs', actions: '*' }]) {
+      expect(offers({ deny: [rule] }), JSON.stringify(rule)).toBe(false)
+      expect(offers({ hidden: [rule] }), JSON.stringify(rule)).toBe(false)
+      expect(offers({ hidden: [rule], allow: [{ module: 'docs' }] }), JSON.stringify(rule)).toBe(true)
+    }
+    for (const rule of ['docs.delete_*', { module: 'docs', effects: ['write' as const] }, { module: 'web' }])
+      expect(offers({ deny: [rule], hidden: [rule] }), JSON.stringify(rule)).toBe(true)
+    const some = {
+      deny: [
+        { module: 'docs', roles: ['ops'] },
+        { module: 'docs', profiles: ['kids'] },
+      ],
+    }
+    expect([
+      offers(some),
+      offers(some, { profile: 'work', roles: [] }),
+      offers(some, { profile: 'kids', roles: [] }),
+    ]).toEqual([false, true, false])
+    expect([offers({ default: 'block' }), offers({ default: 'block', allow: ['docs.*'] })]).toEqual([false, true])
+    expect(createPolicy(some).sees('mcp_docs', ann)).toBe(false)
+    expect(createPolicy(some).sees('mcp_docs')).toBe(true)
+  })
+
   it('tells what is only switched off', () => {
     for (const name of ['db.drop', 'db__drop', 'drop']) expect(kind({ disabled: [name] })).toBe('disabled')
   })
@@ -159,7 +197,7 @@ describe('what the policy says of a tool', () => {
   it('forbids nothing of an owner that no rule is about, so that its tools need not be made', () => {
     const policy = createPolicy({ deny: [{ module: 'mail' }, { module: 'git', actions: ['push'] }], ask: ['*'] })
     expect(['mail', 'git', 'mcp_git', 'web'].map(policy.allowsAll)).toEqual([false, false, false, true])
-    expect(['mail', 'git'].map(policy.sees)).toEqual([false, true])
+    expect(['mail', 'git'].map((owner) => policy.sees(owner))).toEqual([false, true])
     expect(createPolicy({ default: 'block' }).allowsAll('web')).toBe(false)
   })
 

@@ -29,6 +29,21 @@ const start = (detached) => spawn(process.execPath, ['-e', ${JSON.stringify(stub
 const pids = [start(false), start(true)]
 setTimeout(() => console.log(JSON.stringify(pids)), 200)`
 
+/** One whose parent has gone, in a session of its own, that has this in its environment. */
+async function orphan(mark: string): Promise<number> {
+  const script = `setsid sh -c 'echo $$; exec sleep 600' 2>&- & wait`
+  const child = spawn('sh', ['-c', script], {
+    env: { PATH: process.env['PATH'], PEGBOARD_CHILD: mark },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  const [line] = (await once(child.stdout as NonNullable<typeof child.stdout>, 'data')) as [Buffer]
+  const pid = Number(line.toString())
+  child.kill('SIGKILL')
+  await once(child, 'exit')
+  onTestFinished(() => void (alive(pid) && process.kill(pid, 'SIGKILL')))
+  return pid
+}
+
 const watch = () => {
   const warned: string[] = []
   const watchdog = createWatchdog({
@@ -41,6 +56,19 @@ const watch = () => {
 }
 
 describe('the watchdog', () => {
+  it.runIf(process.platform === 'linux')(
+    'ends what says that it comes of one of ours, whoever its parent is, and nothing of another',
+    async () => {
+      const { watchdog } = watch()
+      const [ours, others] = [await orphan(watchdog.mark()), await orphan(watch().watchdog.mark())]
+      const [leader] = await family(alone)
+      watchdog.guard(leader as number)
+      watchdog.stop()
+      await until(() => !alive(ours) && !alive(leader as number), 10_000)
+      expect(alive(others)).toBe(true)
+    },
+  )
+
   it('ends every group it guards within two seconds when it is let go, those that left their group too [LIFE-03]', async () => {
     const { watchdog } = watch()
     const pids = await family(withGrandchildren)

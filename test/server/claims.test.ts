@@ -3,6 +3,7 @@ import { createCatalog } from '../../src/catalog/catalog.ts'
 import { callerOf, type Entrant, localEntrant } from '../../src/server/caller.ts'
 import { createClaims, withoutClaims } from '../../src/server/claims.ts'
 import type { TrustMeta } from '../../src/server/options.ts'
+import { heldMiB } from '../memory.ts'
 
 const host = (trustMeta: TrustMeta) => ({
   trustMeta,
@@ -111,4 +112,19 @@ describe('what a request says of itself', () => {
     const meta = { traceparent: '00-1' }
     expect(withoutClaims(meta)).toBe(meta)
   })
+})
+
+it('is remembered as far as that takes little memory, however much requests say', () => {
+  const entrant = localEntrant()
+  const claims = createClaims(host('origin'), entrant)
+  const base = callerOf({ era: 'legacy', entrant }, undefined, undefined)
+  const said = { 'pegboard/channel_id': 'one' }
+  expect(claims.of(base, said)).toBe(claims.of(base, { ...said }))
+  const before = heldMiB()
+  for (let n = 0; n < 60; n++) {
+    const members = Array.from({ length: 1_000 }, (_, at) => `${n} ${at} ${'x'.repeat(240)}`)
+    claims.of(base, { 'pegboard/channel_members': members, 'pegboard/seen_members': members })
+  }
+  expect(heldMiB() - before).toBeLessThan(5)
+  expect(claims.of(base, said).origin?.channelId).toBe('one')
 })

@@ -1,26 +1,18 @@
 import { type IncomingHttpHeaders, type IncomingMessage, request as nodeRequest } from 'node:http'
+import { connect as connectSocket } from 'node:net'
 import { Server } from '@modelcontextprotocol/server'
 import type { Clock } from '../../src/core/clock.ts'
 import { createLog, type Log } from '../../src/core/log.ts'
 import type { ServedConnection, ServerFactory } from '../../src/server/factory.ts'
 import { type HttpOptions, type HttpServer, serveHttp } from '../../src/server/http.ts'
-import type { HttpSettings } from '../../src/server/options.ts'
+import { type HttpSettings, httpOptions } from '../../src/server/options.ts'
 
 export const TOKEN = 'test-token-of-sufficient-length'
 
 /** Whoever comes with it. */
 export const LOCAL = { principal: 'local', profile: 'default', roles: [], named: true }
 
-export const settings: HttpSettings = {
-  host: '127.0.0.1',
-  port: 0,
-  auth: 'token',
-  tokens: [],
-  allowedHosts: [],
-  allowedOrigins: [],
-  maxSessions: 1_000,
-  sessionIdleMs: 60_000,
-}
+export const settings: HttpSettings = httpOptions.parse({ port: 0, sessionIdleMs: 60_000 })
 
 export interface EchoFactory {
   readonly make: ServerFactory
@@ -269,4 +261,21 @@ export async function until(condition: () => boolean): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
   throw new Error('the condition never held')
+}
+
+/** Sends raw bytes and gives everything said until the connection ends; `reply` may answer what came so far. */
+export function speak(port: number, bytes: string, reply?: (text: string) => string | undefined): Promise<string> {
+  return new Promise((resolve) => {
+    let text = ''
+    const socket = connectSocket(port, '127.0.0.1', () => socket.write(bytes, 'latin1'))
+    socket.setEncoding('latin1')
+    socket.on('data', (part) => {
+      text += part
+      const next = reply?.(text)
+      if (next !== undefined) socket.write(next)
+    })
+    // A refused upload may end in a reset; what was said before counts.
+    socket.on('error', () => undefined)
+    socket.once('close', () => resolve(text))
+  })
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createFraming } from '../../src/server/framing.ts'
-import { readMessage } from '../../src/server/message.ts'
+import { checkBatch, readMessage } from '../../src/server/message.ts'
 
 function framed(maxBytes: number, chunks: readonly (string | Buffer)[]): string[] {
   const seen: string[] = []
@@ -69,5 +69,37 @@ describe('a message', () => {
     for (const id of ['{"a":1}', 'null', '1.5', 'true', JSON.stringify('x'.repeat(2_000))])
       expect(codeOf(`{"jsonrpc":"2.0","id":${id},"method":"tools/call"}`), id).toEqual([null, -32600])
     for (const id of ['1', '"a"', '-3']) expect(codeOf(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`)).toBe('ok')
+  })
+
+  it('that has a member twice is refused, however the second is spelled, and one whose arguments hold such signs is not', () => {
+    const whole = '"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","arguments":{}}'
+    const twice = [
+      `{${whole},"method":"ping"}`,
+      `{"id":2,${whole}}`,
+      `{${whole},"\\u006dethod":"ping"}`,
+      `{${whole},"params":{"name":"c__d"}}`,
+      '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","name":"c__d"}}',
+      '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__b","arguments":{},"_meta":{},"\\u005fmeta":{}}}',
+      '{"jsonrpc":"2.0","id":1,"result":{"action":"decline","action":"accept"}}',
+      '{"jsonrpc":"2.0","id":1,"method":"ping","params":{"__proto__":1,"__proto__":2}}',
+    ]
+    for (const line of twice) expect(codeOf(line), line).toEqual([null, -32600])
+    const signs = JSON.stringify('{"a":1,"a":2}\\" : \\\\')
+    const once = [
+      `{${whole}}`,
+      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":${signs},"name":"a","id":{"id":[{"id":1}]}}}}`,
+      `{"jsonrpc":"2.0","id":${signs},"method":"ping"}`,
+      '{"jsonrpc" : "2.0" , "id" : 1 , "result" : [ { "a" : 1 } , { "a" : 2 } ] }',
+    ]
+    for (const line of once) expect(codeOf(line), line).toBe('ok')
+    expect(
+      checkBatch('[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"a"}]', [
+        { jsonrpc: '2.0', id: 1, method: 'ping' },
+        { jsonrpc: '2.0', method: 'a' },
+      ]),
+    ).toHaveLength(2)
+    expect(
+      checkBatch('[{"jsonrpc":"2.0","id":1,"method":"ping","id":2}]', [{ jsonrpc: '2.0', id: 2, method: 'ping' }]),
+    ).toMatchObject({ ok: false, code: -32600 })
   })
 })

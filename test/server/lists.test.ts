@@ -3,6 +3,7 @@ import { localCaller } from '../../src/core/context.ts'
 import { createLists, listBytes } from '../../src/server/lists.ts'
 import { piecesOf } from '../../src/server/pieces.ts'
 import type { ListedTool } from '../../src/view/listing.ts'
+import { heldMiB } from '../memory.ts'
 
 const exposure = () => ({ mode: 'direct', why: '', tools: 0, tokens: 0, budgetTokens: 0, estimator: 'flat' }) as const
 const listOf = (text: string, tools = 50): ListedTool[] =>
@@ -33,6 +34,18 @@ describe('a list of tools', () => {
     expect(bytes('a')).toBe(a)
     expect(bytes('b')).not.toBe(b)
     expect(bytes('b')?.equals(b as Buffer)).toBe(true)
+  })
+
+  it('that nobody can ask for any more takes no memory', async () => {
+    let now: ListedTool[] = []
+    const lists = createLists({ list: () => now }, exposure)
+    const before = heldMiB()
+    for (let change = 0; change < 50; change++) {
+      now = listOf(`${change} `.repeat(2_000))
+      expect(listBytes(lists.of(localCaller))?.length).toBeGreaterThan(200_000)
+    }
+    // What was made in a turn lives to its end, and what it held to the next collection.
+    await expect.poll(() => heldMiB() - before, { timeout: 5_000 }).toBeLessThan(5)
   })
 
   it('is not kept where it is short', () => {

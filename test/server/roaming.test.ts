@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createRoaming } from '../../src/server/roaming.ts'
@@ -110,6 +110,29 @@ describe('a session among several servers', () => {
     await until(() => servers.every((server) => server.sessions().streamable === 0))
     expect(await store.table('session').count()).toBe(0)
     for (const { url } of servers) expect((await ask(url, { headers, body: ping })).status).toBe(404)
+  })
+
+  it('has nothing kept of it that is longer than a setting is, whatever its client sends', async () => {
+    const { servers, store } = await fleet(2)
+    const headers = await openAt(servers[0])
+    const level = (value: string, id: number) => ({
+      jsonrpc: '2.0',
+      id,
+      method: 'logging/setLevel',
+      params: { level: value },
+    })
+    await ask(servers[0].url, { headers, body: level('x'.repeat(1_000_000), 1) })
+    await ask(servers[0].url, { headers, body: level('error', 2) })
+    const kept = async () => (await store.table<{ settings: unknown[] }>('session').list())[0]?.value.settings
+    let settings: unknown
+    await vi.waitFor(
+      async () => {
+        settings = await kept()
+        expect(settings).toHaveLength(1)
+      },
+      { timeout: 15_000 },
+    )
+    expect(settings).toEqual([level('error', 2)])
   })
 
   it('hears an answer that is sent to another server than the one that asked', async () => {

@@ -37,6 +37,20 @@ it('a client that follows nothing cannot end what another follows, and following
   await bob.close()
 })
 
+it('a client follows five hundred resources at most, each counted once, and none by an endless address', async () => {
+  const { asked, ann, bob } = await two()
+  await Promise.all([ann.subscribeResource({ uri }), ann.subscribeResource({ uri }), ann.subscribeResource({ uri })])
+  expect(asked).toEqual(['resources/subscribe'])
+  const tried = async (one: string) => await ann.subscribeResource({ uri: one }).catch((error) => error.code)
+  expect(await tried(`doc://${'x'.repeat(2_000)}`)).toBe(-32602)
+  for (let n = 2; n <= 500; n++) await ann.subscribeResource({ uri: `doc://${n}` })
+  expect(await tried('doc://501')).toBe(-32602)
+  await bob.subscribeResource({ uri: 'doc://501' })
+  expect(asked).toHaveLength(501)
+  await ann.close()
+  await bob.close()
+})
+
 it('a server says what the most curious session wants, and each takes its own', () => {
   expect(mostVerbose(['error', 'debug', 'alert'])).toBe('debug')
   expect(mostVerbose([])).toBeUndefined()

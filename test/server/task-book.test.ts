@@ -47,7 +47,7 @@ describe('the tasks begun through this process', () => {
   it('that were done at once are kept five minutes at most, and 64 of them', () => {
     const clock = createManualClock(0)
     const book = createTaskBook(clock)
-    const ids = Array.from({ length: 65 }, (_, n) => String(book.keep({ n }, 24 * 60 * 60_000)['taskId']))
+    const ids = Array.from({ length: 65 }, (_, n) => String(book.keep('ann', { n }, 24 * 60 * 60_000)['taskId']))
     expect(book.kept(ids[0] as string)).toBeUndefined()
     expect(book.kept(ids[1] as string)).toMatchObject({
       result: { n: 1 },
@@ -55,5 +55,17 @@ describe('the tasks begun through this process', () => {
     })
     clock.pass(300_000)
     expect(book.kept(ids[64] as string)).toBeUndefined()
+  })
+
+  it('are pushed out by nobody else, however many somebody begins', () => {
+    const book = createTaskBook(createManualClock(0))
+    const done = String(book.keep('bob', { n: 1 }, null)['taskId'])
+    book.began(known('bob', 'begun'), null)
+    for (let n = 0; n < 100; n++) book.keep('eve', { n }, null)
+    for (let n = 0; n < 2_100; n++) book.began(known('eve', `e${n}`), null)
+    expect(book.kept(done)?.result).toEqual({ n: 1 })
+    expect(book.of('bob').map(({ id }) => id)).toEqual(['begun'])
+    expect(book.find('mcp_t', 'e0')).toBeUndefined()
+    expect(book.find('mcp_t', 'e2099')?.holder).toBe('eve')
   })
 })

@@ -35,3 +35,15 @@ it('is a copy: its sender may use the memory again', () => {
   data[0] = 9
   expect([...(files.read(ann, uri)?.bytes ?? [])]).toEqual([1, 2])
 })
+
+it('is pushed out by nobody else, however much somebody is sent', () => {
+  const files = createSentFiles({ clock: createManualClock(), keepMs: 1_000, maxBytes: 100 })
+  const eve = { principal: 'eve', profile: 'default' }
+  const own = files.keep(ann, file('x'.repeat(20))) as string
+  const theirs = Array.from({ length: 20 }, () => files.keep(eve, file('x'.repeat(20))) as string)
+  expect(files.read(ann, own)?.bytes).toHaveLength(20)
+  expect(theirs.filter((uri) => files.read(eve, uri))).toEqual(theirs.slice(-4))
+  const big = files.keep(ann, file('x'.repeat(60))) as string
+  expect(files.read(ann, big)?.bytes).toHaveLength(60)
+  expect(files.bytes).toBeLessThanOrEqual(100)
+})

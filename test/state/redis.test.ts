@@ -12,7 +12,7 @@ describe.skipIf(redisUrl === undefined)('in Redis', () => {
     async () => {
       const prefix = `pegboard-test-${randomBytes(6).toString('hex')}`
       const redis = await connectRedis(String(redisUrl), silentLog)
-      const store = createRedisStore(redis, prefix, systemClock)
+      const store = createRedisStore(redis, prefix, systemClock, silentLog)
       return {
         store,
         async close() {

@@ -168,7 +168,7 @@ describe('a SQLite file', () => {
     await store.close()
   })
 
-  it('is refused on a network file system, and one that others may write is warned of [STA-08]', async () => {
+  it('is refused on a network file system, and one that others may write is warned of', async () => {
     const at = folder()
     const file = join(at, 'deep', 'state.db')
     const nfs = () => ({ mode: 0o700, fileSystem: 0x6969 })
@@ -191,7 +191,7 @@ describe('a SQLite file', () => {
     )
   })
 
-  it('keeps what was acknowledged, whenever its process is killed [STA-01]', async () => {
+  it('keeps what was acknowledged, whenever its process is killed', async () => {
     const program = join(folder(), 'write.mjs')
     buildSync({
       stdin: {

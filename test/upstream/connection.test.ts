@@ -21,7 +21,7 @@ describe('servers that do not come up', () => {
       async ({ upstreams, text, catalog, logged }) => {
         const startedAt = performance.now()
         await until(() => upstreams.status().find((one) => one.id === 'fine')?.state === 'ready')
-        expect(performance.now() - startedAt).toBeLessThan(2_000)
+        expect(performance.now() - startedAt).toBeLessThan(10_000)
         expect(await text('mcp_fine.echo', { text: 'here' })).toBe('here')
         await until(() => upstreams.status().filter((one) => one.state === 'failing').length === 2)
         expect(upstreams.status()).toMatchObject([

@@ -12,6 +12,8 @@ describe('the content of a result', () => {
       [
         { type: 'image', data: 'AA==', mimeType: 'image/png' },
         { type: 'resource_link', uri: 'file:///a', name: 'a' },
+        { type: 'resource', resource: { uri: 'a://b', blob: '' } },
+        { type: 'text', text: 'a', annotations: {}, _meta: {} },
       ],
     ],
   ])('can be read: %j', (content) => expect(isContent(content)).toBe(true))
@@ -25,6 +27,15 @@ describe('the content of a result', () => {
     [[{ text: 'no kind' }]],
     [[{ type: 'text', text: 7 }]],
     [[{ type: 'text', text: 'good' }, 5]],
+    [[{ type: 'text', text: 'good', _meta: 'x' }]],
+    [[{ type: 'text', text: 'good', annotations: [] }]],
+    [[{ type: 'image', mimeType: 'image/png' }]],
+    [[{ type: 'image', data: 'AA==', mimeType: {} }]],
+    [[{ type: 'audio', data: '###', mimeType: 'audio/wav' }]],
+    [[{ type: 'resource', resource: null }]],
+    [[{ type: 'resource', resource: { uri: 5, text: 'x' } }]],
+    [[{ type: 'resource', resource: { uri: 'a://b' } }]],
+    [[{ type: 'resource_link', uri: 'a://b' }]],
   ])('cannot be read: %j', (content) => expect(isContent(content)).toBe(false))
 })
 

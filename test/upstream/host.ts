@@ -3,13 +3,12 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Catalog, createCatalog } from '../../src/catalog/catalog.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { type CallContext, localCaller, noOrigin, noServices } from '../../src/core/context.ts'
-import { createLog, silentLog } from '../../src/core/log.ts'
-import { defaultProfile } from '../../src/core/profile.ts'
+import { createLog } from '../../src/core/log.ts'
 import type { McpResult, ToolResult } from '../../src/core/result.ts'
 import { noRelay, type Relay, type Tool } from '../../src/core/tool.ts'
 import { parseServer, type ServerSettings } from '../../src/upstream/settings.ts'
 import { createUpstreams, type Upstreams, type UpstreamsOptions } from '../../src/upstream/upstreams.ts'
+import { testContext } from '../context.ts'
 
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url))
 const official = (name: string): string => path(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`)
@@ -94,7 +93,10 @@ export async function withServers(
     return found
   }
   const call: Rig['call'] = (id, input = {}, { signal, relay, onProgress } = {}) =>
-    tool(id).run(input, contextWith(signal, onProgress), { ...noRelay, ...relay })
+    tool(id).run(input, testContext({ ...(signal && { signal }), ...(onProgress && { progress: onProgress }) }), {
+      ...noRelay,
+      ...relay,
+    })
   try {
     upstreams.start()
     if (options.wait !== false)
@@ -123,34 +125,7 @@ export function resultOf(result: ToolResult): McpResult {
 
 export const textOf = (result: ToolResult): string => String(resultOf(result).content?.[0]?.['text'])
 
-const contextWith = (
-  signal = new AbortController().signal,
-  onProgress: CallOptions['onProgress'] = () => undefined,
-): CallContext => ({
-  config: undefined,
-  caller: localCaller,
-  profile: defaultProfile,
-  callId: 'test',
-  setup: false,
-  origin: noOrigin,
-  services: noServices,
-  loop: null,
-  sentFiles: [],
-  injectedTools: [],
-  injectTool: () => undefined,
-  signal,
-  log: silentLog,
-  shared: {},
-  fetch: () => Promise.reject(new Error('there is no network in tests')),
-  progress: onProgress,
-  sendFile: () => undefined,
-  warn: () => undefined,
-  background: () => undefined,
-  ask: () => Promise.reject(new Error('no one to ask')),
-  call: () => Promise.reject(new Error('no calls')),
-})
-
-export async function until(done: () => boolean, withinMs = 5_000, explain: () => string = () => ''): Promise<void> {
+export async function until(done: () => boolean, withinMs = 15_000, explain: () => string = () => ''): Promise<void> {
   const end = performance.now() + withinMs
   while (!done()) {
     if (performance.now() > end) throw new Error(`did not happen within ${withinMs} ms ${explain()}`)

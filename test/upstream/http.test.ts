@@ -1,11 +1,12 @@
 import { getEventListeners } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import { text as readText } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
 import { createHttpClient } from '../../src/upstream/fetch.ts'
 import { serverRules } from '../../src/upstream/reach.ts'
-import { modern, until, withHttpServer, withServers } from './host.ts'
+import { modern, resultOf, until, withHttpServer, withServers } from './host.ts'
 
 const anywhere = serverRules('x', { allowPrivate: true })
 
@@ -105,6 +106,26 @@ describe('a server over HTTP', () => {
           },
           { wait: false },
         ),
+    ))
+
+  it('with a header that cannot be sent is told of without what is in it', () =>
+    withServers(
+      {
+        web: {
+          url: 'http://127.0.0.1:9/',
+          allowPrivate: true,
+          start: 'background',
+          headers: { 'x-key': 'top\nsecret' },
+        },
+      },
+      async ({ upstreams, logged }) => {
+        await until(() => upstreams.status()[0]?.state === 'failing')
+        expect(upstreams.status()[0]?.reason).toBe(
+          'its header x-key has characters that no header can carry (mcpServers.web.headers)',
+        )
+        expect(JSON.stringify([upstreams.status(), logged])).not.toMatch(/top|secret/)
+      },
+      { wait: false },
     ))
 
   it('gets the headers of its entry', () => {
@@ -222,6 +243,68 @@ describe('a 2026-07-28 server over HTTP', () => {
       }),
     ))
 })
+describe('an event stream of a server', () => {
+  // What it says of when to come back counts for every stream that ends, and one that is opened again ends again.
+  it.each([0, 99_999_999_999])(
+    'that ends at once and asks to be opened again in %d ms is not opened in a loop',
+    (ms) => {
+      const { answer } = sessionful()
+      let opened = 0
+      return listening(
+        (request, response) => {
+          if (request.method !== 'GET') return answer(request, response)
+          opened++
+          response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`retry: ${ms}\nid: 1\ndata:\n\n`)
+        },
+        (origin) =>
+          withServers({ web: { url: origin, allowPrivate: true, start: 'background' } }, async ({ text }) => {
+            await until(() => opened > 0)
+            await new Promise((done) => setTimeout(done, 2_000))
+            expect(opened).toBeLessThan(20)
+            expect(await text('mcp_web.count')).toBe('1')
+          }),
+      )
+    },
+  )
+})
+
+describe('an integer that no reader would carry exactly', () => {
+  const result = (n: string): string =>
+    `{"content":[{"type":"text","text":"said 1234567890123456789"}],"structuredContent":{"n":${n},"small":7}}`
+  it.each(['application/json', 'text/event-stream'])(
+    'comes as a text of its digits from a server that answers %s',
+    (type) => {
+      const { answer } = sessionful()
+      return listening(
+        async (request, response) => {
+          if (request.method !== 'POST') return answer(request, response)
+          const body = await readText(request)
+          const { id, method } = JSON.parse(body)
+          if (method !== 'tools/call')
+            return answer(
+              Object.assign(Readable.from([body]), { method: 'POST', headers: request.headers }) as never,
+              response,
+            )
+          const json = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result('-9007199254740993')}}`
+          response.writeHead(200, { 'content-type': type })
+          if (type === 'application/json') return response.end(json)
+          const event = `id: 9007199254740993\r\ndata: ${json}\r\n\r\n`
+          // In the middle of the number, so that it is in no piece whole.
+          const middle = event.indexOf('-9007199') + 9
+          response.write(event.slice(0, middle))
+          setTimeout(() => response.end(event.slice(middle)), 50)
+        },
+        (origin) =>
+          withServers({ web: { url: origin, allowPrivate: true, start: 'background' } }, async ({ call }) =>
+            expect(resultOf(await call('mcp_web.count'))).toEqual({
+              content: [{ type: 'text', text: 'said 1234567890123456789' }],
+              structuredContent: { n: '-9007199254740993', small: 7 },
+            }),
+          ),
+      )
+    },
+  )
+})
 
 describe('the HTTP client', () => {
   const stream = (pieces: readonly string[], test: (body: Promise<string>) => Promise<void>): Promise<void> =>
@@ -254,6 +337,16 @@ describe('the HTTP client', () => {
       Array.from({ length: 5 }, () => `data: ${'x'.repeat(400)}\n`),
       async (body) => {
         await expect(body).rejects.toThrow('an event is longer than 1000 bytes')
+      },
+    ))
+
+  it('reads no answer that is longer than its limit', () =>
+    listening(
+      (_request, response) => void response.end('x'.repeat(1_001)),
+      async (origin) => {
+        const client = await createHttpClient(anywhere, 1_000)
+        await expect(client.fetch(origin)).rejects.toThrow('the answer is longer than 1000 bytes')
+        await client.close()
       },
     ))
 

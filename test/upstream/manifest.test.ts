@@ -91,6 +91,22 @@ describe('a manifest', () => {
       expect(() => decodeManifest(bytes.subarray(0, length)), `${length} bytes`).toThrow()
   })
 
+  it.each([
+    { resources: [null] },
+    { resources: [{ name: 'no address' }] },
+    { templates: [7] },
+    { prompts: [{ name: {} }] },
+    { verdict: { era: 'none', transport: 'stdio', at: 1 } },
+    { capabilities: 'x' },
+    { server: { name: 'x', version: {} } },
+    { startMs: 'x' },
+    { brief: { count: 'many', prefix: 'issues', tokens: 1 } },
+  ])('in which something is not what it should be is refused: %j', (wrong) => {
+    expect(() => decodeManifest(encodeManifest({ ...manifest(SEARCH), ...wrong } as never))).toThrow(
+      'its parts are not what they should be',
+    )
+  })
+
   it('says what the lock had when all was approved, and reads no tool for it', () => {
     const brief = { count: 2, prefix: 'issues', tokens: 90, seal: 'ab' }
     const bytes = Buffer.from(encodeManifest({ ...manifest(SEARCH, DELETE), brief }))

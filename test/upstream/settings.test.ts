@@ -167,9 +167,9 @@ describe('an entry of mcpServers', () => {
     [{ type: 'stdio', url: 'https://h/' }, 'mcpServers.srv names neither a command nor a url.'],
     [{ url: 'file:///etc/passwd' }, 'mcpServers.srv.url is not an http or https address.'],
     [{ url: 'nonsense' }, 'mcpServers.srv.url is not an http or https address.'],
-    ['npx', 'mcpServers.srv: Invalid input: expected object, received string.'],
-    [{ command: 'c', args: 'not a list' }, 'mcpServers.srv.args: Invalid input: expected array, received string.'],
-    [{ command: 'c', timeoutMs: 1 }, 'mcpServers.srv.timeoutMs: Too small: expected number to be >=100.'],
+    ['npx', 'mcpServers.srv: must be an object, not a string.'],
+    [{ command: 'c', args: 'not a list' }, 'mcpServers.srv.args: must be a list, not a string.'],
+    [{ command: 'c', timeoutMs: 1 }, 'mcpServers.srv.timeoutMs: must be at least 100.'],
   ])('%j is refused', (raw, message) => {
     expect(() => parse(raw)).toThrow(expect.objectContaining({ code: 'E_CONFIG_INVALID', message }))
   })

@@ -97,3 +97,38 @@ describe('a server of a profile that is there for nothing in particular', () => 
     },
   )
 })
+
+describe('a tool that is there under an alias alone', () => {
+  it('stands aside for what replaces it, as under its own name', () => {
+    const catalog = createCatalog()
+    const tools = [makeTool('web.fetch', { aliases: ['get'] }), makeTool('web.read', { replaces: 'web.fetch' })]
+    catalog.set({ id: 'web', summary: 'web', origin: 'module', state: 'ready' }, { tools })
+    const shown = (allowed_actions: string[]) => {
+      const rulesOf = sameRules(createPolicy({ constraints: { web: { allowed_actions } } }))
+      const { viewFor } = createViews({ catalog, rulesOf, log: createLog(() => undefined) })
+      return viewFor(localCaller).tools.map(({ tool }) => tool.id)
+    }
+    expect(shown(['get'])).toEqual(['web.get'])
+    expect(shown(['get', 'read'])).toEqual(['web.read'])
+  })
+
+  it('takes no name that another tool has', () => {
+    const catalog = createCatalog()
+    const tools = [
+      makeTool('web.wipe', { aliases: ['read', 'erase'] }),
+      makeTool('web.purge', { aliases: ['erase'] }),
+      makeTool('web.read'),
+    ]
+    catalog.set({ id: 'web', summary: 'web', origin: 'module', state: 'ready' }, { tools })
+    const ran = (allowed_actions: string[], name: string) => {
+      const rulesOf = sameRules(createPolicy({ constraints: { web: { allowed_actions } } }))
+      const found = createViews({ catalog, rulesOf, log: createLog(() => undefined) })
+        .viewFor(localCaller)
+        .resolve(name)
+      return found.kind === 'found' ? (found.tool.tool.itself ?? found.tool.tool).id : found.kind
+    }
+    expect(ran(['read'], 'web.read')).toBe('web.read')
+    expect([ran(['read'], 'web.wipe'), ran(['read'], 'wipe')]).toEqual(['unknown', 'unknown'])
+    expect([ran(['erase'], 'web.erase'), ran(['erase'], 'web.purge')]).toEqual(['web.wipe', 'unknown'])
+  })
+})

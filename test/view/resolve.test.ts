@@ -77,13 +77,22 @@ describe('a name a model wrote', () => {
   it('that is nearly right gets the nearest ones', () => {
     expect(view.resolve('filesystem.raed')).toMatchObject({
       kind: 'unknown',
-      suggestions: ['filesystem.read', 'filesystem.find'],
+      suggestions: ['filesystem.read'],
     })
     expect(view.resolve('filesystem.zzzzzzzz')).toMatchObject({
       kind: 'unknown',
       suggestions: [],
       sameModule: ['filesystem.read', 'filesystem.find', 'filesystem.status'],
     })
+  })
+
+  it('of another tool with a short name gets no tool for it that only has as few letters', () => {
+    const files = viewOf({ filesystem: ['ls', 'mv'].map((name) => makeTool(`filesystem.${name}`)) })
+    expect(files.resolve('filesystem.rm')).toMatchObject({
+      suggestions: [],
+      sameModule: ['filesystem.ls', 'filesystem.mv'],
+    })
+    expect(files.resolve('filesystem.sl')).toMatchObject({ suggestions: ['filesystem.ls'] })
   })
 
   it('with a category that is there gets the nearest of that first, whatever it is called by', () => {

@@ -1,4 +1,5 @@
 import { type CallContext, type Fetch, type FetchInit, isPegboardError, type Processes, ToolError } from 'pegboard'
+import { parsed } from '../../_text.ts'
 import type { Mode, Settings } from '../config.ts'
 import type { Reference } from '../store.ts'
 
@@ -45,11 +46,23 @@ export async function ask(
     throw unavailable(`The backend did not answer: ${error.message}`, hint)
   }
   if (response.ok) return response
-  const body = (await response.text()).slice(0, 300)
-  const words = secret === undefined ? body : body.replaceAll(secret, '<key>')
+  const body = await response.text()
+  // Cut afterwards: half a key is one that nothing recognizes.
+  const words = (secret === undefined ? body : body.replaceAll(secret, '<key>')).slice(0, 300)
   throw response.status >= 500 || response.status === 401 || response.status === 403
     ? unavailable(`The backend answered ${response.status}: ${words}`, hint)
     : new ToolError(`The backend refused it with ${response.status}: ${words}`, { hint: 'Change what is asked.' })
+}
+
+/** What a backend says as JSON. @throws ToolError where it says something else */
+export async function jsonOf(response: Response): Promise<Readonly<Record<string, unknown>>> {
+  const found = parsed(await response.text())?.value
+  if (typeof found !== 'object' || found === null || Array.isArray(found))
+    throw new ToolError('The backend answered with something else than was asked for.', {
+      code: 'E_BACKEND_UNAVAILABLE',
+      hint: 'The operator checks that it is what modules.media.config says it is.',
+    })
+  return found as Readonly<Record<string, unknown>>
 }
 
 export const bearer = (key: string | undefined): Record<string, string> =>

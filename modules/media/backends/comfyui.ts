@@ -1,38 +1,67 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import { ToolError } from 'pegboard'
+import { ToolError, z } from 'pegboard'
 import type { ImageSettings } from '../config.ts'
-import { ask, blobOf, encoded, filled, type Surroundings, type Wanted } from './backend.ts'
+import { ask, blobOf, encoded, filled, jsonOf, type Surroundings, type Wanted } from './backend.ts'
 
 type Settings = Extract<ImageSettings, { type: 'comfyui' }>
 
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 1_000
 
-interface Output {
-  readonly filename: string
-  readonly subfolder?: string
-  readonly type?: string
-}
-interface History {
-  readonly status?: { readonly status_str?: string; readonly messages?: readonly unknown[] }
-  readonly outputs?: Readonly<Record<string, { readonly images?: readonly Output[] }>>
+const Kept = z.object({ name: z.string().min(1), subfolder: z.string().default('') })
+const Queued = z.object({ prompt_id: z.string().regex(/^[A-Za-z0-9][\w-]{0,99}$/) })
+const Output = z.object({
+  filename: z.string().min(1),
+  subfolder: z.string().default(''),
+  type: z.string().default('output'),
+})
+const outputsIn = z.record(z.string(), z.looseObject({ images: z.array(z.unknown()).catch([]) }).catch({ images: [] }))
+const History = z.object({
+  status: z.object({ status_str: z.string() }).optional().catch(undefined),
+  outputs: outputsIn.catch({}),
+})
+
+/** What it says, or that it is not what this speaks with. */
+function understood<T extends z.ZodType>(schema: T, answer: unknown, what: string): z.output<T> {
+  const { data, success } = schema.safeParse(answer)
+  if (success) return data
+  throw new ToolError(`ComfyUI ${what}.`, {
+    code: 'E_BACKEND_UNAVAILABLE',
+    hint: 'The operator checks that it is ComfyUI that modules.media.config.image names.',
+  })
 }
 
 /** Queues the workflow of the mode, waits for it, and fetches its first picture. */
-export async function draw(wanted: Wanted, image: Settings, { fetch, ctx }: Surroundings): Promise<Uint8Array> {
+export async function draw(wanted: Wanted, image: Settings, around: Surroundings): Promise<Uint8Array> {
+  const { ctx } = around
+  // A job is asked for again and again: what holds for each question bounds nothing.
+  const late = AbortSignal.timeout(image.timeout * 1000)
+  try {
+    const progress: typeof ctx.progress = (...told) => ctx.progress(...told)
+    return await drawn(wanted, image, { ...around, ctx: { signal: AbortSignal.any([ctx.signal, late]), progress } })
+  } catch (error) {
+    if (!late.aborted || ctx.signal.aborted) throw error
+    throw new ToolError(`The picture was not made within ${image.timeout} s.`, {
+      code: 'E_TIMEOUT',
+      hint: 'Ask for less; modules.media.config.image.timeout decides.',
+    })
+  }
+}
+
+async function drawn(wanted: Wanted, image: Settings, { fetch, ctx }: Surroundings): Promise<Uint8Array> {
   const base = image.base_url.replace(/\/+$/, '')
   const how = { setting: 'modules.media.config.image' }
   const { signal } = ctx
   const post = async (path: string, body: unknown): Promise<unknown> =>
-    (
+    jsonOf(
       await ask(
         fetch,
         `${base}${path}`,
         { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body), signal },
         how,
-      )
-    ).json()
+      ),
+    )
 
   const names: string[] = []
   for (const reference of wanted.references) {
@@ -40,8 +69,9 @@ export async function draw(wanted: Wanted, image: Settings, { fetch, ctx }: Surr
     form.append('image', blobOf(reference), `${randomUUID()}.${reference.path.split('.').at(-1)}`)
     const { body, type } = await encoded(form)
     const sent = { method: 'POST', headers: { 'content-type': type }, body, signal }
-    const stored = (await (await ask(fetch, `${base}/upload/image`, sent, how)).json()) as Record<string, string>
-    names.push(stored['subfolder'] ? `${stored['subfolder']}/${stored['name']}` : (stored['name'] ?? ''))
+    const answer = await jsonOf(await ask(fetch, `${base}/upload/image`, sent, how))
+    const { name, subfolder } = understood(Kept, answer, 'took the picture and did not say where to')
+    names.push(subfolder === '' ? name : `${subfolder}/${name}`)
   }
 
   const { prompt, negative, width, height, mode, more } = wanted
@@ -58,18 +88,11 @@ export async function draw(wanted: Wanted, image: Settings, { fetch, ctx }: Surr
     seed: randomInt(2 ** 47),
   }
   const client_id = randomUUID()
-  const queued = (await post('/prompt', { prompt: filled(image.workflows[mode], values), client_id })) as {
-    readonly prompt_id?: string
-  }
-  const id = queued.prompt_id
-  if (id === undefined) throw new ToolError('ComfyUI took the workflow and named no job.')
+  const queued = await post('/prompt', { prompt: filled(image.workflows[mode], values), client_id })
+  const { prompt_id: id } = understood(Queued, queued, 'took the workflow and named no job')
   try {
     const output = await finished(id)
-    const query = new URLSearchParams({
-      filename: output.filename,
-      subfolder: output.subfolder ?? '',
-      type: output.type ?? 'output',
-    })
+    const query = new URLSearchParams(output)
     return new Uint8Array(await (await ask(fetch, `${base}/view?${query}`, { signal }, how)).arrayBuffer())
   } catch (error) {
     // Nobody waits for it any more: out of the queue, and ended where it runs.
@@ -83,15 +106,19 @@ export async function draw(wanted: Wanted, image: Settings, { fetch, ctx }: Surr
     throw error
   }
 
-  async function finished(job: string): Promise<Output> {
+  async function finished(job: string): Promise<z.output<typeof Output>> {
     for (let pause = FIRST_PAUSE_MS, asked = 1; ; pause = Math.min(LONGEST_PAUSE_MS, pause * 2), asked++) {
       const response = await ask(fetch, `${base}/history/${encodeURIComponent(job)}`, { signal }, how)
-      const history = ((await response.json()) as Record<string, History>)[job]
-      if (history?.status?.status_str === 'error')
-        throw new ToolError('The workflow failed.', { hint: 'Change what is asked; the log of ComfyUI says more.' })
-      const output = Object.values(history?.outputs ?? {}).flatMap(({ images = [] }) => images)[0]
-      if (output) return output
-      if (history) throw new ToolError('The workflow made no picture.', { hint: 'That is for the operator.' })
+      const answer = await jsonOf(response)
+      if (Object.hasOwn(answer, job)) {
+        const { status, outputs } = understood(History, answer[job], 'tells nothing of the job')
+        if (status?.status_str === 'error')
+          throw new ToolError('The workflow failed.', { hint: 'Change what is asked; the log of ComfyUI says more.' })
+        const [output] = Object.values(outputs).flatMap(({ images }) => images)
+        if (output === undefined)
+          throw new ToolError('The workflow made no picture.', { hint: 'That is for the operator.' })
+        return understood(Output, output, 'does not say where the picture is')
+      }
       // How far it is nobody says; every step goes half of the way that is left.
       ctx.progress(1 - 0.5 ** asked, 1, 'ComfyUI is drawing.')
       await wait(pause, undefined, { signal })

@@ -1,9 +1,8 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ToolError } from 'pegboard'
+import { runProgram } from '../../_program.ts'
 import { filled, type Surroundings, unavailable } from './backend.ts'
-
-const MAX_ADVICE = 300
 
 /**
  * Runs a program of the operator's, without a shell, and takes what it wrote to `%output%`. What a model says stands where its placeholder
@@ -34,32 +33,14 @@ export async function produced(
       paths[key] = join(folder, name)
       await writeFile(paths[key], data, { mode: 0o600 })
     }
-    const limit = AbortSignal.timeout(timeoutMs)
-    const program = await processes.start({
+    await runProgram(processes, {
       command,
       args: args.map((one) => String(filled(one, { ...values, ...paths }) ?? '')),
-      cwd: folder,
+      folder,
+      as: 'The program',
+      signal,
+      limit: { signal: AbortSignal.timeout(timeoutMs), seconds: timeoutMs / 1000, hint: 'Ask for less.' },
     })
-    const end = (): void => void program.stop()
-    const stop = AbortSignal.any([signal, limit])
-    stop.addEventListener('abort', end, { once: true })
-    if (stop.aborted) end()
-    program.stdin.end()
-    program.stdout.resume()
-    let advice = ''
-    program.stderr.on('data', (chunk: Buffer) => {
-      advice = `${advice}${chunk.toString('utf8')}`.slice(-MAX_ADVICE)
-    })
-    const { code } = await program.ended
-    stop.removeEventListener('abort', end)
-    signal.throwIfAborted()
-    if (limit.aborted)
-      throw new ToolError(`The program took longer than ${timeoutMs / 1000} s.`, {
-        code: 'E_TIMEOUT',
-        hint: 'Ask for less.',
-      })
-    if (code !== 0)
-      throw new ToolError(`The program failed with code ${code}: ${advice.replaceAll(folder, '…').trim()}`)
     return await readFile(paths['output'] ?? '').catch(() => {
       throw new ToolError('The program ended well and made nothing.', { hint: 'That is for the operator.' })
     })

@@ -1,6 +1,6 @@
 import { ToolError } from 'pegboard'
 import type { ImageSettings } from '../config.ts'
-import { ask, bearer, type Surroundings, type Wanted } from './backend.ts'
+import { ask, bearer, jsonOf, type Surroundings, type Wanted } from './backend.ts'
 
 type Settings = Extract<ImageSettings, { type: 'custom' }>
 
@@ -26,8 +26,8 @@ export async function draw(
   const how = { setting: 'modules.media.config.image', secret: image.api_key }
   const response = await ask(fetch, image.base_url, { method: 'POST', headers, body, signal }, how)
   if (response.headers.get('content-type')?.startsWith('image/')) return new Uint8Array(await response.arrayBuffer())
-  const answer = (await response.json()) as { readonly image?: string; readonly images?: readonly string[] }
-  const found = answer.image ?? answer.images?.[0]
+  const answer = await jsonOf(response)
+  const found = answer['image'] ?? (answer['images'] as readonly unknown[] | null | undefined)?.[0]
   if (typeof found !== 'string') throw new ToolError('The backend answered without a picture.')
   return Buffer.from(found.replace(/^data:[^,]*,/, ''), 'base64')
 }

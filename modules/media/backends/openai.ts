@@ -1,6 +1,6 @@
 import { ToolError } from 'pegboard'
 import type { ImageSettings } from '../config.ts'
-import { ask, bearer, blobOf, encoded, type Surroundings, type Wanted } from './backend.ts'
+import { ask, bearer, blobOf, encoded, jsonOf, type Surroundings, type Wanted } from './backend.ts'
 
 type Settings = Extract<ImageSettings, { type: 'openai' }>
 
@@ -33,13 +33,14 @@ export async function draw(
     const sent = { method: 'POST', headers: { ...headers, 'content-type': type }, body, signal }
     response = await ask(fetch, `${base}/images/edits`, sent, how)
   }
-  const { data } = (await response.json()) as { data?: readonly { b64_json?: string; url?: string }[] }
-  const [first] = data ?? []
-  if (first?.b64_json !== undefined) return Buffer.from(first.b64_json, 'base64')
-  if (first?.url !== undefined) {
+  const { data } = await jsonOf(response)
+  const [first] = (Array.isArray(data) ? data : []) as readonly { b64_json?: unknown; url?: unknown }[]
+  if (typeof first?.b64_json === 'string') return Buffer.from(first.b64_json, 'base64')
+  if (typeof first?.url === 'string' && URL.canParse(first.url, base)) {
     // Some answer with an address of a store elsewhere; it needs no key, and gets none.
-    const own = new URL(first.url, base).origin === new URL(base).origin
-    const found = await ask(own ? fetch : publicFetch, first.url, own ? { headers, signal } : { signal }, how)
+    const { href, origin } = new URL(first.url, base)
+    const own = origin === new URL(base).origin
+    const found = await ask(own ? fetch : publicFetch, href, own ? { headers, signal } : { signal }, how)
     return new Uint8Array(await found.arrayBuffer())
   }
   throw new ToolError('The backend answered without a picture.')

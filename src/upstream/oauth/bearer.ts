@@ -38,6 +38,8 @@ export interface BearerOptions {
 const AHEAD_MS = 60_000
 /** After a failure that may pass, renewing is not tried again for so long. */
 const QUIET_MS = 5_000
+/** Characters of all that a server wants: it may name another with every refusal. */
+const MAX_SCOPE = 4_096
 
 export function createBearer(options: BearerOptions): Bearer {
   const { id, settings, target, store, clock, log } = options
@@ -163,14 +165,16 @@ export function createBearer(options: BearerOptions): Bearer {
     waiting = { token: refused, until: clock.now() + 1_000, stepMs: 1_000 }
   }
 
-  async function remember(asked: Wanted): Promise<void> {
+  async function remember({ scope: named, ...more }: Wanted): Promise<void> {
+    const asked: Wanted = named === undefined || named.length > MAX_SCOPE ? more : { ...more, scope: named }
     const text = JSON.stringify(asked)
     // A storm of refusals says the same a hundred times.
     if (text === noted) return
     noted = text
     await store.exclusively(key, async () => {
       const before = await store.read(key)
-      const scope = union(before?.wanted?.scope, asked.scope)
+      const all = union(before?.wanted?.scope, asked.scope)
+      const scope = all !== undefined && all.length > MAX_SCOPE ? asked.scope : all
       await store.write(key, {
         ...before,
         wanted: { ...before?.wanted, ...asked, ...(scope === undefined ? {} : { scope }) },
@@ -221,7 +225,10 @@ export function createBearer(options: BearerOptions): Bearer {
           ...(requiredScope === undefined ? {} : { scope: requiredScope }),
           ...(resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl }),
         })
-        const scope = requiredScope === undefined ? 'more rights' : `the scope "${requiredScope}"`
+        const scope =
+          requiredScope === undefined || requiredScope.length > MAX_SCOPE
+            ? 'more rights'
+            : `the scope "${requiredScope}"`
         const run = `run \`pegboard auth ${id}${options.principal === undefined ? '' : ` --principal ${options.principal}`}\``
         return new PegboardError('E_AUTH_REQUIRED', `it wants ${scope}: ${run}`, {
           cause: error,

@@ -73,6 +73,8 @@ export function failure(site: Pick<Site, 'id'>, error: unknown): PegboardError {
 
 function reasonOf(id: string, error: unknown): string {
   const { name, code } = error as { name?: unknown; code?: unknown }
+  // The parser quotes what it cannot read, which may be a token.
+  if (name === 'SyntaxError') return 'the authorization server answered with something that is not JSON'
   if (name === 'TimeoutError') return 'the authorization server did not answer in time'
   if (name === 'ZodError' || name === '$ZodError') return 'the authorization server describes itself wrongly'
   if (name === 'RegistrationRejectedError')

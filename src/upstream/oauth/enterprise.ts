@@ -4,7 +4,7 @@ import { messageOf, PegboardError } from '../../core/errors.ts'
 import { createHttpClient } from '../fetch.ts'
 import type { IdpSettings } from '../settings.ts'
 import { issuerOf } from './discover.ts'
-import { REQUEST_MS, type Site } from './site.ts'
+import { MAX_ANSWER, REQUEST_MS, type Site } from './site.ts'
 
 /**
  * Shows the company's identity provider who the person is, and gets the grant (ID-JAG) that one authorization server takes
@@ -20,11 +20,14 @@ export async function enterpriseGrant(
   const { requestJwtAuthorizationGrant } = await import('@modelcontextprotocol/client')
   const idToken = idp.idToken ?? (await readToken(id, idp.idTokenFile as string))
   // The operator wrote this address, so it may be inside the company; the SDK wants https wherever that is not this machine.
-  const http = await createHttpClient({
-    allow: new Set(['public', 'private', 'loopback']),
-    http: true,
-    setting: `mcpServers.${id}.auth.idp.tokenEndpoint`,
-  })
+  const http = await createHttpClient(
+    {
+      allow: new Set(['public', 'private', 'loopback']),
+      http: true,
+      setting: `mcpServers.${id}.auth.idp.tokenEndpoint`,
+    },
+    MAX_ANSWER,
+  )
   try {
     const { jwtAuthGrant } = await requestJwtAuthorizationGrant({
       tokenEndpoint: idp.tokenEndpoint,

@@ -6,16 +6,23 @@ import { union } from './challenge.ts'
 import { discover, failure, issuerOf } from './discover.ts'
 import { clientAuthentication, configuredClient, createFlow, type FlowOptions } from './provider.ts'
 import type { Site } from './site.ts'
-import type { Grant } from './store.ts'
+import { type Grant, isToken } from './store.ts'
 
-/** What a grant becomes with new tokens; what was wanted is had. */
+/**
+ * What a grant becomes with new tokens; what was wanted is had. A life that ended before it began, or that never ends, is none
+ * that was told.
+ * @throws PegboardError E_AUTH_FAILED for a token that cannot be sent
+ */
 export function withTokens(grant: Grant | undefined, tokens: StoredOAuthTokens, clock: Clock): Grant {
+  if (!isToken(tokens.access_token))
+    throw new PegboardError('E_AUTH_FAILED', 'the authorization server gave a token that no header can carry')
   const now = clock.now()
+  const lifeMs = Math.floor(Number(tokens.expires_in) * 1_000)
   return {
     ...grant,
     tokens,
     obtainedAt: now,
-    expiresAt: tokens.expires_in === undefined ? undefined : now + tokens.expires_in * 1_000,
+    expiresAt: lifeMs > 0 && Number.isSafeInteger(now + lifeMs) ? now + lifeMs : undefined,
     wanted: undefined,
   }
 }

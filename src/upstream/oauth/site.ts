@@ -25,13 +25,18 @@ export const noAuth: AuthSettings = { type: 'oauth', scopes: [], perPrincipal: f
 
 /** How long one request about a login may take. */
 export const REQUEST_MS = 15_000
+/** Bytes of one answer: what an authorization server says of itself is kept. */
+export const MAX_ANSWER = 1024 * 1024
 
 /** @param target of `settings`, known to be remote */
 export async function createSite(id: string, settings: ServerSettings, target: HttpTarget): Promise<Site> {
   const auth = settings.auth ?? noAuth
   const url = new URL(target.url)
   const named = namedRules(id, target, auth.allowPrivate)
-  const [own, others] = await Promise.all([createHttpClient(serverRules(id, settings)), createHttpClient(named)])
+  const [own, others] = await Promise.all([
+    createHttpClient(serverRules(id, settings), MAX_ANSWER),
+    createHttpClient(named, MAX_ANSWER),
+  ])
   let refusal: unknown
   return {
     id,

@@ -118,7 +118,7 @@ export function createTokenStore(
       const document = await load(key)
       if (!document) return undefined
       const { format: _f, server: _s, principal: _p, since: _at, keyring: kept, ...grant } = document
-      if (!kept) return grant
+      if (!kept) return sound(grant)
       if (!keyring) throw unreadable('they are in the keyring of this system, which is not available')
       let text: string | undefined
       try {
@@ -126,7 +126,7 @@ export function createTokenStore(
       } catch (error) {
         throw unreadable(messageOf(error))
       }
-      return text === undefined ? grant : { ...grant, ...(JSON.parse(text) as Secrets) }
+      return text === undefined ? grant : sound({ ...grant, ...secretsIn(text) })
     },
     async write(key, grant) {
       const before = await load(key)
@@ -189,6 +189,27 @@ export function createTokenStore(
         stop?.()
       }
     },
+  }
+}
+
+/** Fit for a header. What says why another is not says the token with it. */
+export const isToken = (token: unknown): boolean => typeof token === 'string' && /^[\x21-\x7e]+$/.test(token)
+
+/** Without what somebody damaged: no token is a login that is wanted. */
+function sound({ tokens, expiresAt, ...rest }: Grant): Grant {
+  return {
+    ...rest,
+    ...(tokens && isToken(tokens.access_token) ? { tokens } : {}),
+    ...(typeof expiresAt === 'number' ? { expiresAt } : {}),
+  }
+}
+
+/** The parser quotes what it cannot read. */
+function secretsIn(text: string): Secrets {
+  try {
+    return JSON.parse(text) as Secrets
+  } catch {
+    throw unreadable('they are damaged')
   }
 }
 

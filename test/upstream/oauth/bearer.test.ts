@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { silentLog } from '../../../src/core/log.ts'
 import { type Bearer, createBearer } from '../../../src/upstream/oauth/bearer.ts'
+import { withTokens } from '../../../src/upstream/oauth/renew.ts'
 import type { HttpTarget } from '../../../src/upstream/settings.ts'
 import { settingsOf } from '../host.ts'
 import { type Rig, withRig } from './rig.ts'
@@ -18,6 +19,39 @@ function bearerOf({ server, store }: Rig, clock: Clock, use = store): Bearer {
   const target = settings.target as HttpTarget
   return createBearer({ id: 'web', settings, target, store: use, clock, log: silentLog, loggedIn: () => undefined })
 }
+
+describe('the life of a token', () => {
+  it.each([-1, 0, 1e306, Number.NaN])('of %d seconds is none that was told', (expires_in) => {
+    const clock = { now: () => 5_000, after: () => () => undefined }
+    const grant = withTokens(undefined, { access_token: 'a', token_type: 'Bearer', expires_in, issuer: 'x' }, clock)
+    expect(grant.expiresAt).toBeUndefined()
+  })
+
+  it('is counted from when it came', () => {
+    const clock = { now: () => 5_000, after: () => () => undefined }
+    const grant = withTokens(undefined, { access_token: 'a', token_type: 'Bearer', expires_in: 60, issuer: 'x' }, clock)
+    expect(grant.expiresAt).toBe(65_000)
+  })
+})
+
+describe('the scopes that a server wants', () => {
+  it('are remembered together, and where they are too many those it named last', () =>
+    withRig(async (rig) => {
+      await rig.login()
+      const bearer = bearerOf(rig, shifted())
+      const wants = (requiredScope: string) => bearer.explain(Object.assign(new Error('no'), { requiredScope }))
+      await wants('read')
+      await wants('write')
+      const wanted = async () => (await rig.store.read({ server: 'web', url: rig.server.url }))?.wanted?.scope
+      expect(await wanted()).toBe('read write')
+      for (let n = 0; n < 12; n++) await wants(`${n}${'x'.repeat(999)}`)
+      expect((await wanted())?.length).toBeLessThanOrEqual(4_096)
+      expect(await wanted()).toContain(`11${'x'.repeat(999)}`)
+      await wants('y'.repeat(9_000))
+      expect((await wanted())?.length).toBeLessThanOrEqual(4_096)
+      bearer.close()
+    }))
+})
 
 describe('a token', () => {
   it('is used until a minute before its end, and then renewed once for everyone who asks', () =>

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { localCaller, noOrigin } from '../../../src/core/context.ts'
-import { silentLog } from '../../../src/core/log.ts'
+import { localCaller } from '../../../src/core/context.ts'
 import { defaultProfile } from '../../../src/core/profile.ts'
 import { noRelay } from '../../../src/core/tool.ts'
+import { testContext } from '../../context.ts'
 import { type Rig as Served, until, withServers } from '../host.ts'
 import { type Rig, withRig } from './rig.ts'
 
@@ -11,30 +11,7 @@ const callerOf = (principal: string) => ({ ...localCaller, principal })
 
 /** Calls `who` as a principal, and gives the account whose token was used. */
 async function who({ tool }: Served, principal: string): Promise<string> {
-  const context = {
-    config: undefined,
-    caller: callerOf(principal),
-    profile: defaultProfile,
-    callId: 'call',
-    setup: false,
-    origin: noOrigin,
-    signal: new AbortController().signal,
-    log: silentLog,
-    loop: null,
-    shared: {},
-    fetch: () => Promise.reject(new Error('there is no network in tests')),
-    progress: () => undefined,
-    sendFile: () => undefined,
-    warn: () => undefined,
-    background: () => undefined,
-    ask: () => Promise.reject(new Error('nobody is asked')),
-    call: () => Promise.reject(new Error('nothing is called')),
-    services: {} as never,
-    sentFiles: [],
-    injectedTools: [],
-    injectTool: () => undefined,
-  }
-  const result = await tool('mcp_web.who').run({}, context, noRelay)
+  const result = await tool('mcp_web.who').run({}, testContext({ caller: callerOf(principal) }), noRelay)
   return JSON.stringify(result)
 }
 

@@ -56,34 +56,6 @@ const refusal = (work: Promise<unknown>): Promise<string> =>
   )
 
 describe('a server that names where to log in', () => {
-  const metadata = 'Bearer resource_metadata="http://169.254.169.254/x"'
-
-  it('is not believed when the address is internal: no connection is made [AUTH-06]', () =>
-    withRig(
-      async ({ as, login }) => {
-        expect(await refusal(login())).toBe(
-          'E_SSRF_BLOCKED: The address is refused: a metadata address is not allowed here.',
-        )
-        expect(as.requests).toEqual([])
-      },
-      { resource: { challenge: metadata } },
-    ))
-
-  it('is not believed by a running server either, whose status says so [AUTH-06]', () =>
-    withRig(
-      ({ as, server, store }) =>
-        withServers(
-          { web: { url: server.url } },
-          async ({ upstreams }) => {
-            await until(() => upstreams.status()[0]?.state === 'failing')
-            expect(upstreams.status()[0]?.reason).toBe('The address is refused: a metadata address is not allowed here')
-            expect(as.requests).toEqual([])
-          },
-          { tokens: async () => store, wait: false },
-        ),
-      { resource: { challenge: metadata } },
-    ))
-
   it.each([
     ['http://10.0.0.1/as', 'a private address is not allowed here'],
     ['http://as.example/', 'plain http is not allowed here'],
@@ -106,40 +78,6 @@ describe('a server that names where to log in', () => {
 })
 
 describe('an authorization server', () => {
-  it.each([
-    'javascript:alert(1)',
-    'file:///etc/passwd',
-    'http://a$(id)b@host/',
-    'http://as.example/authorize',
-    'https://a"b/',
-    'data:text/html,x',
-  ])('whose login page is %s is refused and nothing is opened [AUTH-07]', (page) =>
-    withMetadata(
-      () => ({ authorization_endpoint: page }),
-      async ({ opened, requests, login }) => {
-        expect(await refusal(login())).toMatch(/^E_(SSRF_BLOCKED|AUTH_FAILED): /)
-        expect(opened).toEqual([])
-        expect(requests.filter((one) => one.startsWith('POST /register'))).toEqual([])
-      },
-    ),
-  )
-
-  it('that does not say it knows S256 is refused [AUTH-09]', () =>
-    withMetadata(
-      () => ({ code_challenge_methods_supported: undefined }),
-      async ({ opened, login }) => {
-        expect(await refusal(login())).toBe('E_AUTH_FAILED: The authorization server does not advertise PKCE S256.')
-        expect(opened).toEqual([])
-      },
-    ))
-
-  it('that only knows plain is refused [AUTH-09]', () =>
-    withMetadata(
-      () => ({ code_challenge_methods_supported: ['plain'] }),
-      async ({ login }) =>
-        expect(await refusal(login())).toBe('E_AUTH_FAILED: The authorization server does not advertise PKCE S256.'),
-    ))
-
   it('that is nowhere means that a fixed token is wanted', async () => {
     const { origin, close } = await listening(() => (request, response) => {
       response.writeHead(request.url === '/mcp' ? 401 : 404).end()
@@ -159,6 +97,15 @@ describe('an authorization server', () => {
     }
   })
 
+  it('that has more to say of itself than anybody needs is refused, and nothing of it is kept', () =>
+    withMetadata(
+      () => ({ more: 'x'.repeat(2_000_000) }),
+      async ({ opened, login }) => {
+        expect(await refusal(login())).toMatch(/^E_AUTH_FAILED: web cannot be logged in to: the answer is longer than /)
+        expect(opened).toEqual([])
+      },
+    ))
+
   it('that calls itself by the name of another is refused', () =>
     withMetadata(
       () => ({ issuer: 'https://other.example' }),
@@ -175,4 +122,71 @@ describe('an authorization server', () => {
         expect(opened).toEqual([])
       },
     ))
+})
+
+describe('a token endpoint', () => {
+  /** What it answers, and the status of the server that wants the token, with all that was logged. */
+  async function answered(body: string): Promise<string> {
+    const { origin, close } = await listening((own) => (request, response) => {
+      const json = (value: unknown): void =>
+        void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+      const path = String(request.url)
+      if (path.startsWith('/.well-known/oauth-protected-resource'))
+        return json({ resource: `${own}/mcp`, authorization_servers: [own] })
+      if (path.startsWith('/.well-known/'))
+        return json({
+          issuer: own,
+          authorization_endpoint: `${own}/login`,
+          token_endpoint: `${own}/token`,
+          response_types_supported: ['code'],
+        })
+      if (path === '/token') return void response.writeHead(200, { 'content-type': 'application/json' }).end(body)
+      response.writeHead(401).end()
+    })
+    let heard = ''
+    try {
+      await withFolder((dir) =>
+        withServers(
+          {
+            web: {
+              url: `${origin}/mcp`,
+              start: 'background',
+              auth: { type: 'client-credentials', clientId: 'robot', clientSecret: 'hush' },
+            },
+          },
+          async ({ upstreams, logged }) => {
+            await until(() => upstreams.status()[0]?.state === 'failing')
+            heard = JSON.stringify([upstreams.status(), logged])
+          },
+          { wait: false, tokens: async () => createTokenStore(dir, undefined) },
+        ),
+      )
+    } finally {
+      close()
+    }
+    return heard
+  }
+  const given = (more: object): string =>
+    JSON.stringify({ access_token: 'top-secret-token', token_type: 'Bearer', ...more })
+
+  it.each([
+    ['a line end', given({ access_token: 'top-secret\r\nx-evil: 1' })],
+    ['a NUL', given({ access_token: 'top-secret\0token' })],
+    ['letters no header carries', given({ access_token: 'top-secret-\u202e' })],
+  ])('that gives a token with %s is told of, and the token is told to nobody', async (_what, body) => {
+    const heard = await answered(body)
+    expect(heard).toContain('the authorization server gave a token that no header can carry')
+    expect(heard).not.toContain('top-secret')
+  })
+
+  it.each([
+    ['not JSON', 'top-secret=1'],
+    ['JSON and more', `${given({})} top-secret`],
+  ])('that answers with what is %s is told of, and nothing of its answer', async (_what, body) => {
+    const heard = await answered(body)
+    expect(heard).toContain(
+      'web cannot be logged in to: the authorization server answered with something that is not JSON',
+    )
+    expect(heard).not.toContain('top-secret')
+  })
 })

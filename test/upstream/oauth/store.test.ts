@@ -92,6 +92,29 @@ describe('a store of logins', () => {
       await expect(createTokenStore(dir, undefined).read(key)).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
     }))
 
+  it.each(['top-secret\r\nx: 1', '', 7, null, { a: 1 }])(
+    'takes a token that no header can carry for none: %j',
+    (token) =>
+      withFolder(async (dir) => {
+        const store = createTokenStore(dir, undefined)
+        await store.write(key, {
+          tokens: { access_token: token, token_type: 'Bearer' },
+          expiresAt: null,
+          asked: 'a',
+        } as never)
+        expect(await store.read(key)).toEqual({ asked: 'a' })
+      }),
+  )
+
+  it('says nothing of what a keyring has that is damaged', () =>
+    withFolder(async (dir) => {
+      const keyring = keyringOf()
+      const store = createTokenStore(dir, keyring)
+      await store.write(key, grant)
+      for (const name of keyring.entries.keys()) keyring.entries.set(name, 'top-secret')
+      await expect(store.read(key)).rejects.toThrow(/^its tokens cannot be read: they are damaged$/)
+    }))
+
   it('takes a file that is no JSON for none', () =>
     withFolder(async (dir) => {
       const store = createTokenStore(dir, undefined)

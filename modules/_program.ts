@@ -1,0 +1,42 @@
+import { type Processes, ToolError } from 'pegboard'
+
+const MAX_ADVICE = 300
+
+/**
+ * Runs a program to its end; what it says on stderr is told when it fails.
+ * @param as what errors call it; paths of `folder` are not told
+ * @param signal the call's; ends the program and all that it started, also one that is only being started
+ * @param limit ends it as well, as a program that takes too long
+ * @throws the signal's reason; ToolError E_TIMEOUT, E_TOOL_FAILED; PegboardError E_NOT_FOUND where there is no such program
+ */
+export async function runProgram(
+  processes: Processes,
+  run: {
+    readonly command: string
+    readonly args: readonly string[]
+    readonly folder: string
+    readonly as: string
+    readonly signal?: AbortSignal | undefined
+    readonly limit: { readonly signal: AbortSignal; readonly seconds: number; readonly hint: string }
+  },
+): Promise<void> {
+  const { command, args, folder, as, signal, limit } = run
+  const stop = signal ? AbortSignal.any([signal, limit.signal]) : limit.signal
+  stop.throwIfAborted()
+  const program = await processes.start({ command, args, cwd: folder })
+  const end = (): void => void program.stop()
+  stop.addEventListener('abort', end, { once: true })
+  if (stop.aborted) end()
+  program.stdin.end()
+  program.stdout.resume()
+  let advice = ''
+  program.stderr.on('data', (chunk: Buffer) => {
+    advice = `${advice}${chunk.toString('utf8')}`.slice(-MAX_ADVICE)
+  })
+  const { code } = await program.ended
+  stop.removeEventListener('abort', end)
+  signal?.throwIfAborted()
+  if (limit.signal.aborted)
+    throw new ToolError(`${as} took longer than ${limit.seconds} s.`, { code: 'E_TIMEOUT', hint: limit.hint })
+  if (code !== 0) throw new ToolError(`${as} failed with code ${code}: ${advice.replaceAll(folder, '…').trim()}`)
+}

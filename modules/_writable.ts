@@ -1,0 +1,16 @@
+import type { Paths } from 'pegboard'
+
+const OK = new Error('it may be written')
+
+/** Whether a file may be made in the end, before anything is fetched for it. @throws ToolError why it may not */
+export async function checkWritable(paths: Paths, path: string, { exclusive = false } = {}): Promise<void> {
+  try {
+    // biome-ignore lint/correctness/useYield: it is never asked for a second piece
+    const nothing = (async function* (): AsyncGenerator<Uint8Array> {
+      throw OK
+    })()
+    await paths.writeFile(path, nothing, { exclusive })
+  } catch (error) {
+    if (error !== OK) throw error
+  }
+}

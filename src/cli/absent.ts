@@ -1,0 +1,59 @@
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
+import { delimiter, isAbsolute, join, resolve } from 'node:path'
+import type { Config } from '../config/load.ts'
+import type { Environment } from '../config/places.ts'
+import { isRecord } from '../core/record.ts'
+
+/** What modules call the folders and files they may use. */
+const PLACES: ReadonlySet<string> = new Set(['root', 'roots', 'write_roots', 'allowed_paths'])
+
+/** Folders and programs of the configuration that this machine does not have, a sentence each. Nothing is started or asked. */
+export function absent({ dirs, modules, servers }: Config, env: Environment, platform: string): string[] {
+  const said: string[] = []
+  const place = (key: string, path: string): void => {
+    // A template is filled in later.
+    if (path.includes('{{') || existsSync(resolve(dirs.workspace, path))) return
+    said.push(`${key} names what does not exist: ${resolve(dirs.workspace, path)}.`)
+  }
+  const program = (key: string, command: string, own: Environment = {}): void => {
+    // A path that is relative starts where the program will run.
+    const elsewhere = command.includes('{{') || (/[\\/]/.test(command) && !isAbsolute(command))
+    if (!elsewhere && !isThere(command, { ...env, ...own }, platform))
+      said.push(`${key} names a program that is not found: ${command}.`)
+  }
+  const look = (key: string, value: unknown): void => {
+    if (Array.isArray(value)) for (const one of value) look(key, one)
+    if (!isRecord(value)) return
+    for (const [name, one] of Object.entries(value)) {
+      const at = `${key}.${name}`
+      if (PLACES.has(name)) for (const path of [one].flat()) if (typeof path === 'string') place(at, path)
+      // A program and words that must follow it are allowed as one text.
+      if (name === 'command' && typeof one === 'string') program(at, isAbsolute(one) ? one : (one.split(' ')[0] ?? ''))
+      look(at, one)
+    }
+  }
+  place('dirs.workspace', dirs.workspace)
+  for (const [id, { enabled, config }] of Object.entries(modules)) if (enabled) look(`modules.${id}.config`, config)
+  for (const [id, { enabled, target }] of Object.entries(servers)) {
+    if (!enabled || target.kind !== 'stdio') continue
+    program(`mcpServers.${id}.command`, target.command, target.env)
+    if (target.cwd !== undefined) place(`mcpServers.${id}.cwd`, target.cwd)
+  }
+  return said
+}
+
+/** Whether a program can be started by this name: a file that may be run, or one of PATH. */
+function isThere(command: string, env: Environment, platform: string): boolean {
+  const endings = platform === 'win32' ? ['', ...(env['PATHEXT'] ?? '.EXE;.CMD;.BAT').split(';')] : ['']
+  const folders = isAbsolute(command) ? [''] : (env['PATH'] ?? env['Path'] ?? '').split(delimiter)
+  return folders.some((folder) => endings.some((ending) => mayRun(join(folder, `${command}${ending}`))))
+}
+
+function mayRun(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return statSync(path).isFile()
+  } catch {
+    return false
+  }
+}

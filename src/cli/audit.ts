@@ -1,0 +1,78 @@
+import { createReadStream, existsSync, readFileSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
+import type { Config } from '../config/load.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import { type Break, createVerifier } from '../observe/chain.ts'
+import type { Args } from './commands.ts'
+import { type Io, UsageError, writeJson } from './io.ts'
+import { openConfig, text } from './open.ts'
+
+interface Found extends Break {
+  readonly file: string
+}
+
+/** `pegboard audit verify`: whether the audit log is as it was written. Exit code 1 where it is not. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const [what, ...named] = args.positionals
+  if (what !== 'verify')
+    throw new UsageError('audit takes verify, and files where it is not those of the configuration')
+  const { config } = await openConfig(args, io)
+  const files = named.length > 0 ? named.map((file) => resolve(io.cwd, file)) : kept(config)
+  const look = createVerifier(readKey(text(args, 'key'), config, io))
+  const breaks: Found[] = []
+  let lines = 0
+  for (const file of files) {
+    let line = 0
+    for await (const one of linesOf(file)) {
+      line++
+      const why = look(one)
+      if (why !== undefined) breaks.push({ file, line, what: why })
+    }
+    lines += line
+  }
+  if (args.values['json'] === true) writeJson(io, { files, lines, breaks })
+  else {
+    for (const { file, line, what: why } of breaks) io.stdout(`${basename(file)}:${line}: ${why}\n`)
+    const fit = breaks.length === 0 ? 'all as they were written' : `${breaks.length} not as they were written`
+    io.stdout(`${lines} lines in ${files.length} files, ${fit}.\n`)
+  }
+  return breaks.length === 0 ? 0 : 1
+}
+
+/** The oldest first. */
+function kept({ audit, dirs }: Config): string[] {
+  const file = audit.file ?? join(dirs.state, 'audit.jsonl')
+  const older = Array.from({ length: audit.keep }, (_, n) => `${file}.${audit.keep - n}`)
+  const found = [...older, file].filter((one) => existsSync(one))
+  if (found.length > 0) return found
+  throw new PegboardError('E_NOT_FOUND', `There is no audit log at ${file}.`, {
+    hint: 'audit.enabled has one written; name a file to look at another.',
+  })
+}
+
+/** Not made where there is none: nothing would fit it. */
+function readKey(given: string | undefined, { dirs }: Config, io: Io): Buffer {
+  const file = given === undefined ? join(dirs.state, 'audit.key') : resolve(io.cwd, given)
+  try {
+    return readFileSync(file)
+  } catch (error) {
+    throw new PegboardError('E_NOT_FOUND', `The key of the audit log cannot be read: ${messageOf(error)}.`, {
+      hint: 'It is audit.key in the state folder of whoever wrote the log; --key names another.',
+    })
+  }
+}
+
+async function* linesOf(file: string): AsyncGenerator<string> {
+  let rest = ''
+  try {
+    // Not by node:readline, to which some characters of a text end a line.
+    for await (const chunk of createReadStream(file, 'utf8')) {
+      const lines = (rest + chunk).split('\n')
+      rest = lines.pop() ?? ''
+      yield* lines
+    }
+    if (rest !== '') yield rest
+  } catch (error) {
+    throw new PegboardError('E_NOT_FOUND', `An audit log cannot be read: ${messageOf(error)}.`)
+  }
+}

@@ -1,0 +1,205 @@
+import { join } from 'node:path'
+import type { Config } from '../config/load.ts'
+import { systemClock } from '../core/clock.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { nearest } from '../core/names.ts'
+import { grantFitsNone } from '../policy/scope.ts'
+import { grantsOf } from '../server/auth.ts'
+import {
+  createFileTokens,
+  createSharedTokens,
+  hasExpired,
+  type KeptToken,
+  makeToken,
+  type Tokens,
+} from '../server/tokens.ts'
+import type { Args } from './commands.ts'
+import { typable } from './invocation.ts'
+import { type Io, table, UsageError, writeJson } from './io.ts'
+import { oneOf, openConfig, openLog, profileFor, text, withApp } from './open.ts'
+
+/** `pegboard token`: bearer tokens that this machine, or all that share a Redis, let in. A running server notices. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const [what = 'list', name, ...more] = args.positionals
+  const work = new Map([
+    ['create', create],
+    ['list', list],
+    ['revoke', revoke],
+  ]).get(what)
+  if (!work || more.length > 0) throw new UsageError(`token takes create <name>, list or revoke <id or name>`)
+  const { config } = await openConfig(args, io)
+  const { tokens, close } = await openTokens(config, openLog(args, io, 'warn', config.log.format))
+  try {
+    return await work({ args, io, config, tokens, name })
+  } finally {
+    await close()
+  }
+}
+
+interface Task {
+  readonly args: Args
+  readonly io: Io
+  readonly config: Config
+  readonly tokens: Tokens
+  readonly name: string | undefined
+}
+
+async function openTokens(config: Config, log: Log): Promise<{ readonly tokens: Tokens; close(): Promise<void> }> {
+  const { url, prefix } = config.state
+  if (url === undefined)
+    return {
+      tokens: createFileTokens(join(config.dirs.state, 'tokens'), systemClock, log),
+      close: async () => undefined,
+    }
+  const { createCommonClock } = await import('../state/common-clock.ts')
+  const { createRedisShared } = await import('../state/shared.ts')
+  const clock = createCommonClock(systemClock)
+  const shared = createRedisShared(url, prefix, clock, log)
+  await shared.open()
+  const tokens = createSharedTokens(shared, clock, log)
+  await tokens.open()
+  return { tokens, close: () => shared.close() }
+}
+
+const PATTERN = /^[\w.*:/-]{1,200}$/
+const ROLE = /^[^\p{Cc}\p{Cf}\p{Z}](?:[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{0,126}[^\p{Cc}\p{Cf}\p{Z}])?$/u
+const PRINCIPAL = /^[A-Za-z0-9@._:+-]{1,128}$/
+
+async function create({ args, io, config, tokens, name }: Task): Promise<number> {
+  if (name === undefined) throw new UsageError('token create takes the name of the token')
+  const principal = text(args, 'principal') ?? name
+  for (const one of [name, principal])
+    if (!PRINCIPAL.test(one))
+      throw new UsageError(`"${one}" is no name: letters, digits and @ . _ : + - are, 128 of them at most`)
+  if (principal === 'local') throw new UsageError('local is whoever runs Pegboard; give the token a name of its own')
+  const now = systemClock.now()
+  for (const one of several(args, 'tools') ?? [])
+    if (!PATTERN.test(one))
+      throw new UsageError(`--tools takes names of tools such as github.*, not ${JSON.stringify(one.slice(0, 80))}`)
+  for (const one of several(args, 'role') ?? [])
+    if (!ROLE.test(one)) throw new UsageError(`--role takes a name, not ${JSON.stringify(one.slice(0, 80))}`)
+  const effect = text(args, 'effect') === undefined ? undefined : oneOf(args, 'effect', EFFECTS, 'read')
+  const tools = several(args, 'tools')
+  const lasts = text(args, 'expires')
+  if ((await tokens.list()).some((one) => one.name === name && !hasExpired(one, now)))
+    throw new UsageError(`there is a token "${name}"; pegboard token revoke ${name} ends it`)
+  const { token, kept } = makeToken({
+    name,
+    principal,
+    ...(text(args, 'profile') === undefined ? {} : { profile: profileFor(args, config) }),
+    roles: several(args, 'role') ?? [],
+    ...grantsOf({ tools, effect }),
+    createdAt: now,
+    ...(lasts === undefined ? {} : { expiresAt: now + durationOf(lasts) }),
+  })
+  await tokens.add(kept)
+  for (const warning of await fittingNothing(args, io, tools)) io.stderr(`pegboard: warning: ${warning}\n`)
+  if (args.values['json'] === true) writeJson(io, { token, ...shown(kept, now) })
+  else {
+    io.stdout(`${token}\n`)
+    io.stderr(`This is shown once. It is called ${name}${described(kept)}; pegboard token revoke ${name} ends it.\n`)
+  }
+  return 0
+}
+
+/** Patterns that no tool fits which is known here: probably typos. */
+async function fittingNothing(args: Args, io: Io, patterns: readonly string[] = []): Promise<readonly string[]> {
+  if (patterns.length === 0) return []
+  const found: string[] = []
+  const values = { config: args.values['config'] }
+  await withApp(
+    { values, positionals: [] },
+    { ...io, stderr: () => undefined },
+    ({ app }) => {
+      const { owners, tools } = app.catalog.snapshot()
+      const names = [...owners.keys(), ...tools.map(({ id }) => id)]
+      for (const pattern of patterns.filter((one) => grantFitsNone(one, owners.values()))) {
+        const [near] = nearest(pattern.replace(/[._]*\*$/, ''), names)
+        found.push(`--tools "${pattern}" fits no tool${near ? `; did you mean "${near}"?` : '.'}`)
+      }
+      return 0
+    },
+    { awaited: () => false, waitS: 0 },
+  )
+  return found
+}
+
+async function list({ args, io, tokens, name }: Task): Promise<number> {
+  if (name !== undefined) throw new UsageError('token list takes nothing more')
+  const now = systemClock.now()
+  const all = [...(await tokens.list())].sort((one, other) => one.createdAt - other.createdAt)
+  if (args.values['json'] === true)
+    writeJson(
+      io,
+      all.map((one) => shown(one, now)),
+    )
+  else if (all.length === 0)
+    io.stdout(typable('No tokens were made. pegboard token create <name> makes one.\n', text(args, 'config'), io))
+  else io.stdout(table(all.map((one) => [one.id, one.name, `${state(one, now)}${described(one)}`])))
+  return 0
+}
+
+async function revoke({ args, io, tokens, name }: Task): Promise<number> {
+  if (name === undefined) throw new UsageError('token revoke takes the id or the name of a token')
+  const found = (await tokens.list()).filter((one) => one.id === name || one.name === name)
+  if (found.length === 0)
+    throw new PegboardError('E_NOT_FOUND', `There is no token "${name}".`, { hint: 'pegboard token list shows them.' })
+  for (const { id } of found) await tokens.remove(id)
+  if (args.values['json'] === true) writeJson(io, { revoked: found.map(({ id }) => id) })
+  else io.stdout(`Revoked ${name}. What it had open at a running server ends within a second.\n`)
+  return 0
+}
+
+const EFFECTS = ['read', 'write', 'destructive'] as const
+
+const several = (args: Args, name: string): string[] | undefined => {
+  const values = args.values[name]
+  return Array.isArray(values) ? values.map(String) : undefined
+}
+
+const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
+const LONGEST_MS = 10 * 366 * 86_400_000
+
+function durationOf(word: string): number {
+  const [, number, unit = ''] = /^(\d{1,6})([mhdw])$/.exec(word) ?? []
+  const ms = Number(number) * (UNITS[unit] ?? Number.NaN)
+  if (ms > 0 && ms <= LONGEST_MS) return ms
+  throw new UsageError(`--expires takes minutes, hours, days or weeks such as 90m, 12h, 30d or 4w, not "${word}"`)
+}
+
+const state = ({ expiresAt }: KeptToken, now: number): string => {
+  if (expiresAt === undefined) return 'holds until revoked'
+  return `${hasExpired({ expiresAt }, now) ? 'expired' : 'holds until'} ${new Date(expiresAt).toISOString()}`
+}
+
+/** What it is for, as far as that is less than everything. */
+function described({ name, principal, profile, roles, grants }: KeptToken): string {
+  const parts = [
+    ...(principal === name ? [] : [`principal ${principal}`]),
+    ...(profile === undefined ? [] : [`profile ${profile}`]),
+    ...(roles.length === 0 ? [] : [`roles ${roles.join(', ')}`]),
+    ...(grants ?? []).flatMap(({ tools, effect }) => [
+      ...(tools ? [`tools ${tools.join(', ')}`] : []),
+      ...(effect ? [`effect ${effect}`] : []),
+    ]),
+  ]
+  return parts.length === 0 ? '' : ` (${parts.join('; ')})`
+}
+
+/** For programs; the digest is nobody's business. */
+function shown({ id, name, principal, profile, roles, grants, createdAt, expiresAt }: KeptToken, now: number): object {
+  const [grant] = grants ?? []
+  return {
+    id,
+    name,
+    principal,
+    ...(profile === undefined ? {} : { profile }),
+    roles,
+    ...(grant?.tools ? { tools: grant.tools } : {}),
+    ...(grant?.effect ? { effect: grant.effect } : {}),
+    created_at: new Date(createdAt).toISOString(),
+    ...(expiresAt === undefined ? {} : { expires_at: new Date(expiresAt).toISOString() }),
+    state: hasExpired({ ...(expiresAt === undefined ? {} : { expiresAt }) }, now) ? 'expired' : 'valid',
+  }
+}

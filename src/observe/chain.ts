@@ -1,0 +1,61 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+
+/** Puts lines of one writer behind each other, so that one that is changed, moved or taken away is missed. */
+export interface Chain {
+  /** The line of an object, signed. It has its place from then on. @param hide what no line may have */
+  sign(fields: Readonly<Record<string, unknown>>, write: (fields: object) => string): string
+}
+
+const KEY = 'pegboard audit chain'
+const MAC_CHARS = 32
+const SIGNED = new RegExp(`^(\\{.*),"mac":"([0-9a-f]{${MAC_CHARS}})"\\}$`, 's')
+
+const keyFrom = (key: Buffer): Buffer => createHmac('sha256', key).update(KEY).digest()
+const macOf = (key: Buffer, text: string): string =>
+  createHmac('sha256', key).update(text).digest('hex').slice(0, MAC_CHARS)
+
+/** Several processes may write to one file: each has a chain of its own, by a random name. */
+export function createChain(secret: Buffer): Chain {
+  const key = keyFrom(secret)
+  const run = randomBytes(6).toString('hex')
+  let seq = 0
+  let prev = ''
+  return {
+    sign(fields, write) {
+      const text = write({ ...fields, run, seq: seq + 1, prev }).slice(0, -1)
+      seq++
+      prev = macOf(key, text)
+      return `${text},"mac":"${prev}"}`
+    },
+  }
+}
+
+export interface Break {
+  /** From 1, of all lines that were given. */
+  readonly line: number
+  readonly what: 'not a signed line' | 'changed' | 'lines before it are missing'
+}
+
+/** Asked of each line, the oldest first, what is not as it was written. Lines before the first of a writer may have been rotated away. */
+export function createVerifier(secret: Buffer): (line: string) => Break['what'] | undefined {
+  const key = keyFrom(secret)
+  const last = new Map<string, { readonly seq: number; readonly mac: string }>()
+  return (line) => {
+    const [, text, mac] = SIGNED.exec(line) ?? []
+    if (text === undefined || mac === undefined) return 'not a signed line'
+    if (!timingSafeEqual(Buffer.from(macOf(key, text)), Buffer.from(mac))) return 'changed'
+    const { run, seq, prev } = JSON.parse(`${text}}`) as { run: string; seq: number; prev: string }
+    const before = last.get(run)
+    last.set(run, { seq, mac })
+    return before && (before.seq + 1 !== seq || before.mac !== prev) ? 'lines before it are missing' : undefined
+  }
+}
+
+/** The same for all of them. */
+export function verifyChain(lines: Iterable<string>, secret: Buffer): readonly Break[] {
+  const look = createVerifier(secret)
+  return [...lines].flatMap((line, at) => {
+    const what = look(line)
+    return what === undefined ? [] : [{ line: at + 1, what }]
+  })
+}

@@ -1,0 +1,243 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Context, HrTime } from '@opentelemetry/api'
+import type { MetricData, MetricProducer } from '@opentelemetry/sdk-metrics'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Operation, TraceContext } from '../core/observer.ts'
+import type { Tracer } from './observer.ts'
+import type { TelemetrySettings } from './options.ts'
+import type { Family, Registry } from './registry.ts'
+
+const SCOPE = 'pegboard'
+const EXPORT_MS = 5_000
+export const PACKAGES =
+  '@opentelemetry/api @opentelemetry/resources @opentelemetry/sdk-trace-base @opentelemetry/sdk-metrics @opentelemetry/exporter-trace-otlp-http @opentelemetry/exporter-metrics-otlp-http'
+
+export interface TelemetryOptions {
+  readonly settings: TelemetrySettings
+  /** Where neither a setting nor OTEL_SERVICE_NAME says. */
+  readonly serviceName: string
+  readonly version: string
+  readonly registry: Registry
+  readonly log: Log
+}
+
+export interface Telemetry {
+  readonly tracer: Tracer | undefined
+  /** Sends what was not sent yet. */
+  stop(): Promise<void>
+}
+
+/**
+ * The SDK of OpenTelemetry, with an exporter for OTLP over HTTP. What no setting says it reads from the OTEL_* variables
+ * itself. Nothing of it is registered for the whole process.
+ * @throws when its packages are not there
+ */
+export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
+  const { settings, log } = options
+  const [api, { detectResources, envDetector, resourceFromAttributes }] = await Promise.all([
+    import('@opentelemetry/api'),
+    import('@opentelemetry/resources'),
+  ])
+  const tell = failuresTo(log)
+  const quiet = (): void => undefined
+  // The SDK tells nobody but its own log what could not be sent.
+  api.diag.setLogger(
+    { error: tell, warn: tell, info: quiet, debug: quiet, verbose: quiet },
+    { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true },
+  )
+  const { serviceName } = settings
+  const resource = resourceFromAttributes({ 'service.name': options.serviceName, 'service.version': options.version })
+    .merge(detectResources({ detectors: [envDetector] }))
+    .merge(resourceFromAttributes(serviceName === undefined ? {} : { 'service.name': serviceName }))
+  const target = (signal: string) => ({
+    ...(settings.endpoint === undefined ? {} : { url: `${settings.endpoint.replace(/\/+$/, '')}/v1/${signal}` }),
+    ...(Object.keys(settings.headers).length === 0 ? {} : { headers: settings.headers }),
+  })
+  const traces = settings.traces ? await startTraces() : undefined
+  const metrics = settings.metrics ? await startMetrics() : undefined
+
+  async function startTraces() {
+    const [sdk, { OTLPTraceExporter }] = await Promise.all([
+      import('@opentelemetry/sdk-trace-base'),
+      import('@opentelemetry/exporter-trace-otlp-http'),
+    ])
+    const { sampling } = settings
+    const provider = new sdk.BasicTracerProvider({
+      resource,
+      ...(sampling === undefined
+        ? {}
+        : { sampler: new sdk.ParentBasedSampler({ root: new sdk.TraceIdRatioBasedSampler(sampling) }) }),
+      spanProcessors: [new sdk.BatchSpanProcessor(new OTLPTraceExporter(target('traces')))],
+    })
+    return { tracer: tracerOf(api, provider.getTracer(SCOPE, options.version)), stop: () => provider.shutdown() }
+  }
+
+  async function startMetrics() {
+    const [sdk, { OTLPMetricExporter }] = await Promise.all([
+      import('@opentelemetry/sdk-metrics'),
+      import('@opentelemetry/exporter-metrics-otlp-http'),
+    ])
+    const startTime = hrTime(Date.now())
+    const producer: MetricProducer = {
+      async collect() {
+        const families = await options.registry.collect()
+        const metrics = families.flatMap((family) => dataOf(api, sdk, family, startTime, hrTime(Date.now())) ?? [])
+        const scope = { name: SCOPE, version: options.version }
+        return { resourceMetrics: { resource, scopeMetrics: [{ scope, metrics }] }, errors: [] }
+      },
+    }
+    const { intervalMs } = settings
+    const reader = new sdk.PeriodicExportingMetricReader({
+      exporter: new OTLPMetricExporter(target('metrics')),
+      exportIntervalMillis: intervalMs,
+      exportTimeoutMillis: Math.min(intervalMs, EXPORT_MS),
+      metricProducers: [producer],
+    })
+    const provider = new sdk.MeterProvider({ resource, readers: [reader] })
+    return { stop: () => provider.shutdown() }
+  }
+
+  return {
+    tracer: traces?.tracer,
+    async stop() {
+      await Promise.all([traces, metrics].map((one) => one?.stop().catch((error: unknown) => tell(messageOf(error)))))
+    },
+  }
+}
+
+type Api = typeof import('@opentelemetry/api')
+
+function tracerOf(api: Api, tracer: import('@opentelemetry/api').Tracer): Tracer {
+  const active = new AsyncLocalStorage<Context>()
+  const KINDS = {
+    request: api.SpanKind.SERVER,
+    call: api.SpanKind.INTERNAL,
+    upstream: api.SpanKind.CLIENT,
+    search: api.SpanKind.INTERNAL,
+  }
+  const parentOf = (given: TraceContext | undefined): Context =>
+    (given && contextOf(api, given)) ?? active.getStore() ?? api.ROOT_CONTEXT
+
+  function begin(operation: Operation, given: TraceContext | undefined) {
+    const parent = parentOf(given)
+    const span = tracer.startSpan(
+      operation.name,
+      { kind: KINDS[operation.kind], attributes: { ...operation.attributes } },
+      parent,
+    )
+    return {
+      context: api.trace.setSpan(parent, span),
+      end() {
+        // Some is known only at the end, such as which tool was meant.
+        span.updateName(operation.name)
+        span.setAttributes(operation.attributes)
+        if (operation.error !== undefined) {
+          span.setAttribute('error.type', operation.error)
+          span.setStatus({ code: api.SpanStatusCode.ERROR })
+        }
+        span.end()
+      },
+    }
+  }
+
+  return {
+    async run(operation, work, given) {
+      const { context, end } = begin(operation, given)
+      try {
+        return await active.run(context, work)
+      } finally {
+        end()
+      }
+    },
+    note(operation, work, given) {
+      const { context, end } = begin(operation, given)
+      try {
+        return active.run(context, work)
+      } finally {
+        end()
+      }
+    },
+    within(given, work) {
+      const parent = contextOf(api, given)
+      return parent ? active.run(parent, work) : work()
+    },
+    context() {
+      const span = active.getStore()
+      const context = span && api.trace.getSpanContext(span)
+      if (!context) return undefined
+      const { traceId, spanId, traceFlags, traceState } = context
+      const tracestate = traceState?.serialize()
+      return {
+        traceId,
+        traceparent: `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`,
+        ...(tracestate ? { tracestate } : {}),
+      }
+    },
+  }
+}
+
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/
+const MAX_STATE = 512
+
+function contextOf(api: Api, { traceparent, tracestate }: TraceContext): Context | undefined {
+  const [, traceId, spanId, flags] = (typeof traceparent === 'string' && TRACEPARENT.exec(traceparent)) || []
+  if (traceId === undefined || spanId === undefined) return undefined
+  const context = {
+    traceId,
+    spanId,
+    traceFlags: Number.parseInt(flags ?? '00', 16) & api.TraceFlags.SAMPLED,
+    isRemote: true,
+    ...(typeof tracestate === 'string' && tracestate.length <= MAX_STATE
+      ? { traceState: api.createTraceState(tracestate) }
+      : {}),
+  }
+  return api.isSpanContextValid(context) ? api.trace.setSpanContext(api.ROOT_CONTEXT, context) : undefined
+}
+
+/** Tells the operator, and the same only once. */
+function failuresTo(log: Log): (message: string, ...more: readonly unknown[]) => void {
+  let last = ''
+  return (message, ...more) => {
+    const text = [message, ...more].map(String).join(' ').slice(0, 500)
+    if (text === last) return
+    last = text
+    log.warn('telemetry could not be sent', { error: text })
+  }
+}
+
+const hrTime = (ms: number): HrTime => [Math.floor(ms / 1_000), (ms % 1_000) * 1_000_000]
+
+function dataOf(
+  api: Api,
+  sdk: typeof import('@opentelemetry/sdk-metrics'),
+  { name, help, unit, type, points }: Family,
+  startTime: HrTime,
+  endTime: HrTime,
+): MetricData | undefined {
+  if (points.length === 0) return undefined
+  const common = {
+    descriptor: { name, description: help, unit: unit || '1', valueType: api.ValueType.DOUBLE },
+    aggregationTemporality: sdk.AggregationTemporality.CUMULATIVE,
+  }
+  const at = { startTime, endTime }
+  if (type === 'histogram') {
+    const dataPoints = points.flatMap(({ labels, value, buckets }) => {
+      if (!buckets) return []
+      const count = buckets.counts.reduce((sum, more) => sum + more, 0)
+      const { bounds, counts } = buckets
+      return [
+        {
+          ...at,
+          attributes: labels,
+          value: { buckets: { boundaries: [...bounds], counts: [...counts] }, sum: value, count },
+        },
+      ]
+    })
+    return { ...common, dataPointType: sdk.DataPointType.HISTOGRAM, dataPoints }
+  }
+  const dataPoints = points.map(({ labels, value }) => ({ ...at, attributes: labels, value }))
+  return type === 'counter'
+    ? { ...common, dataPointType: sdk.DataPointType.SUM, isMonotonic: true, dataPoints }
+    : { ...common, dataPointType: sdk.DataPointType.GAUGE, dataPoints }
+}

@@ -1,0 +1,45 @@
+import type { Family, Point } from './registry.ts'
+
+export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+const UNITS: Readonly<Record<string, string>> = { s: '_seconds', By: '_bytes' }
+
+/** The text that Prometheus reads. Names are derived as OpenTelemetry does: dots become underscores, units and `_total` come behind. */
+export function prometheusText(families: readonly Family[]): string {
+  return families
+    .filter(({ points }) => points.length > 0)
+    .map((family) => {
+      const name = nameOf(family)
+      const lines = family.points.flatMap((point) => linesOf(name, point))
+      return `# HELP ${name} ${family.help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}\n# TYPE ${name} ${family.type}\n${lines.join('\n')}\n`
+    })
+    .join('')
+}
+
+function nameOf({ name, unit, type }: Family): string {
+  const base = name.replaceAll(/[^A-Za-z0-9]/g, '_')
+  const suffix = UNITS[unit] ?? ''
+  return `${base.endsWith(suffix) ? base : base + suffix}${type === 'counter' ? '_total' : ''}`
+}
+
+function linesOf(name: string, { labels, value, buckets }: Point): string[] {
+  if (!buckets) return [`${name}${labelsOf(labels)} ${numberOf(value)}`]
+  let count = 0
+  const lines = buckets.counts.map((more, at) => {
+    count += more
+    const bound = buckets.bounds[at]
+    return `${name}_bucket${labelsOf({ ...labels, le: bound === undefined ? '+Inf' : String(bound) })} ${count}`
+  })
+  return [...lines, `${name}_sum${labelsOf(labels)} ${numberOf(value)}`, `${name}_count${labelsOf(labels)} ${count}`]
+}
+
+function labelsOf(labels: Readonly<Record<string, string>>): string {
+  const all = Object.entries(labels).map(
+    ([name, value]) => `${name.replaceAll(/[^A-Za-z0-9]/g, '_')}="${escaped(value)}"`,
+  )
+  return all.length === 0 ? '' : `{${all.join(',')}}`
+}
+
+const escaped = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+const numberOf = (value: number): string =>
+  Number.isFinite(value) ? String(value) : Number.isNaN(value) ? 'NaN' : value > 0 ? '+Inf' : '-Inf'

@@ -1,0 +1,84 @@
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { localCaller } from '../../src/core/context.ts'
+import { createChain } from '../../src/observe/chain.ts'
+import { startApp, temporaryFolder } from '../app.ts'
+import { pegboard } from './terminal.ts'
+
+const key = Buffer.alloc(32, 1)
+
+/** A folder with a log of so many lines, some of them in older files. */
+function logged(perFile: Readonly<Record<string, number>>) {
+  const dir = temporaryFolder()
+  mkdirSync(join(dir, '.state'))
+  writeFileSync(join(dir, '.state', 'audit.key'), key)
+  const chain = createChain(key)
+  for (const [name, count] of Object.entries(perFile))
+    for (let n = 1; n <= count; n++)
+      appendFileSync(
+        join(dir, '.state', name),
+        `${chain.sign({ tool: `${name} ${n}`, text: 'one\u2028other\r\n' }, JSON.stringify)}\n`,
+      )
+  return { dir, file: join(dir, '.state', 'audit.jsonl') }
+}
+
+test('a log that is as it was written is said to be so, with the files that were put aside', async () => {
+  const { dir } = logged({ 'audit.jsonl.2': 2, 'audit.jsonl.1': 2, 'audit.jsonl': 3 })
+  expect(await pegboard(dir, 'audit', 'verify')).toEqual({
+    code: 0,
+    out: '7 lines in 3 files, all as they were written.\n',
+    err: '',
+  })
+})
+
+test('what the server writes holds', async () => {
+  const dir = temporaryFolder()
+  const { app } = await startApp({ audit: { enabled: true } }, dir)
+  for (const name of ['Ada', 'Bob']) await app.call({ name: 'hello.say_hello', input: { name }, caller: localCaller })
+  await app.stop()
+  const state = join(dir, 'state')
+  const { code, out } = await pegboard(
+    dir,
+    'audit',
+    'verify',
+    join(state, 'audit.jsonl'),
+    '--key',
+    join(state, 'audit.key'),
+  )
+  expect([code, out]).toEqual([0, '2 lines in 1 files, all as they were written.\n'])
+})
+
+test('lines that were changed, put in or taken away are named, and the exit code is 1', async () => {
+  const { dir, file } = logged({ 'audit.jsonl': 6 })
+  const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
+  lines[1] = String(lines[1]).replace('audit.jsonl 2', 'audit.jsonl 9')
+  lines.splice(3, 1, '{"tool":"forged"}')
+  writeFileSync(file, `${lines.join('\n')}\n`)
+  const { code, out } = await pegboard(dir, 'audit', 'verify')
+  expect([code, out.split('\n')]).toEqual([
+    1,
+    [
+      'audit.jsonl:2: changed',
+      'audit.jsonl:3: lines before it are missing',
+      'audit.jsonl:4: not a signed line',
+      'audit.jsonl:5: lines before it are missing',
+      '6 lines in 1 files, 4 not as they were written.',
+      '',
+    ],
+  ])
+  const told = JSON.parse((await pegboard(dir, 'audit', 'verify', '--json')).out)
+  expect(told).toMatchObject({ files: [file], lines: 6, breaks: [{ file, line: 2, what: 'changed' }, {}, {}, {}] })
+})
+
+test('without a log, a key or a word of what to do nothing is made, and it is said what is missing', async () => {
+  const dir = temporaryFolder()
+  expect((await pegboard(dir, 'audit')).code).toBe(2)
+  const none = await pegboard(dir, 'audit', 'verify')
+  expect([none.code, none.err]).toEqual([1, expect.stringContaining('There is no audit log at')])
+  writeFileSync(join(dir, 'log'), '')
+  const keyless = await pegboard(dir, 'audit', 'verify', 'log')
+  expect([keyless.code, keyless.err]).toEqual([1, expect.stringContaining('The key of the audit log cannot be read')])
+  const { dir: other } = logged({ 'audit.jsonl': 1 })
+  expect((await pegboard(other, 'audit', 'verify', 'no-such-file')).code).toBe(1)
+})

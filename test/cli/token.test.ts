@@ -1,0 +1,108 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, expect, it } from 'vitest'
+import { folder, pegboard } from './terminal.ts'
+
+const made: ReturnType<typeof folder>[] = []
+const at = (): string => {
+  const one = folder({ 'other.json': { profiles: { work: {} } } })
+  made.push(one)
+  return one.dir
+}
+afterEach(() => made.splice(0).forEach((one) => void one.remove()))
+
+it('a token is shown once, and only its digest is kept, in a file nobody else can read', async () => {
+  const dir = at()
+  const { code, out, err } = await pegboard(dir, 'token', 'create', 'ci')
+  expect(code).toBe(0)
+  expect(out).toMatch(/^pegboard_[0-9a-f]{12}_[\w-]{43}\n$/)
+  expect(err).toBe('This is shown once. It is called ci; pegboard token revoke ci ends it.\n')
+  const tokens = join(dir, '.state', 'tokens')
+  const [file = ''] = readdirSync(tokens)
+  const text = readFileSync(join(tokens, file), 'utf8')
+  expect(text).not.toContain(out.trim().slice(-43))
+  expect(JSON.parse(text)).toMatchObject({
+    name: 'ci',
+    principal: 'ci',
+    digest: expect.stringMatching(/^[0-9a-f]{64}$/),
+  })
+  if (process.platform !== 'win32')
+    expect([statSync(tokens).mode & 0o777, statSync(join(tokens, file)).mode & 0o777]).toEqual([0o700, 0o600])
+  expect((await pegboard(dir, 'token', 'list')).out).not.toContain(out.trim().slice(-43))
+})
+
+it('what it is for is said, listed and can be read by programs', async () => {
+  const dir = at()
+  const words = [
+    '--principal',
+    'ann',
+    '--profile',
+    'work',
+    '--role',
+    'admin',
+    '--role',
+    'auditor',
+    '--tools',
+    'github.*',
+  ]
+  const { out } = await pegboard(
+    dir,
+    ...['token', 'create', 'laptop', ...words, '--effect', 'read', '--expires', '30d'],
+    ...['--json', '--config', 'other.json'],
+  )
+  const answer = JSON.parse(out) as Record<string, string>
+  const { token, id, created_at: created = '', expires_at: expires = '', ...rest } = answer
+  expect(token).toContain(`pegboard_${id}_`)
+  expect(rest).toEqual({
+    name: 'laptop',
+    principal: 'ann',
+    profile: 'work',
+    roles: ['admin', 'auditor'],
+    tools: ['github.*'],
+    effect: 'read',
+    state: 'valid',
+  })
+  expect(Date.parse(expires) - Date.parse(created)).toBe(30 * 86_400_000)
+  expect((await pegboard(dir, 'token', 'list')).out).toBe(
+    `${id}  laptop  holds until ${expires} (principal ann; profile work; roles admin, auditor; tools github.*; effect read)\n`,
+  )
+})
+
+it('revoking it by name or id removes it', async () => {
+  const dir = at()
+  const one = JSON.parse((await pegboard(dir, 'token', 'create', 'one', '--json')).out) as { id: string }
+  await pegboard(dir, 'token', 'create', 'two')
+  expect(JSON.parse((await pegboard(dir, 'token', 'revoke', one.id, '--json')).out)).toEqual({ revoked: [one.id] })
+  expect((await pegboard(dir, 'token', 'revoke', 'two')).code).toBe(0)
+  expect((await pegboard(dir, 'token')).out).toBe('No tokens were made. pegboard token create <name> makes one.\n')
+  expect(await pegboard(dir, 'token', 'revoke', 'two')).toMatchObject({
+    code: 1,
+    err: 'pegboard: E_NOT_FOUND: There is no token "two". pegboard token list shows them.\n',
+  })
+})
+
+it.each([
+  [['create'], 'token create takes the name of the token'],
+  [['create', 'a b'], '"a b" is no name'],
+  [['create', 'x', '--principal', 'a\nb'], 'is no name'],
+  [['create', 'x', '--principal', 'local'], 'local is whoever runs Pegboard'],
+  [['create', 'x', '--expires', 'soon'], '--expires takes minutes, hours, days or weeks'],
+  [['create', 'x', '--expires', '0d'], '--expires takes minutes, hours, days or weeks'],
+  [['create', 'x', '--effect', 'all'], '--effect takes read, write, destructive, not "all"'],
+  [['create', 'x', '--profile', 'home'], 'there is no profile "home"'],
+  [['forget', 'x'], 'token takes create <name>, list or revoke <id or name>'],
+  [['revoke'], 'token revoke takes the id or the name of a token'],
+])('%j is refused', async (words, why) => {
+  const { code, err } = await pegboard(at(), 'token', ...words)
+  expect(code).toBe(2)
+  expect(err).toContain(why)
+})
+
+it('two of one name are refused while the first holds', async () => {
+  const dir = at()
+  await pegboard(dir, 'token', 'create', 'ci')
+  expect(await pegboard(dir, 'token', 'create', 'ci')).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('there is a token "ci"; pegboard token revoke ci ends it'),
+  })
+})

@@ -1,0 +1,80 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { expect, it, onTestFinished } from 'vitest'
+import { cli, place } from '../process.ts'
+import { scripted } from '../upstream/host.ts'
+
+const canLimit = process.platform === 'linux' && spawnSync('prlimit', ['--version']).status === 0
+
+const moduleThatSays = (
+  word: string,
+): string => `export default { name: 'word', description: 'Says a word to whoever asks.',
+  tools: { say: { description: 'Says its word, which is always the same.', effect: 'read', run: () => '${word}' } } }`
+
+it.runIf(canLimit)(
+  'a server that may open no more files refuses what needs one, ends for nothing of that, and works again when it may',
+  async () => {
+    const { config, env, dir } = place(
+      {
+        exposure: { mode: 'direct' },
+        execution: { scheduler: true, watchers: true },
+        mcpServers: { old: scripted() },
+        modules: {
+          filesystem: { config: { roots: ['.'] } },
+          database: {
+            config: { connections: { shop: { driver: 'sqlite', database: 'shop.db', options: { create: true } } } },
+          },
+        },
+      },
+      { 'first.mjs': moduleThatSays('one').replace("'word'", "'first'") },
+    )
+    writeFileSync(join(dir, 'a.txt'), 'a word\n')
+    const transport = new StdioClientTransport({
+      command: process.execPath,
+      args: [cli, 'serve', '--stdio', '--config', config],
+      env: env as Record<string, string>,
+      stderr: 'pipe',
+    })
+    let stderr = ''
+    transport.stderr?.on('data', (chunk: Buffer) => {
+      stderr += chunk
+    })
+    const client = new Client({ name: 'test', version: '1' })
+    onTestFinished(() => client.close())
+    await client.connect(transport)
+    const call = async (name: string, input: Record<string, unknown> = {}): Promise<string> => {
+      const answer = await client.callTool({ name, arguments: input }, { timeout: 60_000 })
+      const text = (answer.content as { text?: string }[])[0]?.text ?? ''
+      return answer.isError ? (/^E_[A-Z_]+/.exec(text)?.[0] ?? text) : 'done'
+    }
+    const all = async (): Promise<string[]> => [
+      await call('first__say'),
+      await call('filesystem__read', { path: 'a.txt' }),
+      await call('filesystem__grep', { pattern: 'w[o]rd', path: '.' }),
+      await call('database__query', { sql: 'SELECT 1' }),
+      await call('schedule_list'),
+      await call('mcp__reconnect', { server_id: 'old' }),
+    ]
+    const pid = String(transport.pid)
+    const limit = (most: number | string): unknown => execFileSync('prlimit', ['--pid', pid, `--nofile=${most}:`])
+    const open = readdirSync(`/proc/${pid}/fd`).length
+    limit(open)
+    writeFileSync(join(dir, 'modules/word.mjs'), moduleThatSays('two'))
+    const CODES = ['done', 'E_OVERLOADED', 'E_STATE_UNAVAILABLE', 'E_UPSTREAM_UNAVAILABLE', 'E_DB_UNAVAILABLE']
+    for (let spare = 0; spare <= 24; spare++) {
+      limit(open + spare)
+      const told = await all()
+      expect([spare, told, told.filter((one) => !CODES.includes(one))]).toEqual([spare, told, []])
+      if (spare === 0) expect(told.slice(3, 5)).toEqual(['E_OVERLOADED', 'E_STATE_UNAVAILABLE'])
+    }
+    limit(1_024)
+    expect(await all()).toEqual(['done', 'done', 'done', 'done', 'done', 'done'])
+    // What came while no folder could be read is found.
+    await expect.poll(() => call('word__say'), { timeout: 60_000, interval: 500 }).toBe('done')
+    expect(stderr).not.toMatch(/panicked|TypeError|uncaught/i)
+  },
+  180_000,
+)

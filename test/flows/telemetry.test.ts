@@ -1,0 +1,296 @@
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { answerOf, listenToAll, startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { type Collector, type Span, startCollector } from '../collector.ts'
+import { cli, place, run } from '../process.ts'
+
+const shop = `export default {
+  name: 'shop', description: 'Sells.',
+  tools: {
+    buy: { description: 'Buys something for somebody, at once.', effect: 'write', input: { type: 'object', properties: { what: { type: 'string' } } }, run: ({ what }) => ({ bought: what ?? null }) },
+    fail: { description: 'Always fails, whatever it is given.', effect: 'read', input: { type: 'object', properties: { secret: { type: 'string' } } }, run: () => { throw new Error('no: canary-in-error') } },
+    both: { description: 'Buys by calling the other tool of this.', effect: 'write', run: async (_in, ctx) => (await ctx.call('shop.buy', { what: 'canary-inner' })).value },
+  },
+}`
+
+const modern = {
+  command: 'node',
+  args: [join(import.meta.dirname, '..', 'fixtures', 'upstreams', 'modern.mjs')],
+}
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
+const PARENT = '00f067aa0ba902b7'
+const traceparent = `00-${TRACE}-${PARENT}-01`
+
+async function tracedApp(collector: Collector, settings: Record<string, unknown> = {}, telemetry: object = {}) {
+  const dir = temporaryFolder()
+  mkdirSync(join(dir, 'modules'))
+  writeFileSync(join(dir, 'modules', 'shop.mjs'), shop)
+  const made = await startApp(
+    {
+      exposure: { mode: 'direct' },
+      mcpServers: { far: modern },
+      telemetry: { traces: true, endpoint: collector.url, ...telemetry },
+      ...settings,
+    },
+    dir,
+  )
+  await made.app.settled(60_000)
+  return made
+}
+
+const byName = (spans: readonly Span[], name: string): Span => {
+  const span = spans.find((one) => one.name === name)
+  if (!span) throw new Error(`no span ${name} among ${spans.map((one) => one.name).join(', ')}`)
+  return span
+}
+
+describe('traces', () => {
+  it.each(['modern', 'legacy'] as const)('of a %s client go on from its own to the server behind', async (era) => {
+    const collector = await startCollector()
+    const { app } = await tracedApp(collector)
+    const client = await connectTo(app, era)
+    const answer = await client.callTool({
+      name: 'far__get_meta',
+      arguments: {},
+      _meta: { traceparent, tracestate: 'vendor=1', baggage: 'a=b' },
+    })
+    await client.close()
+    await app.stop()
+    const [request, call, upstream] = [
+      'tools/call far__get_meta',
+      'execute_tool mcp_far.get_meta',
+      'tools/call get_meta',
+    ].map((name) => byName(collector.spans, name)) as [Span, Span, Span]
+    expect([request, call, upstream].map(({ kind, traceId, parentSpanId }) => [kind, traceId, parentSpanId])).toEqual([
+      [2, TRACE, PARENT],
+      [1, TRACE, request.spanId],
+      [3, TRACE, call.spanId],
+    ])
+    expect(request.attributes).toMatchObject({
+      'mcp.method.name': 'tools/call',
+      'gen_ai.tool.name': 'far__get_meta',
+    })
+    expect(call.attributes).toMatchObject({
+      'gen_ai.operation.name': 'execute_tool',
+      'gen_ai.tool.name': 'mcp_far.get_meta',
+      'gen_ai.tool.call.id': expect.stringMatching(/^[0-9a-f-]{36}$/),
+    })
+    expect(upstream.attributes).toMatchObject({ 'pegboard.server': 'far', 'network.transport': 'pipe' })
+    expect(answerOf(answer).meta).toMatchObject({
+      traceparent: `00-${TRACE}-${upstream.spanId}-01`,
+      tracestate: 'vendor=1',
+      baggage: 'a=b',
+    })
+    expect(collector.resource()).toMatchObject({ 'service.name': 'pegboard' })
+  })
+
+  it.each(['modern', 'legacy'] as const)('of a %s client have its lists, and what finds tools, too', async (era) => {
+    const collector = await startCollector()
+    const { app } = await tracedApp(collector)
+    const client = await connectTo(app, era)
+    await client.callTool({ name: 'search_tools', arguments: { query: 'buys' } })
+    await client.callTool({ name: 'get_tool', arguments: { name: 'shop.buy' } })
+    await client.listTools({ _meta: { traceparent } })
+    await client.close()
+    await app.stop()
+    const list = byName(collector.spans, 'tools/list')
+    expect([list.kind, list.traceId, list.parentSpanId, list.attributes]).toEqual([
+      2,
+      TRACE,
+      PARENT,
+      expect.objectContaining({ 'mcp.method.name': 'tools/list' }),
+    ])
+    for (const name of ['search_tools', 'get_tool'])
+      expect(byName(collector.spans, `tools/call ${name}`).attributes).toMatchObject({ 'gen_ai.tool.name': name })
+  })
+
+  it('go on from the headers of an HTTP request, and whoever a tool fetches from hears nothing of them', async () => {
+    const collector = await startCollector()
+    const heard: IncomingHttpHeaders[] = []
+    const site = createServer((request, response) => {
+      heard.push(request.headers)
+      response.end('hello')
+    }).listen(0, '127.0.0.1')
+    await once(site, 'listening')
+    const { app } = await tracedApp(collector, {
+      modules: { http: { config: { access: 'read', allow_private_hosts: true } } },
+    })
+    const http = await listenToAll(app)
+    onTestFinished(async () => {
+      await http.close()
+      site.close()
+    })
+    const url = `http://127.0.0.1:${(site.address() as AddressInfo).port}/page`
+    const response = await fetch(new URL('/mcp', http.url), {
+      method: 'POST',
+      headers: {
+        traceparent,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'tools/call',
+        'mcp-name': 'http__get',
+      },
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: {
+          name: 'http__get',
+          arguments: { url },
+          _meta: {
+            'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+            'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+            'io.modelcontextprotocol/clientCapabilities': {},
+          },
+        },
+      }),
+    })
+    expect([response.status, await response.text()]).toEqual([200, expect.stringContaining('hello')])
+    await app.stop()
+    const request = byName(collector.spans, 'tools/call http__get')
+    expect([request.traceId, request.parentSpanId]).toEqual([TRACE, PARENT])
+    expect(heard).toHaveLength(1)
+    expect(JSON.stringify(heard)).not.toContain(TRACE)
+    expect(Object.keys(heard[0] ?? {}).filter((name) => name.startsWith('trace'))).toEqual([])
+  })
+
+  it('begin anew where what requests say of themselves is not believed, and servers are told nothing where they are not to be', async () => {
+    const collector = await startCollector()
+    const { app } = await tracedApp(collector, { server: { trustMeta: 'none' } }, { propagate: false })
+    const client = await connectTo(app, 'modern')
+    const answer = await client.callTool({ name: 'far__get_meta', arguments: {}, _meta: { traceparent } })
+    await client.close()
+    await app.stop()
+    const request = byName(collector.spans, 'tools/call far__get_meta')
+    expect(request.traceId).not.toBe(TRACE)
+    expect(request.parentSpanId).toBeUndefined()
+    expect(answerOf(answer).meta).not.toHaveProperty('traceparent')
+  })
+
+  it('have what a tool calls inside of it, failures by their codes, searches, and nothing that anybody said', async () => {
+    const collector = await startCollector()
+    const { app } = await tracedApp(collector, { audit: { enabled: true } })
+    const client = await connectTo(app)
+    await client.callTool({ name: 'shop__both', arguments: {} })
+    await client.callTool({ name: 'shop__fail', arguments: { secret: 'canary-in-arguments' } })
+    await client.callTool({ name: 'canary-in-a-name', arguments: {} })
+    await client.callTool({ name: 'search_tools', arguments: { query: 'canary-in-a-query' } })
+    await client.close()
+    await app.stop()
+    const { spans } = collector
+    const [both, inner] = [byName(spans, 'execute_tool shop.both'), byName(spans, 'execute_tool shop.buy')]
+    expect([inner.traceId, inner.parentSpanId]).toEqual([both.traceId, both.spanId])
+    const failed = byName(spans, 'execute_tool shop.fail')
+    expect([failed.attributes['error.type'], failed.status?.code]).toEqual(['E_TOOL_FAILED', 2])
+    expect(byName(spans, 'tools/call').attributes['error.type']).toBe('E_NOT_FOUND')
+    const search = byName(spans, 'search')
+    expect(search.parentSpanId).toBe(byName(spans, 'tools/call search_tools').spanId)
+    expect(collector.text()).not.toContain('canary')
+  })
+
+  it('are kept as the client decided, and else in the share that is set', async () => {
+    const collector = await startCollector()
+    const { app } = await tracedApp(collector, {}, { sampling: 0 })
+    const client = await connectTo(app)
+    await client.callTool({ name: 'shop__buy', arguments: {} })
+    await client.callTool({ name: 'shop__fail', arguments: {}, _meta: { traceparent } })
+    await client.callTool({ name: 'shop__both', arguments: {}, _meta: { traceparent: 'not a trace' } })
+    await client.close()
+    await app.stop()
+    expect(collector.spans.map(({ name }) => name).sort()).toEqual(['execute_tool shop.fail', 'tools/call shop__fail'])
+  })
+
+  it('are named in the audit log', async () => {
+    const collector = await startCollector()
+    const { app, dir } = await tracedApp(collector, { audit: { enabled: true } })
+    const client = await connectTo(app)
+    await client.callTool({ name: 'shop__buy', arguments: {}, _meta: { traceparent } })
+    await client.close()
+    await app.stop()
+    const { readFileSync } = await import('node:fs')
+    expect(JSON.parse(readFileSync(join(dir, 'state', 'audit.jsonl'), 'utf8'))).toMatchObject({ traceId: TRACE })
+  })
+})
+
+describe('metrics', () => {
+  it('are sent with the names of the conventions', async () => {
+    const collector = await startCollector()
+    const { app } = await tracedApp(collector, {}, { traces: false, metrics: true })
+    const client = await connectTo(app)
+    await client.callTool({ name: 'shop__buy', arguments: {} })
+    await client.callTool({ name: 'shop__fail', arguments: {} })
+    await client.callTool({ name: 'far__get_meta', arguments: {} })
+    await client.close()
+    await app.stop()
+    expect(collector.spans).toEqual([])
+    const { metrics } = collector
+    expect(metrics.get('pegboard.calls')?.points.map(({ attributes, asDouble }) => [attributes, asDouble])).toEqual([
+      [{ tool: 'shop.buy', outcome: 'ok' }, 1],
+      [{ tool: 'shop.fail', outcome: 'E_TOOL_FAILED' }, 1],
+      [{ tool: 'mcp_far.get_meta', outcome: 'ok' }, 1],
+    ])
+    expect(metrics.get('mcp.server.operation.duration')).toMatchObject({
+      unit: 's',
+      points: [
+        { attributes: { 'mcp.method.name': 'tools/call' }, count: 2 },
+        { attributes: { 'mcp.method.name': 'tools/call', 'error.type': 'E_TOOL_FAILED' }, count: 1 },
+      ],
+    })
+    expect(metrics.get('mcp.client.operation.duration')?.points[0]?.attributes).toEqual({
+      'pegboard.server': 'far',
+      'mcp.method.name': 'tools/call',
+    })
+  })
+})
+
+describe('a process', () => {
+  const settings = { exposure: { mode: 'direct' }, telemetry: { traces: true } }
+
+  it('sends where the standard variables say, as whom they say', async () => {
+    const collector = await startCollector()
+    const { dir, config, env } = place(settings, { 'shop.mjs': shop })
+    await run(process.execPath, [cli, 'call', 'shop.buy', '{}', '--config', config], {
+      cwd: dir,
+      env: {
+        ...env,
+        OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+        OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=ann',
+        OTEL_SERVICE_NAME: 'front',
+        OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
+      },
+    })
+    expect(collector.spans.map(({ name }) => name)).toContain('execute_tool shop.buy')
+    expect(collector.resource()).toMatchObject({ 'service.name': 'front', 'deployment.environment.name': 'test' })
+    expect(collector.headers()['x-tenant']).toBe('ann')
+  })
+
+  it('answers as ever where nobody takes what it sends, and says so once', async () => {
+    const { dir, config, env } = place(settings, { 'shop.mjs': shop })
+    const { stdout, stderr } = await run(
+      process.execPath,
+      [cli, 'call', 'shop.buy', '{"what":"x"}', '--config', config, '--json', '--verbose'],
+      {
+        cwd: dir,
+        env: { ...env, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9', OTEL_EXPORTER_OTLP_TIMEOUT: '500' },
+      },
+    )
+    expect(stdout).toContain('"bought"')
+    expect(stderr.match(/telemetry could not be sent/g)).toHaveLength(1)
+  })
+
+  it('sends nothing where OTEL_SDK_DISABLED says so', async () => {
+    const collector = await startCollector()
+    const { dir, config, env } = place(settings, { 'shop.mjs': shop })
+    await run(process.execPath, [cli, 'call', 'shop.buy', '{}', '--config', config], {
+      cwd: dir,
+      env: { ...env, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_SDK_DISABLED: 'true' },
+    })
+    expect(collector.text()).toBe('')
+  })
+})

@@ -1,0 +1,121 @@
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import type { Driver, Outcome } from '../../modules/database/driver.ts'
+import { createSqlite } from '../../modules/database/sqlite.ts'
+import type { Processes, Program } from '../../src/core/services.ts'
+import { createPrograms } from '../../src/programs/programs.ts'
+import { temporaryFolder } from '../app.ts'
+import { sqliteIn } from '../databases.ts'
+
+const ENDLESS = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c'
+const QUICK = 'SELECT 1'
+
+interface Opened {
+  readonly driver: Driver
+  /** Those that were started, in turn. */
+  readonly started: Program[]
+  run(sql: string, signal?: AbortSignal, access?: 'read' | 'write'): Promise<readonly Outcome[]>
+}
+
+/** The driver on real processes. @param onStart is told of each before the driver is */
+async function open(onStart: (program: Program) => void = () => undefined, file?: string): Promise<Opened> {
+  const database = file ?? join(temporaryFolder(), 'test.db')
+  if (file === undefined) await sqliteIn(database).exec('CREATE TABLE t (a)')
+  const programs = createPrograms({ platform: process.platform, environment: process.env, warn: () => undefined })
+  const started: Program[] = []
+  const processes: Processes = {
+    ...programs,
+    async start(wanted) {
+      const program = await programs.start(wanted)
+      started.push(program)
+      onStart(program)
+      return program
+    },
+  }
+  const driver = createSqlite(
+    { driver: 'sqlite', database, allowedFunctions: [], busyMs: 1_000, connectMs: 60_000, maxSessions: 1 },
+    processes,
+  )
+  onTestFinished(async () => {
+    await driver.close()
+    await programs.stop()
+  })
+  return {
+    driver,
+    started,
+    run: (sql, signal = new AbortController().signal, access = 'read') =>
+      driver.run({
+        statements: [{ sql, params: [] }],
+        access,
+        maxRows: 10,
+        maxBytes: 10_000,
+        // Nothing of these is ended by that.
+        timeoutMs: 600_000,
+        signal,
+      }),
+  }
+}
+
+const ONE = [{ columns: ['1'], rows: [[1]], truncated: false }]
+const gone = new Error('nobody waits for it any more')
+
+it('never begins a statement whose caller has gone while its process was being started', async () => {
+  const caller = new AbortController()
+  const { run } = await open(() => caller.abort(gone))
+  await expect(run(ENDLESS, caller.signal)).rejects.toBe(gone)
+  expect(await run(QUICK)).toEqual(ONE)
+}, 60_000)
+
+it('never begins a statement whose caller has gone while its process opened the file', async () => {
+  const caller = new AbortController()
+  const { run } = await open(({ stdout }) => stdout.once('data', () => caller.abort(gone)))
+  await expect(run(ENDLESS, caller.signal)).rejects.toBe(gone)
+  expect(await run(QUICK)).toEqual(ONE)
+}, 60_000)
+
+it('never begins a statement whose caller has gone while it waited for its turn', async () => {
+  const { run, started } = await open()
+  const first = new AbortController()
+  const others = [new AbortController(), new AbortController()]
+  const running = run(ENDLESS, first.signal)
+  const waiting = others.map(({ signal }) => run(ENDLESS, signal))
+  // Before and with the turn that comes to the next.
+  others[0]?.abort(gone)
+  first.abort(gone)
+  queueMicrotask(() => others[1]?.abort(gone))
+  expect(await Promise.allSettled([running, ...waiting])).toEqual(
+    [1, 2, 3].map(() => ({ status: 'rejected', reason: gone })),
+  )
+  expect(await run(QUICK)).toEqual(ONE)
+  expect(started.length).toBeLessThanOrEqual(3)
+}, 60_000)
+
+it('ends a statement whose caller goes when it has just been sent', async () => {
+  const { run, started } = await open()
+  expect(await run(QUICK)).toEqual(ONE)
+  const caller = new AbortController()
+  const running = run(ENDLESS, caller.signal)
+  setImmediate(() => caller.abort(gone))
+  await expect(running).rejects.toBe(gone)
+  expect(await started[0]?.ended).toEqual({ code: null, signal: expect.stringMatching(/^SIG(TERM|KILL)$/) })
+  expect(await run(QUICK)).toEqual(ONE)
+}, 60_000)
+
+it('is one database in memory, however many wait for it', async () => {
+  const { run, started } = await open(undefined, ':memory:')
+  await run('CREATE TABLE t (a)', undefined, 'write')
+  await run('INSERT INTO t VALUES (7)', undefined, 'write')
+  const all = await Promise.all([1, 2, 3, 4, 5].map(() => run('SELECT a FROM t')))
+  expect(all).toEqual([1, 2, 3, 4, 5].map(() => [{ columns: ['a'], rows: [[7]], truncated: false }]))
+  expect(started).toHaveLength(1)
+}, 60_000)
+
+it('leaves no process behind that was being started when it was closed', async () => {
+  let close: Promise<void> | undefined
+  const { driver, run, started } = await open(() => {
+    close ??= driver.close()
+  })
+  await expect(run(QUICK)).rejects.toMatchObject({ code: 'E_DB_UNAVAILABLE' })
+  await close
+  expect(await started[0]?.ended).toEqual({ code: null, signal: expect.stringMatching(/^SIG(TERM|KILL)$/) })
+}, 60_000)

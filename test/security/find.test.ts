@@ -1,0 +1,199 @@
+import { expect, test, vi } from 'vitest'
+import { answerOf, startApp } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { makeTool } from '../tools.ts'
+import { client, front } from './rig.ts'
+import { plain } from './ways.ts'
+
+vi.setConfig({ testTimeout: 120_000 })
+
+/** Rows of tables behind two modules, found and called by a client. */
+async function find() {
+  const { app } = await startApp({ exposure: { mode: 'discovery' }, execution: { watchers: true, scheduler: true } })
+  for (const id of ['sales', 'stock'])
+    app.catalog.set(
+      { id, summary: 'Tables.', origin: 'module', state: 'ready' },
+      { tools: [makeTool(`${id}.read_rows`, { description: 'Reads the rows of a table.' })] },
+    )
+  const client = await connectTo(app)
+  return async (name: string, args: Record<string, unknown>) => {
+    const answer = await client.callTool({ name, arguments: args })
+    return { answer, text: JSON.stringify(answer), said: answerOf(answer) }
+  }
+}
+
+/** As long as a text may be for its hash to depend on all of it, and with as many places to divide it. */
+const COSTLY = `a${'_'.repeat(16_000)}`
+
+test('a name made to be costly costs nothing, on no way and however many there are of it', async () => {
+  const call = await find()
+  const many = Array.from({ length: 20 }, (_, at) => `${COSTLY}${at}`)
+  const before = process.cpuUsage()
+  const answers = [
+    await call(COSTLY, {}),
+    await call('execute_tool', { name: COSTLY }),
+    await call('run_parallel', { actions: many.map((name) => ({ name })) }),
+    await call('request_tool_injection', { tool_names: many }),
+    await call('background_run', { name: COSTLY }),
+    await call('watch_start', { name: COSTLY, interval: 5 }),
+    await call('schedule_once', { name: COSTLY, when: 'in 1h' }),
+  ]
+  const { user } = process.cpuUsage(before)
+  expect(answers.map(({ said }) => said.error?.code ?? said.injected)).toEqual([
+    'E_NOT_FOUND',
+    'E_NOT_FOUND',
+    'E_VALIDATION',
+    [],
+    'E_NOT_FOUND',
+    'E_NOT_FOUND',
+    'E_NOT_FOUND',
+  ])
+  expect(user / 1_000).toBeLessThan(10_000)
+})
+
+test('the longest name that a tool can have is still found in every spelling', async () => {
+  const { app } = await startApp({ exposure: { mode: 'discovery' } })
+  const long = `a_${'b_'.repeat(30)}c`
+  app.catalog.set(
+    { id: 'sales', summary: 'Tables.', origin: 'module', state: 'ready' },
+    { tools: [makeTool(`sales.${long}`, { description: 'Reads the rows of a table.' })] },
+  )
+  const client = await connectTo(app)
+  for (const name of [`sales.${long}`, `sales__${long}`, `sales_${long}`, `sales/${long}`, long.toUpperCase()])
+    expect((await client.callTool({ name, arguments: {} })).isError ?? false).toBe(false)
+})
+
+test('a parameter with a name of a hundred thousand letters is refused with the beginning of it', async () => {
+  const call = await find()
+  const key = 'x'.repeat(100_000)
+  for (const name of ['search_tools', 'get_tool', 'browse_category', 'list_categories', 'run_parallel']) {
+    const { said, text } = await call(name, { [key]: 1 })
+    expect(said.error).toMatchObject({
+      code: 'E_VALIDATION',
+      message: expect.stringContaining(`unknown parameter "${'x'.repeat(80)}…"`),
+    })
+    expect(text.length).toBeLessThan(2_000)
+  }
+})
+
+test('a refusal repeats no more of an argument than is needed to know it again', async () => {
+  const { app } = await startApp({ exposure: { mode: 'discovery' } })
+  app.catalog.set(
+    { id: 'sales', summary: 'Tables.', origin: 'module', state: 'ready' },
+    { tools: [makeTool('sales.read_rows', { description: 'Reads the rows of a table.' })] },
+  )
+  const client = await connectTo(app)
+  const given = { ['k'.repeat(200_000)]: 1 }
+  for (const name of ['hello.say_hello', 'sales.read_rows'])
+    for (const [tool, args] of [
+      [name, given],
+      ['execute_tool', { name, params: given }],
+      ['run_parallel', { actions: [{ name, params: given }] }],
+    ] as const) {
+      const text = JSON.stringify(await client.callTool({ name: tool, arguments: args }))
+      expect(text).toContain('E_VALIDATION')
+      expect(text.length).toBeLessThan(4_000)
+    }
+})
+
+const anySchema = { '~standard': { version: 1, vendor: 'test', validate: (value: unknown) => ({ value }) } } as const
+
+test.each(['legacy', 'modern'] as const)(
+  'who may use some tools is answered alike whatever the others are, over the %s protocol',
+  async (era) => {
+    const tokens = [
+      { token: 'token-of-the-seller-0123', principal: 'seller', tools: ['sales.*'] },
+      { token: 'token-of-the-keeper-0123', principal: 'keeper', tools: ['*'] },
+    ]
+    /** @param hidden what the tools are called and say that only the keeper may use */
+    const serve = async (hidden: string) => {
+      const served = await front({ tokens }, { exposure: { mode: 'discovery' } })
+      const words = { aliases: [`${hidden} alias`], tags: [`${hidden}tag`] }
+      served.app.catalog.set(
+        { id: 'sales', summary: 'Sales.', origin: 'module', state: 'ready' },
+        { tools: [makeTool('sales.read_rows', { description: 'Reads the rows of a table.' })] },
+      )
+      served.app.catalog.set(
+        { id: hidden, summary: `A ${hidden}.`, origin: 'module', state: 'ready', notice: `${hidden} notice` },
+        {
+          tools: [
+            makeTool(`${hidden}.read_rows`, { description: `Reads the rows of the ${hidden}fold.`, ...words }),
+            makeTool(`${hidden}.drop_rows`, { description: `Drops the rows of the ${hidden}fold.` }),
+          ],
+        },
+      )
+      // Until all has a vector, words answer alone.
+      const local = await connectTo(served.app)
+      await vi.waitFor(
+        async () => {
+          await local.callTool({ name: 'search_tools', arguments: { query: 'rows' } })
+          expect(served.app.searchStatus()).toMatchObject({ ranking: 'hybrid', embedded: 'ready' })
+        },
+        { timeout: 30_000 },
+      )
+      return served
+    }
+    const queries = [
+      'read rows of the zebrafold',
+      'zebra.read_rows',
+      'zebra',
+      'zebrafold',
+      'zebratag',
+      'rows',
+      'use zebra__drop_rows on it',
+      'zebrafolt',
+      'raed rows',
+    ]
+    const names = [
+      'zebra.read_row',
+      'zebra.read_rows',
+      'zebra__drop_rows',
+      'drop_rows',
+      'sales.drop_rows',
+      'zebra alias',
+      'zebr.read_rows',
+    ]
+    const asked: readonly (readonly [string, Record<string, unknown>])[] = [
+      ...queries.map((query) => ['search_tools', { query, max_results: 20, detail: 'full' }] as const),
+      ...names.flatMap(
+        (name) =>
+          [
+            ['get_tool', { name }],
+            ['execute_tool', { name }],
+            ['run_parallel', { actions: [{ name }] }],
+            ['background_run', { name }],
+            ['request_tool_injection', { tool_names: [name] }],
+            [name, {}],
+          ] as const,
+      ),
+      ...['list_categories', 'list_all_tools', 'list_active_servers'].map((name) => [name, {}] as const),
+      ...['zebra', 'zebr', 'mcp_zebra', 'nothing'].map((category) => ['browse_category', { category }] as const),
+    ]
+    const argument = { name: 'agent_id', value: 'z' }
+    const requests = [
+      { method: 'tools/list', params: {} },
+      { method: 'prompts/list', params: {} },
+      { method: 'resources/list', params: {} },
+      { method: 'prompts/get', params: { name: 'system_prompt', arguments: { mode: 'text' } } },
+      { method: 'completion/complete', params: { ref: { type: 'ref/prompt', name: 'system_prompt' }, argument } },
+    ]
+    const told = async (url: string, era: 'legacy' | 'modern') => {
+      // What the one has found is there when the other asks.
+      const keeper = await client(url, 'token-of-the-keeper-0123', era)
+      const seller = await client(url, 'token-of-the-seller-0123', era)
+      const found: unknown[] = []
+      const answers: unknown[] = [seller.getInstructions()]
+      for (const [name, args] of asked) {
+        found.push(await keeper.callTool({ name, arguments: args }))
+        answers.push(plain(await seller.callTool({ name, arguments: args })))
+      }
+      for (const request of requests) answers.push(await seller.request(request as never, anySchema as never))
+      return { found: JSON.stringify(found), answers }
+    }
+    const [one, other] = [await serve('zebra'), await serve('quark')]
+    const { found, answers } = await told(one.url, era)
+    expect(found).toContain('zebra.drop_rows')
+    expect(answers).toEqual((await told(other.url, era)).answers)
+    expect(JSON.stringify(answers)).toContain('sales.read_rows')
+  },
+)

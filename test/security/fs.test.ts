@@ -1,0 +1,480 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { constants, promises, readdirSync, readFileSync } from 'node:fs'
+import { chmod, link, mkdir, readdir, readFile, symlink, truncate, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { Client } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { temporaryFolder } from '../app.ts'
+import { botServer, TOKEN } from '../bot-api.ts'
+import { put, tempDir } from '../loader/setup.ts'
+import { serve } from '../modules/web-servers.ts'
+import { cli, place } from '../process.ts'
+import { type Served, served } from './served.ts'
+
+/** A view of the file systems of its own, in which anything can be mounted. */
+const UNSHARE = process.getuid?.() === 0 ? ['-m'] : ['-rm']
+function canMount(): boolean {
+  if (process.platform !== 'linux') return false
+  try {
+    execFileSync('unshare', [...UNSHARE, 'true'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+interface Files extends Served {
+  readonly root: string
+}
+
+/** The module over a folder of files; `config` as in the configuration file. */
+async function filesWith(
+  content: Readonly<Record<string, string>> = {},
+  config: Record<string, unknown> = {},
+  modules: Record<string, unknown> = {},
+): Promise<Files> {
+  const dir = temporaryFolder()
+  await put(dir, content)
+  const all = await served({ filesystem: { config: { readonly: false, ...config } }, ...modules }, { dir })
+  const full = (tool: string): string => (tool.includes('.') ? tool : `filesystem.${tool}`)
+  return {
+    ...all,
+    root: dir,
+    call: (tool, input, more) => all.call(full(tool), input, more),
+    fails: (tool, input, more) => all.fails(full(tool), input, more),
+  }
+}
+
+/** Every tool that takes a path, asked for one: what each of them does to it. */
+const verbs = (path: string): Readonly<Record<string, object>> => ({
+  read: { path },
+  read_file: { path },
+  watch: { path, timeout: 1 },
+  stat: { path },
+  exists: { path },
+  grep: { pattern: 'x', path },
+  ls: { path },
+  tree: { path },
+  find: { pattern: '*', path },
+  write: { path, content: 'x' },
+  edit: { path, old: 'a', new: 'b' },
+  insert: { path, line: 0, content: 'x' },
+  undo: { path },
+  mkdir: { path },
+  rm: { path, recursive: true },
+  'mv from': { from: path, to: 'new' },
+  'mv to': { from: 'a.txt', to: path },
+  'cp from': { from: path, to: 'new' },
+  'cp to': { from: 'a.txt', to: path },
+})
+
+async function codes({ call }: Files, path: string): Promise<Record<string, string>> {
+  // Each of many files has an error of its own.
+  expect((await call('read_many', { paths: [path] })).files).toEqual([{ path, error: expect.any(String) }])
+  return Object.fromEntries(
+    await Promise.all(
+      Object.entries(verbs(path)).map(async ([verb, input]) => [
+        verb,
+        await call(verb.split(' ')[0] as string, input).then(
+          () => 'answered',
+          ({ code }) => code,
+        ),
+      ]),
+    ),
+  )
+}
+const all = (path: string, code: string) => Object.fromEntries(Object.keys(verbs(path)).map((verb) => [verb, code]))
+
+test('FS-01: no tool leads out by dots or a whole path, and the refusal shows only what was asked for', async () => {
+  const paths = ['../../etc/passwd', '/etc/passwd', '..']
+  for (const path of paths) {
+    const files = await filesWith({ 'a.txt': 'a' })
+    expect(await codes(files, path)).toEqual(all(path, 'E_PATH_OUTSIDE_ROOT'))
+    const message = await files.call('read', { path }).catch((error: Error) => error.message)
+    expect(message).toBe(`'${path}' is outside the allowed folders (modules.filesystem.config.roots).`)
+    const { said } = await files.fails('read', { path })
+    expect(said).not.toContain(files.root)
+  }
+})
+
+test('FS-02: a folder beside the root is not taken for one in it because its name begins alike', async () => {
+  const top = await tempDir({ 'app/a.txt': 'a', 'app-secret/x': 'secret' })
+  const files = await filesWith({}, { roots: [join(top, 'app')] })
+  for (const path of [join(top, 'app-secret/x'), '../app-secret/x'])
+    expect(await codes(files, path)).toEqual(all(path, 'E_PATH_OUTSIDE_ROOT'))
+})
+
+test('FS-03: a link out is followed by no tool; one that stays inside is read', async () => {
+  const files = await filesWith({ 'a.txt': 'a', 'in/b.txt': 'b' })
+  await symlink('/etc/passwd', join(files.root, 'out'))
+  await symlink('/etc', join(files.root, 'etc'))
+  await symlink('in/b.txt', join(files.root, 'inside'))
+  for (const path of ['out', 'etc/passwd', 'etc/none'])
+    expect(await codes(files, path), path).toEqual(all(path, 'E_PATH_OUTSIDE_ROOT'))
+  expect(await files.call('read', { path: 'inside' })).toMatchObject({ content: 'b', path: 'in/b.txt' })
+})
+
+test('FS-06: percent signs are letters like any other, and a zero byte is no part of a path', async () => {
+  const files = await filesWith({ 'a.txt': 'a' })
+  const { call } = files
+  await expect(call('read', { path: '%2e%2e%2fetc' })).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
+  await call('write', { path: '%2e%2e%2fetc', content: 'literal' })
+  expect(await call('ls')).toMatchObject({ entries: [{ path: '%2e%2e%2fetc' }, { path: 'a.txt' }] })
+  expect(await codes(files, 'a\0b')).toEqual(all('a\0b', 'E_VALIDATION'))
+  expect(await codes(files, 'a.txt\0')).toEqual(all('a.txt\0', 'E_VALIDATION'))
+})
+
+test.runIf(process.platform === 'linux')(
+  'FS-08: nothing waits for a pipe, a socket, a device or what the kernel makes up',
+  async () => {
+    const { call, fails, root } = await filesWith({ 'a.txt': 'a' }, { allowed_paths: ['/dev/zero', '/proc/self'] })
+    execFileSync('mkfifo', [join(root, 'pipe')])
+    const server = createServer().listen(join(root, 'socket'))
+    onTestFinished(() => void server.close())
+    for (const path of ['pipe', 'socket', '/dev/zero', '/proc/self/environ'])
+      for (const verb of ['read', 'read_file', 'grep', 'edit', 'insert', 'cp from']) {
+        const began = performance.now()
+        expect(await fails(verb.split(' ')[0] as string, verbs(path)[verb]), `${verb} ${path}`).toMatchObject({
+          code: 'E_NOT_REGULAR_FILE',
+        })
+        expect(performance.now() - began, `${verb} ${path}`).toBeLessThan(10_000)
+      }
+    expect(await call('grep', { pattern: 'a', include: '*.txt' })).toMatchObject({ total: 1 })
+  },
+)
+
+test('FS-10: what is denied is touched by no tool of any module, found or named', async () => {
+  const bot = await botServer()
+  const denied_paths = ['**/.env', '**/.ssh/**']
+  const asked: string[] = []
+  const url = await serve((request, answer) => void answer.end(String(asked.push(request.url ?? ''))))
+  const files = await filesWith(
+    {
+      'a.txt': 'a',
+      '.env': 'word',
+      'd/.env': 'word',
+      '.ssh/id': 'word',
+      'd/ok.txt': 'word',
+      'state/files/.env': 'word',
+    },
+    { denied_paths },
+    {
+      telegram: {
+        config: {
+          token: TOKEN,
+          base_url: bot.url,
+          default_chat_id: '42',
+          file_cache_dir: '{{workspace}}',
+          denied_paths,
+        },
+      },
+      http: { config: { access: 'write', allow_private_hosts: true, denied_paths } },
+      web: {
+        config: {
+          access: 'write',
+          fetch: { allow_private_network: true },
+          url_fetch: { file_cache_dir: '{{workspace}}', denied_paths },
+        },
+      },
+      shell: { config: { enabled: true, allowed_commands: ['cat'], denied_paths } },
+      database: { config: { roots: ['.'], denied_paths } },
+    },
+  )
+  for (const path of ['.env', 'd/.env', '.ssh/id', '.ssh', '.SSH/id', '.ssh/new'])
+    expect(await codes(files, path), path).toEqual(all(path, 'E_PATH_DENIED'))
+  for (const path of ['.env', 'd/.env', '.ssh/id'])
+    for (const [tool, input] of Object.entries({
+      read_file: { path },
+      write_file: { path: `file_state_dir/${path}`, content: 'x' },
+      'telegram.telegram_send_file': { path },
+      'telegram.telegram_send_voice': { chat_id: '42', path },
+      'http.upload_file': { url, path },
+      'http.download': { url, destination: path },
+      'web.url_fetch': { url, download_path: path },
+      'shell.run': { command: 'cat', cwd: path },
+      'database.connect': { connection_id: 'own', driver: 'sqlite', database: path },
+    }))
+      expect(await files.fails(tool, input), `${tool} ${path}`).toMatchObject({ code: 'E_PATH_DENIED' })
+  expect([bot.calls, asked]).toEqual([[], []])
+  const everything = JSON.stringify([
+    await files.call('ls', { recursive: true, show_hidden: true }),
+    await files.call('tree', { show_hidden: true, ignored: true }),
+    await files.call('find', { pattern: '**', ignored: true }),
+    await files.call('grep', { pattern: 'word', ignored: true }),
+  ])
+  expect(everything).toContain('ok.txt')
+  expect(everything).not.toMatch(/\.env|\.ssh/)
+  await files.call('cp', { from: 'd', to: 'copy' })
+  expect(await readdir(join(files.root, 'copy'))).toEqual(['ok.txt'])
+  for (const verb of ['rm', 'mv'])
+    await expect(
+      files.call(verb, verb === 'rm' ? { path: 'd', recursive: true } : { from: 'd', to: 'e' }),
+    ).rejects.toMatchObject({
+      code: 'E_PATH_DENIED',
+    })
+})
+
+test('FS-12: nothing is written beside the folders for writing, and the setting is named', async () => {
+  const { call } = await filesWith({ 'a.txt': 'a', 'out/b.txt': 'b' }, { write_roots: ['out'] })
+  const refused = {
+    code: 'E_READ_ONLY',
+    hint: 'modules.filesystem.config.write_roots says where writing is allowed.',
+  }
+  for (const [verb, input] of [
+    ['write', { path: 'n', content: '' }],
+    ['edit', { path: 'a.txt', old: 'a', new: 'b' }],
+    ['insert', { path: 'a.txt', line: 0, content: 'x' }],
+    ['mkdir', { path: 'n' }],
+    ['rm', { path: 'a.txt' }],
+    ['mv', { from: 'a.txt', to: 'out/a.txt' }],
+    ['mv', { from: 'out/b.txt', to: 'b.txt' }],
+    ['cp', { from: 'out/b.txt', to: 'b.txt' }],
+  ] as const)
+    await expect(call(verb, input), verb).rejects.toMatchObject(refused)
+  expect(await call('cp', { from: 'a.txt', to: 'out/a.txt' })).toMatchObject({ files: 1 })
+})
+
+test("FS-14: nothing is written into Pegboard's own configuration, state, audit log and modules", async () => {
+  const files = await filesWith({
+    'a.txt': 'a',
+    'mcp.config.json': '{}',
+    'state/audit.jsonl': 'x',
+    'modules/m.mjs': '//',
+  })
+  for (const path of ['mcp.config.json', 'state/audit.jsonl', 'state/new', 'modules/m.mjs', 'modules/new.mjs'])
+    for (const verb of ['write', 'rm', 'mv to', 'mv from', 'cp to'])
+      await expect(
+        files.call(verb.split(' ')[0] as string, verbs(path)[verb]),
+        `${verb} ${path}`,
+      ).rejects.toMatchObject({
+        code: 'E_PATH_DENIED',
+      })
+  for (const path of ['state', 'modules'])
+    await expect(files.call('rm', { path, recursive: true }), path).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
+})
+
+test('FS-15: what runs by itself is not written, unless that very file is allowed', async () => {
+  const dangerous = ['.git/hooks/pre-commit', '.bashrc', '.npmrc', '.mcp.json', '.vscode/tasks.json']
+  const { call } = await filesWith({ 'a.txt': 'a' })
+  for (const path of dangerous) {
+    await expect(call('write', { path, content: '' }), path).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
+    await expect(call('cp', { from: 'a.txt', to: path }), path).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
+    await expect(call('mv', { from: 'a.txt', to: path }), path).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
+  }
+  const allowing = await filesWith(
+    { '.bashrc': 'old' },
+    { roots: ['.'], allowed_paths: ['.bashrc', '.vscode/tasks.json'] },
+  )
+  expect(await allowing.call('write', { path: '.bashrc', content: 'new' })).toMatchObject({ created: false })
+  expect(await allowing.call('write', { path: '.vscode/tasks.json', content: '{}' })).toMatchObject({ created: true })
+  await expect(allowing.call('write', { path: '.zshrc', content: '' })).rejects.toMatchObject({
+    code: 'E_PATH_DENIED',
+  })
+})
+
+test('FS-16: a huge file is read in part, and bytes are no text', async () => {
+  const { call, root } = await filesWith({ 'huge.txt': 'line\n'.repeat(100_000) })
+  await truncate(join(root, 'huge.txt'), 5_000_000_000)
+  const before = process.memoryUsage().rss
+  expect(await call('read', { path: 'huge.txt', limit: 10 })).toMatchObject({
+    lines: 10,
+    truncated: true,
+    size: 5_000_000_000,
+  })
+  expect(await call('read', { path: 'huge.txt', tail: 1 })).toMatchObject({ truncated: true })
+  expect(await call('read_file', { path: 'huge.txt' })).toMatchObject({ truncated: true })
+  expect(process.memoryUsage().rss - before).toBeLessThan(200_000_000)
+  await writeFile(join(root, 'b.bin'), Buffer.from([1, 0, 255]))
+  expect(await call('read', { path: 'b.bin' })).toMatchObject({ binary: true, content: '' })
+})
+
+test('FS-18: an expression that would never end elsewhere holds nobody up', async () => {
+  const { call } = await filesWith({ 'evil.txt': 'a'.repeat(1_000_000), 'b.txt': 'b' })
+  const [evil, none] = ['(a+)+$', '(a+)+$b'].map((pattern) => call('grep', { pattern, path: 'evil.txt' }))
+  expect(await call('read', { path: 'b.txt' })).toMatchObject({ content: 'b' })
+  expect(await evil).toMatchObject({ total: 1, matches: [{ line: 1 }] })
+  expect(await none).toMatchObject({ total: 0, truncated: false })
+})
+
+/** A server in a process of its own, begun by a shell that has made the world as it shall be. */
+async function serverIn(folder: string, begin: readonly string[]) {
+  const { config, env, dir } = place({
+    exposure: { mode: 'direct' },
+    modules: { filesystem: { config: { roots: [folder] } } },
+  })
+  for (const path of [dir, join(dir, 'modules')]) await chmod(path, 0o777)
+  const [command, ...args] = [...begin, process.execPath, cli, 'serve', '--stdio', '--config', config]
+  const transport = new StdioClientTransport({
+    command: command as string,
+    args,
+    env: env as Record<string, string>,
+    stderr: 'ignore',
+  })
+  const client = new Client({ name: 'test', version: '1' })
+  onTestFinished(() => client.close())
+  await client.connect(transport)
+  const told = async (path: string, append = false): Promise<string> => {
+    const input = { path, content: 'x'.repeat(300_000), append }
+    const answer = await client.callTool({ name: 'filesystem__write', arguments: input })
+    return (answer.content as { text: string }[])[0]?.text ?? ''
+  }
+  return { client, told, pid: transport.pid as number }
+}
+
+test.runIf(canMount())(
+  'FS-20: what stops a write leaves no part of a file, and what was there; each reason has its own words',
+  async () => {
+    const root = await tempDir()
+    await chmod(root, 0o755)
+    const tmpfs = 'mount -t tmpfs -o size=64k,mode=777 none "$0" && printf old > "$0/a.txt"'
+    const faults: Record<string, readonly string[]> = {
+      ENOSPC: ['unshare', ...UNSHARE, 'sh', '-c', `${tmpfs} && exec "$@"`],
+      EROFS: ['unshare', ...UNSHARE, 'sh', '-c', `${tmpfs} && mount -o remount,ro "$0" && exec "$@"`],
+      EACCES: [
+        ...(process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []),
+        ...['sh', '-c', 'exec "$@"'],
+      ],
+      EMFILE: ['sh', '-c', 'exec "$@"'],
+    }
+    const told: Record<string, string[]> = {}
+    for (const [fault, begin] of Object.entries(faults)) {
+      const folder = join(root, fault)
+      await mkdir(folder)
+      await writeFile(join(folder, 'a.txt'), 'old')
+      if (fault === 'EACCES') await chmod(folder, 0o555)
+      onTestFinished(() => chmod(folder, 0o700))
+      const server = await serverIn(folder, [...begin, folder])
+      const descriptors = (): number => readdirSync(`/proc/${server.pid}/fd`).length
+      if (fault === 'EMFILE') {
+        // What is loaded on use needs files, too.
+        for (const path of ['filesystem__read', 'filesystem__write'])
+          await server.client.callTool({ name: path, arguments: { path: 'a.txt', content: 'old' } })
+        execFileSync('prlimit', ['--pid', String(server.pid), `--nofile=${descriptors()}:`])
+      }
+      told[fault] = [await server.told('a.txt'), await server.told('a.txt', true), await server.told('new.txt')]
+      const seen = join(`/proc/${server.pid}/root`, folder)
+      expect([fault, readdirSync(seen), readFileSync(join(seen, 'a.txt'), 'utf8')]).toEqual([fault, ['a.txt'], 'old'])
+    }
+    const of = (code: string, what: string, hint: string) =>
+      ['a.txt', 'a.txt', 'new.txt'].map((name) => `${code}: '${name}' ${what}. ${hint}`)
+    expect(told).toEqual({
+      ENOSPC: of(
+        'E_TOOL_FAILED',
+        'could not be written: no space is left',
+        'Free some space first; nothing was changed.',
+      ),
+      EROFS: of('E_READ_ONLY', 'lies on a read-only file system', 'Write somewhere else.'),
+      EACCES: of(
+        'E_PATH_DENIED',
+        'is not accessible: its permissions forbid it',
+        'The operator can change the permissions of the file.',
+      ),
+      EMFILE: of('E_OVERLOADED', 'could not be opened: too many files are open', 'Try again later.'),
+    })
+  },
+  60_000,
+)
+
+test('FS-21: nothing is written through another name of a file outside', async () => {
+  const top = await tempDir({ 'outside.txt': 'outside' })
+  const { call, root } = await filesWith({ 'a.txt': 'a' })
+  await mkdir(join(root, 'd'))
+  await put(root, { 'd/x': '' })
+  await link(join(top, 'outside.txt'), join(root, 'hard'))
+  for (const [verb, input] of [
+    ['write', { path: 'hard', content: 'x' }],
+    ['write', { path: 'hard', content: 'x', append: true }],
+    ['edit', { path: 'hard', old: 'outside', new: 'x' }],
+    ['cp', { from: 'a.txt', to: 'hard', overwrite: true }],
+    ['mv', { from: 'a.txt', to: 'hard', overwrite: true }],
+  ] as const)
+    await expect(call(verb, input), verb).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
+  expect(await readFile(join(top, 'outside.txt'), 'utf8')).toBe('outside')
+})
+
+test('nothing is added to a file that became another name of one outside after it was looked at', async () => {
+  const top = await tempDir({ 'outside.txt': 'outside' })
+  const { call, root } = await filesWith({ 'a.txt': 'a' })
+  const real = promises.open
+  let swapped = 0
+  const open = vi.spyOn(promises, 'open').mockImplementation(async (path, flags, ...rest) => {
+    if (typeof flags === 'number' && flags & constants.O_APPEND) {
+      swapped++
+      await promises.unlink(join(root, 'a.txt'))
+      await promises.link(join(top, 'outside.txt'), join(root, 'a.txt'))
+    }
+    return await real(path, flags, ...rest)
+  })
+  onTestFinished(() => open.mockRestore())
+  await expect(call('write', { path: 'a.txt', content: 'x', append: true })).rejects.toMatchObject({
+    code: 'E_PATH_DENIED',
+  })
+  expect(swapped).toBe(1)
+  expect(await readFile(join(top, 'outside.txt'), 'utf8')).toBe('outside')
+})
+
+test('a name too long for the system, and one that is no text, are errors of who gave them', async () => {
+  const files = await filesWith({ 'a.txt': 'a' })
+  for (const path of ['x'.repeat(300), '\ud800x', 'x\udfff'])
+    expect(await codes(files, path), path).toEqual(all(path, 'E_VALIDATION'))
+})
+
+test('what makes editors, shells and git run programs is not written in any folder', async () => {
+  const { fails } = await filesWith({ 'a.txt': 'a' })
+  for (const path of [
+    '.husky/pre-commit',
+    'sub/.devcontainer/devcontainer.json',
+    '.vimrc',
+    '.exrc',
+    '.inputrc',
+    'd/.tmux.conf',
+  ])
+    expect(await fails('write', { path, content: 'x' }), path).toMatchObject({ code: 'E_PATH_DENIED' })
+})
+
+test.runIf(process.platform === 'linux')(
+  'no verb is led out by a folder that is exchanged for a link all the time',
+  async () => {
+    const outside = await tempDir({ f: 'sesame', 'keep/k': 'k' })
+    const files = await filesWith({ 'x/f': 'inside', src: 'planted' })
+    const script = `const fs = require('node:fs'); process.chdir(process.argv[1]); fs.symlinkSync(process.argv[2], 'link')
+console.log('on'); for (;;) try { fs.renameSync('x', 'y'); fs.renameSync('link', 'x'); fs.renameSync('x', 'link'); fs.renameSync('y', 'x') } catch {}`
+    const racer = spawn(process.execPath, ['-e', script, files.root, outside], { stdio: ['ignore', 'pipe', 'inherit'] })
+    onTestFinished(() => void racer.kill('SIGKILL'))
+    await once(racer.stdout, 'data')
+    const heard: string[] = []
+    for (let turn = 0; turn < 15; turn++)
+      await Promise.all(
+        Object.entries({
+          ...verbs('x/f'),
+          read_many: { paths: ['x/f'] },
+          'write a new one': { path: 'x/new', content: 'planted' },
+          'write at the end': { path: 'x/f', content: 'planted', append: true },
+          'cp the folder': { from: 'x', to: `copy${turn}` },
+          'cp into it': { from: 'src', to: 'x/c', overwrite: true },
+          'mv out of it': { from: 'x/keep', to: 'taken' },
+          'mv into it': { from: `copy${turn - 1}`, to: 'x/moved' },
+          'rm of a folder': { path: 'x/keep', recursive: true },
+          'grep all': { pattern: 'sesame' },
+          'find all': { pattern: 'keep' },
+          'ls of it': { path: 'x' },
+          'tree of all': {},
+        }).map(async ([verb, input]) => {
+          const answer = await files.call(verb.split(' ')[0] as string, input).catch(({ code }) => code)
+          heard.push(JSON.stringify(answer))
+        }),
+      )
+    racer.kill('SIGKILL')
+    expect(heard.filter((one) => /sesame|"k"|keep/.test(one))).toEqual([])
+    expect([readdirSync(outside).toSorted(), readdirSync(join(outside, 'keep'))]).toEqual([['f', 'keep'], ['k']])
+    expect(readFileSync(join(outside, 'f'), 'utf8')).toBe('sesame')
+    const copies = readdirSync(files.root, { recursive: true })
+      .map(String)
+      .filter((name) => /^copy|^taken/.test(name))
+    expect(copies.filter((name) => name.includes('keep'))).toEqual([])
+  },
+  60_000,
+)

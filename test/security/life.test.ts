@@ -1,0 +1,325 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { availableParallelism, loadavg } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { type Answer, answerOf } from '../app.ts'
+import { alive, cli, descendants, place, run, serveHttp, talkTo } from '../process.ts'
+import { evil } from '../scene.ts'
+import { serving } from '../stubborn.ts'
+import { scripted, until } from '../upstream/host.ts'
+
+const WORK = `
+import { appendFileSync } from 'node:fs'
+import { join } from 'node:path'
+const input = { type: 'object', properties: { ms: { type: 'integer' }, text: { type: 'string' } } }
+const tool = (run, effect = 'read') => ({ description: 'Does something.', effect, input, run })
+export default { name: 'work', description: 'Things to do.', tools: {
+  echo: tool(({ text }) => ({ text })),
+  wait: tool(({ ms }) => new Promise((resolve) => setTimeout(() => resolve('waited'), ms))),
+  note: tool(({ text }) => { appendFileSync(join(process.env.HOME, 'notes.txt'), text + '\\n'); return { text } }, 'write'),
+  stray: tool(() => { void Promise.reject(new Error('stray')); return 'left' }),
+  broken: tool(async () => { await Promise.reject(new Error('broken inside')) }),
+} }`
+
+/** How many want each processor. */
+const busy = (): number => Math.max(1, Number(loadavg()[0]) / availableParallelism())
+const linux = process.platform === 'linux'
+const gone = (pids: readonly number[], withinMs: number): Promise<void> =>
+  until(
+    () => !pids.some(alive),
+    withinMs,
+    () => pids.filter(alive).join(' '),
+  )
+
+test('LIFE-01: SIGTERM with a hundred calls under way refuses new ones, answers those, and ends with 0 and no process left', async () => {
+  const settings = { exposure: { mode: 'direct' }, execution: { maxConcurrent: 200 } }
+  const server = { ...scripted(), start: 'eager', maxConcurrent: 100 }
+  const { child, send, answer } = await talkTo(place({ ...settings, mcpServers: { s: server } }, { 'work.mjs': WORK }))
+  const call = (id: number, name: string, ms: number): void =>
+    send({ id, method: 'tools/call', params: { name, arguments: { ms } } })
+  call(0, 's__wait', 1)
+  await answer(0)
+  const below = (await descendants(child.pid)).map(({ pid }) => pid)
+  expect(below.length).toBeGreaterThan(0)
+  for (let id = 1; id <= 100; id++) call(id, id % 2 === 0 ? 's__wait' : 'work__wait', 800)
+  send({ id: 200, method: 'ping' })
+  await answer(200)
+  const ended = once(child, 'exit')
+  child.kill('SIGTERM')
+  await sleep(150)
+  call(300, 'work__wait', 1)
+  const refused = (await answer(300)) as Answer
+  expect(refused.result.structuredContent.error.code).toBe('E_SHUTTING_DOWN')
+  const answers = await Promise.all(Array.from({ length: 100 }, (_, n) => answer(n + 1) as Promise<Answer>))
+  expect(answers.map(({ result }) => result.content[0].text)).toEqual(Array(100).fill('waited'))
+  expect(await ended).toEqual([0, null])
+  await gone(below, 3_000)
+})
+
+describe.runIf(linux)('a server that is deaf to the end of its stdin and to SIGTERM', () => {
+  test('LIFE-02: a second signal ends all at once, SIGHUP ends it in order, and nothing is stuck', async () => {
+    const first = await serving()
+    const ended = once(first.talk.child, 'exit')
+    first.talk.child.kill('SIGTERM')
+    await sleep(100)
+    const told = performance.now()
+    first.talk.child.kill('SIGTERM')
+    expect(await ended).toEqual([130, null])
+    expect(performance.now() - told).toBeLessThan(1_500 * busy())
+    await gone(first.pids, 15_000)
+
+    const second = await serving()
+    const hungUp = once(second.talk.child, 'exit')
+    second.talk.child.kill('SIGHUP')
+    expect(await hungUp).toEqual([0, null])
+    await gone(second.pids, 15_000)
+
+    const { child, send, answer } = await talkTo(place({}, { 'work.mjs': WORK }))
+    send({ id: 1, method: 'tools/call', params: { name: 'work__wait', arguments: { ms: 60_000 } } })
+    send({ id: 2, method: 'ping' })
+    await answer(2)
+    const interrupted = once(child, 'exit')
+    child.kill('SIGINT')
+    await sleep(100)
+    const again = performance.now()
+    child.kill('SIGINT')
+    expect(await interrupted).toEqual([130, null])
+    expect(performance.now() - again).toBeLessThan(1_500 * busy())
+  }, 60_000)
+
+  test('LIFE-03: SIGKILL of ours leaves nothing of it or of what it started after ten seconds', async () => {
+    const { talk, pids } = await serving()
+    // npx, the server and what it started; npx may use a shell in between.
+    expect(pids.length).toBeGreaterThanOrEqual(3)
+    expect(pids.every(alive)).toBe(true)
+    talk.child.kill('SIGKILL')
+    await gone(pids, 10_000)
+  })
+})
+
+async function clientAt(url: string, token: string): Promise<Client> {
+  const client = new Client({ name: 'test', version: '1' })
+  const headers = { authorization: `Bearer ${token}` }
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
+  onTestFinished(() => client.close().catch(() => undefined))
+  return client
+}
+
+test('LIFE-04: a thousand echo calls at once over a hundred sessions all get their own answer, 99 of 100 within 2 s, in 512 MB', async () => {
+  const upstream = { ...evil(), start: 'eager' }
+  const served = await serveHttp(
+    place(
+      { exposure: { mode: 'direct' }, mcpServers: { a: upstream, b: upstream, c: upstream } },
+      { 'work.mjs': WORK },
+    ),
+  )
+  const clients = await Promise.all(Array.from({ length: 100 }, () => clientAt(served.url, served.token)))
+  const tools = ['work__echo', 'a__echo', 'b__echo', 'c__echo']
+  for (const name of tools) await clients[0]?.callTool({ name, arguments: { text: 'warm' } })
+  let p99 = Number.POSITIVE_INFINITY
+  // The best of three, and longer where others want the processor, too: a busy machine is not what is measured.
+  for (let round = 0; round < 3; round++) {
+    const took: number[] = []
+    const calls = clients.flatMap((client, session) =>
+      Array.from({ length: 10 }, async (_, n) => {
+        const text = `${round} ${session} ${n}`
+        const asked = performance.now()
+        const result = (await client.callTool({ name: String(tools[n % 4]), arguments: { text } })) as Answer
+        took.push(performance.now() - asked)
+        const said = (result.structuredContent ?? { text: result.content[0].text }).text
+        return [text, said]
+      }),
+    )
+    const answers = await Promise.all(calls)
+    expect(answers).toHaveLength(1_000)
+    for (const [asked, said] of answers) expect(said).toBe(asked)
+    p99 = Math.min(p99, took.sort((x, y) => x - y)[989] as number)
+  }
+  expect(p99).toBeLessThan(2_000 * busy())
+  if (linux) expect(memoryMiB(served.child)).toBeLessThan(512)
+}, 90_000)
+
+const statusOf = ({ pid }: ChildProcess): string => readFileSync(`/proc/${pid}/status`, 'utf8')
+const memoryMiB = (child: ChildProcess): number => Number(/^VmHWM:\s+(\d+)/m.exec(statusOf(child))?.[1]) / 1024
+
+/** Milliseconds of processor time, in steps of ten. */
+function cpuMs({ pid }: ChildProcess): number {
+  const fields = String(readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]).split(' ')
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+test.runIf(linux)(
+  'LIFE-07: with 256 descriptors and 500 clients it refuses some, serves those it has, does not spin, and goes on when they have left',
+  async () => {
+    const where = place({ exposure: { mode: 'direct' } }, { 'work.mjs': WORK })
+    const child = spawn(
+      'sh',
+      [
+        '-c',
+        'ulimit -n 256 && exec "$0" "$@"',
+        process.execPath,
+        cli,
+        'serve',
+        '--http',
+        '--port',
+        '0',
+        '--json',
+        '--config',
+        where.config,
+      ],
+      { env: where.env, stdio: ['ignore', 'pipe', 'ignore'] },
+    )
+    const ended = once(child, 'exit')
+    onTestFinished(async () => {
+      child.kill('SIGKILL')
+      await ended
+    })
+    const [line] = (await once(child.stdout, 'data')) as [Buffer]
+    const { url, token } = JSON.parse(line.toString()) as { url: string; token: string }
+    const echo = async (client: Client, text: string): Promise<string> =>
+      answerOf(await client.callTool({ name: 'work__echo', arguments: { text } })).text
+    const before = await clientAt(url, token)
+    expect(await echo(before, 'before')).toBe('before')
+
+    let refused = 0
+    const { hostname, port } = new URL(url)
+    const crowd = await Promise.all(
+      Array.from({ length: 500 }, async () => {
+        const socket = connect(Number(port), hostname)
+        socket.on('close', () => refused++).on('error', () => undefined)
+        await Promise.race([once(socket, 'connect'), once(socket, 'close')]).catch(() => undefined)
+        return socket
+      }),
+    )
+    await until(() => refused > 200, 10_000)
+    const held = cpuMs(child)
+    await sleep(2_000)
+    expect(cpuMs(child) - held).toBeLessThan(1_000)
+    expect(child.exitCode).toBe(null)
+    for (const socket of crowd) socket.destroy()
+    await expect.poll(async () => (await fetch(new URL('/health', url))).status, { timeout: 10_000 }).toBe(200)
+    expect(await echo(await clientAt(url, token), 'after')).toBe('after')
+    expect(await echo(before, 'still there')).toBe('still there')
+  },
+  60_000,
+)
+
+test('LIFE-08: a promise that a module lets be rejected fails its call or none, is logged, and takes nothing down', async () => {
+  const { child, send, answer, stderr } = await talkTo(place({}, { 'work.mjs': WORK }))
+  const call = async (id: number, name: string): Promise<Answer> => {
+    send({ id, method: 'tools/call', params: { name, arguments: { text: 'alive' } } })
+    return ((await answer(id)) as Answer).result
+  }
+  expect((await call(1, 'work__broken')).isError).toBe(true)
+  expect((await call(2, 'work__stray')).content[0].text).toBe('left')
+  await until(() => stderr().includes('stray'))
+  expect(answerOf(await call(3, 'work__echo'))).toEqual({ text: 'alive' })
+  expect(child.exitCode).toBe(null)
+})
+
+test.runIf(linux)(
+  'LIFE-10: stopped for a minute, it does once what was due, looks at its servers again, and bursts into nothing',
+  async () => {
+    const where = place(
+      {
+        exposure: { mode: 'direct' },
+        execution: { watchers: true, scheduler: true },
+        mcpServers: { s: { ...evil(), start: 'eager' }, t: { ...evil(), start: 'eager' } },
+      },
+      { 'work.mjs': WORK },
+    )
+    const { child, url, token } = await serveHttp(where)
+    const client = await clientAt(url, token)
+    const call = async (name: string, args: object = {}): Promise<Answer> =>
+      (await client.callTool({ name, arguments: args as never })) as Answer
+    const notes = () => readFileSync(join(where.dir, 'notes.txt'), 'utf8').trim().split('\n')
+    const count = (text: string): number => notes().filter((note) => note === text).length
+    await call('work__note', { text: 'begun' })
+    const lists = Number((await call('s__get_lists')).content[0].text)
+    const doomed = Number((await call('t__get_pid')).content[0].text)
+    await call('schedule_once', { when: 'in 10s', name: 'work.note', params: { text: 'job' }, label: 'job' })
+    await call('watch_start', { name: 'work.note', params: { text: 'watch' }, interval: 5 })
+    await expect.poll(() => count('watch'), { timeout: 15_000 }).toBe(1)
+
+    child.kill('SIGSTOP')
+    process.kill(doomed, 'SIGKILL')
+    await sleep(60_000)
+    expect([count('job'), count('watch')]).toEqual([0, 1])
+    child.kill('SIGCONT')
+    const woke = Date.now()
+    await expect.poll(() => count('job'), { timeout: 15_000 }).toBe(1)
+    // Twelve checks were missed; one makes up for them.
+    await expect.poll(() => Number.isFinite(count('watch')) && count('watch') >= 2, { timeout: 15_000 }).toBe(true)
+    expect(count('watch') - 1).toBeLessThanOrEqual(1 + Math.ceil((Date.now() - woke) / 5_000))
+    await expect
+      .poll(async () => Number((await call('s__get_lists')).content[0].text), { timeout: 45_000, interval: 1_000 })
+      .toBe(lists + 1)
+    // One that was killed meanwhile is started again a moment after that is known.
+    const echoed = async () => (await call('t__echo', { text: 'back' })).content[0].text
+    await expect.poll(echoed, { timeout: 30_000, interval: 500 }).toBe('back')
+    expect(count('job')).toBe(1)
+  },
+  180_000,
+)
+
+test('LIFE-11: without any server that can be reached the bundled tools are there within 2 s, and every server says what is wrong', async () => {
+  const where = place({
+    exposure: { mode: 'direct' },
+    mcpServers: {
+      gone: { command: 'no-such-program-anywhere' },
+      refused: { url: 'http://127.0.0.1:9/mcp' },
+      hangs: scripted('--silent'),
+    },
+  })
+  const start = async () => {
+    const startedAt = performance.now()
+    const talk = await talkTo(where)
+    talk.send({ id: 1, method: 'tools/list' })
+    const { tools } = ((await talk.answer(1)) as Answer).result
+    expect(tools.map(({ name }: { name: string }) => name)).toContain('filesystem__read')
+    return { talk, took: performance.now() - startedAt }
+  }
+  // The best of three: a busy machine is not what is measured.
+  const [{ talk }, ...more] = [await start(), await start(), await start()] as const
+  const { send, answer } = talk
+  let id = 1
+  const states = async (): Promise<object> => {
+    send({ id: ++id, method: 'tools/call', params: { name: 'mcp__list_servers', arguments: {} } })
+    const { servers } = answerOf(((await answer(id)) as Answer).result)
+    return Object.fromEntries(
+      servers.map(({ id, state, reason }: Record<string, string>) => [
+        id,
+        reason === undefined ? [state] : [state, reason],
+      ]),
+    )
+  }
+  await expect.poll(states, { timeout: 15_000 }).toEqual({
+    gone: ['failing', 'command not found: no-such-program-anywhere'],
+    refused: ['failing', 'ECONNREFUSED'],
+    hangs: expect.arrayContaining(['configured']),
+  })
+  expect(Math.min(...more.map(({ took }) => took))).toBeLessThan(2_000 * busy())
+}, 60_000)
+
+test('LIFE-13: on a port that is in use, or an address that is a file, it says so and ends with 1', async () => {
+  const { url } = await serveHttp(place())
+  const { config, env, dir } = place()
+  const port = new URL(url).port
+  const serve = (...args: string[]) =>
+    run(process.execPath, [cli, 'serve', '--http', ...args, '--config', config], { env, timeout: 10_000 })
+  await expect(serve('--port', port)).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`Port ${port} on 127.0.0.1 is in use.`),
+  })
+  const socket = join(dir, 'pegboard.sock')
+  writeFileSync(socket, '')
+  await expect(serve('--host', socket, '--port', '0')).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^pegboard: E_/),
+  })
+})

@@ -1,0 +1,492 @@
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import dns from 'node:dns/promises'
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer, type RequestListener } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { syncBuiltinESMExports } from 'node:module'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { createGzip, gzipSync } from 'node:zlib'
+import { expect, onTestFinished, test } from 'vitest'
+import { type Answer, temporaryFolder } from '../app.ts'
+import { braveApi, crawl4aiApi, duckduckgoPages, json, serve } from '../modules/web-servers.ts'
+import { place, talkTo } from '../process.ts'
+import { type Served, served } from './served.ts'
+import { addressed } from './ways.ts'
+
+type Settings = Record<string, unknown>
+
+interface Net extends Served {
+  /** What the folders for files hold. */
+  files(): string[]
+}
+
+/** Everything that reaches the network, allowed to reach this machine or not. */
+async function open(
+  allowsPrivate: boolean,
+  { http = {}, web = {}, env = {} }: { http?: Settings; web?: Settings; env?: Record<string, string> } = {},
+): Promise<Net> {
+  const dir = temporaryFolder()
+  mkdirSync(join(dir, 'cache'))
+  const all = await served(
+    {
+      http: { config: { access: 'write', allow_private_hosts: allowsPrivate, roots: ['cache'], ...http } },
+      web: {
+        config: {
+          access: 'write',
+          ...web,
+          search: { ddg_base_url: '', ...(web['search'] as Settings) },
+          fetch: { allow_private_network: allowsPrivate, ...(web['fetch'] as Settings) },
+          url_fetch: { file_cache_dir: 'cache', ...(web['url_fetch'] as Settings) },
+        },
+      },
+    },
+    { dir, env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state'), ...env } },
+  )
+  return { ...all, files: () => readdirSync(join(dir, 'cache'), { recursive: true }).map(String).toSorted() }
+}
+
+/** What every one of them answers. */
+async function codes({ call, dir }: Net, url: string): Promise<Record<string, string>> {
+  writeFileSync(join(dir, 'cache/up.txt'), 'x')
+  const found: Record<string, string> = {}
+  for (const [tool, input] of Object.entries(addressed(url)))
+    found[tool] = await call(tool.split(' ')[0] as string, input).then(
+      async (value) => {
+        if (tool !== 'http.download') return 'answered'
+        const { error } = await call('http.download_wait', { download_id: value.download_id })
+        return error?.code ?? 'answered'
+      },
+      ({ code }) => code,
+    )
+  return found
+}
+const all = (code: string) => Object.fromEntries(Object.keys(addressed('')).map((tool) => [tool, code]))
+
+/** Counts who comes to this machine by any of its addresses. */
+async function canary() {
+  const hits: string[] = []
+  const server = createServer((request, answer) => {
+    hits.push(String(request.headers.host))
+    answer.end('seen')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '::', resolve))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { hits, port: (server.address() as AddressInfo).port }
+}
+
+async function blocked(hosts: readonly string[]): Promise<void> {
+  const { hits, port } = await canary()
+  const crawl4ai = await crawl4aiApi()
+  const net = await open(false, { web: { fetch: { crawl4ai_base_url: crawl4ai.url } } })
+  for (const host of hosts) {
+    const url = `http://${host}:${port}/`
+    expect(await codes(net, url), host).toEqual(all('E_SSRF_BLOCKED'))
+    for (const [tool, setting] of [
+      ['web.fetch_url', 'FETCH_URL_ALLOW_PRIVATE_NETWORK=false'],
+      ['web.extract', 'FETCH_URL_ALLOW_PRIVATE_NETWORK=false'],
+      ['web.url_fetch', 'FETCH_URL_ALLOW_PRIVATE_NETWORK=false'],
+      ['http.get', 'modules.http.config.allow_private_hosts'],
+    ] as const) {
+      const { hint, message } = await net.fails(tool, { url })
+      expect(hint, `${tool} ${host}`).toContain(setting)
+      expect(`${message} ${hint}`, `${tool} ${host}`).not.toMatch(/\d+\.\d+\.\d+|::|7f00|127/)
+    }
+  }
+  expect(hits).toEqual([])
+  expect(crawl4ai.asked.filter(({ path }) => path === '/md')).toEqual([])
+  expect(net.files()).toEqual(['up.txt'])
+}
+
+test('NET-01: this machine and private networks are not reached, and the refusal names the setting but no address', async () => {
+  await blocked([
+    ...['127.0.0.1', 'localhost', '[::1]', '0.0.0.0', '10.0.0.1', '10.255.255.255', '172.16.0.1', '172.31.255.255'],
+    ...['192.168.0.1', '192.168.255.255', '169.254.169.254'],
+  ])
+}, 60_000)
+
+test('NET-02: they are not reached by other ways to write a number either', async () => {
+  await blocked(['2130706433', '0x7f000001', '017700000001', '0177.0.0.1', '127.1'])
+})
+
+test('NET-04: they are not reached through addresses that hold another', async () => {
+  await blocked([
+    ...['[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[64:ff9b::7f00:1]', '[2002:7f00:1::]', '[::7f00:1]'],
+    ...['168.63.129.16', '[64:ff9b:1::808:808]'],
+  ])
+})
+
+/** What the name service says, until the test ends. */
+function named(answers: Readonly<Record<string, readonly string[]>>): void {
+  const real = dns.lookup
+  const put = (lookup: unknown): void => {
+    dns.lookup = lookup as typeof dns.lookup
+    syncBuiltinESMExports()
+  }
+  put(async (name: string, ...more: unknown[]) => {
+    const found = answers[name]
+    if (!found) return await (real as (...all: unknown[]) => unknown)(name, ...more)
+    return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
+  })
+  onTestFinished(() => put(real))
+}
+
+test('NET-06: a name of which one answer may not be reached is not reached at all', async () => {
+  named({
+    'one.example': ['127.0.0.1'],
+    'both.example': ['93.184.216.34', '127.0.0.1'],
+    'turned.example': ['127.0.0.1', '93.184.216.34'],
+    'six.example': ['93.184.216.34', '::ffff:10.0.0.1'],
+  })
+  await blocked(['one.example', 'both.example', 'turned.example', 'six.example'])
+})
+
+const redirect =
+  (to: (path: string) => string): RequestListener =>
+  (request, answer) =>
+    void answer.writeHead(302, { location: to(request.url ?? '/') }).end()
+
+test('NET-08: no redirect is followed to where nobody may go', async () => {
+  const { hits, port } = await canary()
+  const url = await serve(redirect((path) => (path === '/again' ? '/to' : `http://127.0.0.1:${port}/`)))
+  const listed = { allowed_hosts: ['localhost'], allow_private_hosts: true }
+  const net = await open(true, { http: listed })
+  const unlisted = await open(true)
+  const here = url.replace('127.0.0.1', 'localhost')
+  for (const tool of ['http.get', 'http.fetch_page', 'http.json_api'])
+    for (const path of ['/to', '/again'])
+      expect(await net.fails(tool, { url: here + path }), tool).toMatchObject({ code: 'E_REDIRECT_BLOCKED' })
+  for (const target of ['http://169.254.169.254/', 'http://[fd00:ec2::254]/', 'file:///etc/passwd', 'http://u:p@x/']) {
+    const away = await serve(redirect(() => target))
+    for (const tool of ['http.get', 'http.fetch_page', 'http.json_api', 'web.fetch_url', 'web.extract'])
+      expect(await unlisted.fails(tool, { url: away }), `${tool} ${target}`).toMatchObject({
+        code: 'E_REDIRECT_BLOCKED',
+      })
+  }
+  const begun = await net.call('http.download', { url: here, destination: 'a.bin' }).catch((error) => error)
+  const { code = (await net.call('http.download_wait', { download_id: begun.download_id })).error.code } = begun
+  expect(code).toBe('E_REDIRECT_BLOCKED')
+  expect(hits).toEqual([])
+}, 60_000)
+
+test('NET-10: only http and https are spoken, and a refusal says so', async () => {
+  const net = await open(true)
+  writeFileSync(join(net.dir, 'cache/up.txt'), 'x')
+  for (const url of [
+    'file:///etc/passwd',
+    'ftp://a/',
+    'gopher://a/',
+    'data:text/html,x',
+    'javascript:alert(1)',
+    'ws://a/',
+  ])
+    for (const [tool, input] of Object.entries(addressed(url))) {
+      const { code, said } = await net.fails(tool.split(' ')[0] as string, input)
+      expect([code, /https?\b.*\bhttps?\b/is.test(said)], `${tool} ${url}: ${said}`).toEqual(['E_VALIDATION', true])
+    }
+})
+
+test('NET-11: an address with a password is refused, and the password is in no error and no log', async () => {
+  const { port } = await canary()
+  const net = await open(true)
+  writeFileSync(join(net.dir, 'cache/up.txt'), 'x')
+  for (const url of [`http://user:hunter2@127.0.0.1:${port}/`, 'http://user:hunter2@host/', 'http://user:hunter2@'])
+    for (const [tool, input] of Object.entries(addressed(url))) {
+      const { code, said } = await net.fails(tool.split(' ')[0] as string, input)
+      expect(['E_VALIDATION', 'E_SSRF_BLOCKED'], tool).toContain(code)
+      expect(said).not.toContain('hunter2')
+    }
+  expect(net.logged.join()).not.toContain('hunter2')
+})
+
+test('NET-13: headers of a model are those that are allowed, and the refusal lists them', async () => {
+  const url = await serve(async (request, answer) => json(answer, { headers: request.headers }))
+  const net = await open(true, { http: { allowed_headers: ['X-Version', 'Cookie'] } })
+  const evil = {
+    ...Object.fromEntries(
+      ['Authorization', 'Cookie', 'Host', 'Transfer-Encoding', 'X-Forwarded-For', 'proxy-x', 'X-Foo'].map((name) => [
+        name,
+        'x',
+      ]),
+    ),
+  }
+  for (const [tool, list] of [
+    ['http.get', /allowed are accept, accept-language,/],
+    ['http.post', /allowed are accept, accept-language,/],
+    ['http.download', /allowed are accept, accept-language,/],
+    ['web.url_fetch', /Allowed are Accept, Content-Type, User-Agent,|allowlist enforced/],
+  ] as const) {
+    const input = tool === 'http.download' ? { url, destination: 'x' } : { url }
+    for (const [name, value] of Object.entries(evil))
+      for (const spelled of [name, name.toUpperCase(), `${name} `, ` ${name}`, `${name}\t`]) {
+        const refused = await net.fails(tool, { ...input, headers: { [spelled]: value } })
+        expect(refused.code, `${tool} ${spelled}`).toBe('E_VALIDATION')
+        if (spelled === name) expect(refused.said, `${tool} ${name}`).toMatch(list)
+      }
+    for (const value of ['a\r\nX: y', 'a\nb', 'a\rb', 'a\0', 'snow ☃'])
+      expect(await net.fails(tool, { ...input, headers: { accept: value } }), tool).toMatchObject({
+        code: 'E_VALIDATION',
+      })
+    for (const name of ['accept\r\nX', 'accept:', 'a b', ''])
+      expect(await net.fails(tool, { ...input, headers: { [name]: 'x' } }), tool).toMatchObject({
+        code: 'E_VALIDATION',
+      })
+  }
+  expect(await net.call('http.get', { url, headers: { 'X-Version': '2' } })).toMatchObject({
+    json: { headers: { 'x-version': '2' } },
+  })
+})
+
+test('NET-15: no more is taken than is allowed, neither packed nor unpacked, and no more of it is held', async () => {
+  const net = await open(true, {
+    http: { max_response: 1_000_000, max_download: 1_000_000 },
+    web: { fetch: { max_bytes: 1_000_000 }, url_fetch: { max_bytes: 500_000, max_bytes_download: 1_000_000 } },
+  })
+  const bomb = gzipSync(Buffer.alloc(300 * 1024 * 1024))
+  expect(bomb.length).toBeLessThan(1_000_000)
+  let sent = 0
+  const url = await serve((request, answer) => {
+    answer.setHeader('content-type', 'application/json').setHeader('content-encoding', 'gzip')
+    if (request.url === '/bomb') return void answer.end(bomb)
+    // Noise does not get smaller: what comes in is over the cap long before it ends.
+    const packer = createGzip()
+    packer.pipe(answer)
+    answer.on('close', () => packer.destroy())
+    const more = (): void => {
+      while (sent < 200_000_000 && !packer.destroyed) {
+        sent += 65_536
+        if (!packer.write(randomBytes(65_536))) return void packer.once('drain', more)
+      }
+    }
+    more()
+  })
+  const before = process.memoryUsage().rss
+  for (const path of ['/bomb', '/noise']) {
+    for (const tool of ['http.get', 'http.fetch_page', 'http.json_api', 'web.fetch_url', 'web.extract'])
+      expect(await net.fails(tool, { url: url + path }), `${tool} ${path}`).toMatchObject({
+        code: 'E_TOO_LARGE',
+        hint: expect.stringMatching(/modules\.(?:http\.config\.max_response|web\.config\.fetch\.max_bytes) decides\./),
+      })
+    expect(await net.fails('web.url_fetch', { url: url + path, download_path: 'b.bin' })).toMatchObject({
+      code: 'E_TOO_LARGE',
+    })
+    const begun = await net.call('http.download', { url: url + path, destination: 'a.bin' }).catch((error) => error)
+    const { code = (await net.call('http.download_wait', { download_id: begun.download_id })).error.code } = begun
+    expect(code).toBe('E_TOO_LARGE')
+    // What is shown is cut, and says so.
+    expect(await net.call('web.url_fetch', { url: url + path })).toMatchObject({ truncated: true, bytes: 500_000 })
+  }
+  expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024)
+  expect(sent).toBeLessThan(200_000_000)
+  expect(net.files()).toEqual([])
+}, 60_000)
+
+test('NET-17: a download never leaves its folder, and leaves nothing behind when it is cut half-way', async () => {
+  const net = await open(true)
+  const url = await serve((request, answer) => {
+    if (request.url !== '/cut') return void answer.end('new')
+    answer.writeHead(200, { 'content-length': 8 }).write('half')
+    setTimeout(() => answer.destroy(), 20)
+  })
+  const outside = join(net.dir, 'outside')
+  mkdirSync(outside)
+  symlinkSync(join(outside, 'x'), join(net.dir, 'cache/link'))
+  symlinkSync(outside, join(net.dir, 'cache/up'))
+  for (const path of ['../../x', '../x', '/etc/x', 'a/../../x', 'up/x'])
+    for (const [tool, input] of [
+      ['http.download', { url, destination: path }],
+      ['web.url_fetch', { url, download_path: path }],
+    ] as const)
+      expect(await net.fails(tool, input), `${tool} ${path}`).toMatchObject({ code: 'E_PATH_OUTSIDE_ROOT' })
+  expect(await net.fails('web.url_fetch', { url, download_path: 'link' })).toMatchObject({
+    code: 'E_PATH_OUTSIDE_ROOT',
+  })
+  expect(await net.fails('http.download', { url, destination: 'link', overwrite: true })).toMatchObject({
+    code: 'E_PATH_OUTSIDE_ROOT',
+  })
+  const cut = `${url}/cut`
+  expect(await net.fails('web.url_fetch', { url: cut, download_path: 'cut.bin' })).toMatchObject({
+    code: 'E_BACKEND_UNAVAILABLE',
+  })
+  const begun = await net.call('http.download', { url: cut, destination: 'cut.bin' }).catch((error) => error)
+  const { code = (await net.call('http.download_wait', { download_id: begun.download_id })).error.code } = begun
+  expect(code).toBe('E_BACKEND_UNAVAILABLE')
+  expect([net.files(), readdirSync(outside)]).toEqual([['link', 'up'], []])
+})
+
+test('NET-18: a file is named by who asks for it, whatever the server says', async () => {
+  const net = await open(true)
+  const names = ['../../evil', 'CON', 'nul.txt', `${'n'.repeat(5_000)}.txt`, '..\\..\\evil', '/etc/evil', '.env']
+  for (const [at, name] of [...names, undefined].entries()) {
+    const url = await serve((_, answer) => {
+      if (name !== undefined) answer.setHeader('content-disposition', `attachment; filename="${name}"`)
+      answer.setHeader('content-type', 'image/png').end('x')
+    })
+    const { download_id } = await net.call('http.download', { url, destination: `a${at}` })
+    expect(await net.call('http.download_wait', { download_id })).toMatchObject({
+      status: 'completed',
+      path: `a${at}`,
+    })
+    await net.call('web.url_fetch', { url, download_path: `b${at}` })
+    // A picture that is shown has a name without a path, too.
+    await net.call('web.fetch_url', { url: `${url}/..%2f..%2fevil` })
+  }
+  const numbers = [...names, undefined].map((_, at) => at)
+  expect(net.files()).toEqual([...numbers.map((at) => `a${at}`), ...numbers.map((at) => `b${at}`)])
+  expect(readdirSync(net.dir).toSorted()).toEqual(['cache', 'state'])
+})
+
+test('NET-19: a login goes to no other origin', async () => {
+  const secret = 'the-secret-of-the-tests-0123456789'
+  const [seen, asked]: [string[], number[]] = [[], []]
+  const other = await serve((request, answer) => {
+    seen.push(JSON.stringify([request.headers, request.url]))
+    answer.end('there')
+  })
+  const url = await serve((request, answer) => {
+    asked.push(Object.keys(request.headers).filter((name) => /authorization|x-key/.test(name)).length)
+    answer.writeHead(Number(request.url?.slice(4)) || 302, { location: `${other}/x` }).end()
+  })
+  const hosts = ['127.0.0.1']
+  const net = await open(true, {
+    http: {
+      credentials: {
+        bearer: { type: 'bearer', token: secret, hosts },
+        basic: { type: 'basic', username: 'ada', password: secret, hosts },
+        key: { type: 'api_key', token: secret, header: 'X-Key', hosts },
+        far: { type: 'bearer', token: secret, hosts: ['api.example.com'] },
+      },
+    },
+    web: {
+      url_fetch: {
+        guard: { follow_redirects: true },
+        secrets: { enabled: true, allow_profiles: ['api'] },
+        auth_profiles: { api: { secret, url_prefixes: [`${url}/v1/`], follow_redirects: true } },
+      },
+    },
+  })
+  for (const auth of ['bearer', 'basic', 'key'])
+    for (const status of [301, 302, 303, 307, 308])
+      expect(await net.call('http.get', { url: `${url}/v1/${status}`, auth })).toMatchObject({ body: 'there' })
+  expect([asked, seen.length]).toEqual([Array(15).fill(1), 15])
+  for (const request of seen) expect(request).not.toMatch(/the-secret|dGhlLXNlY3JldC|authorization|x-key/)
+  expect(await net.fails('web.url_fetch', { url: `${url}/v1/302`, auth_profile: 'api' })).toMatchObject({
+    code: 'E_REDIRECT_BLOCKED',
+  })
+  expect(await net.fails('http.get', { url: other, auth: 'far' })).toMatchObject({
+    code: 'E_VALIDATION',
+    hint: 'modules.http.config.credentials.far.hosts decides.',
+  })
+  expect(seen).toHaveLength(15)
+})
+
+test('NET-21: where private networks are allowed this machine is reached, and what hands out credentials is not [DIG-93]', async () => {
+  const url = await serve((_, answer) => answer.setHeader('content-type', 'application/json').end('{"here":true}'))
+  const net = await open(true)
+  expect(await codes(net, url)).toEqual(all('answered'))
+  for (const file of net.files().filter((name) => name !== 'up.txt')) rmSync(join(net.dir, 'cache', file))
+  for (const host of [
+    '169.254.169.254',
+    '168.63.129.16',
+    '[fd00:ec2::254]',
+    '[fd20:ce::254]',
+    '[::ffff:169.254.169.254]',
+    '2852039166',
+  ])
+    expect(await codes(net, `http://${host}/`), host).toEqual(all('E_SSRF_BLOCKED'))
+})
+
+/** An authority, and certificates of it for names. */
+function authority(dir: string) {
+  const at = (name: string): string => join(dir, name)
+  const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'ignore', cwd: dir })
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout']
+  openssl('req', '-x509', ...key, 'ca.key', '-out', 'ca.pem', '-days', '1', '-subj', '/CN=Tests')
+  return {
+    file: at('ca.pem'),
+    certify(name: string, days: number) {
+      openssl('req', '-new', ...key, `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`)
+      writeFileSync(at(`${name}.ext`), `subjectAltName=DNS:${name}`)
+      const signed = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', String(days)]
+      openssl('x509', '-req', '-in', `${name}.csr`, ...signed, '-extfile', `${name}.ext`, '-out', `${name}.pem`)
+      return { key: readFileSync(at(`${name}.key`)), cert: readFileSync(at(`${name}.pem`)) }
+    },
+  }
+}
+
+test('NET-22: no proxy of the environment is used, certificates are checked, and who switched that off is warned', async () => {
+  const { hits, port } = await canary()
+  const proxy = `http://127.0.0.1:${port}`
+  const secure = async (made: { key: Buffer; cert: Buffer }): Promise<string> => {
+    const server = createTlsServer(made, (_, answer) => answer.end('there'))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    return `https://localhost:${(server.address() as AddressInfo).port}/`
+  }
+  const { file, certify } = authority(temporaryFolder())
+  const [good, wrong, expired] = [certify('localhost', 1), certify('example.com', 1), certify('localhost', 0)]
+  const self = await secure(authority(temporaryFolder()).certify('localhost', 1))
+  const urls = { good: await secure(good), wrong: await secure(wrong), expired: await secure(expired), self }
+  const { config, env } = place({
+    exposure: { mode: 'direct' },
+    modules: {
+      http: { config: { access: 'read', allow_private_hosts: true } },
+      web: { config: { access: 'write', fetch: { allow_private_network: true } } },
+    },
+  })
+  const surroundings = Object.fromEntries(
+    ['HTTP_PROXY', 'http_proxy', 'HTTPS_PROXY', 'https_proxy', 'ALL_PROXY'].map((name) => [name, proxy]),
+  )
+  const server = await talkTo({
+    dir: '',
+    config,
+    env: {
+      ...env,
+      ...surroundings,
+      NODE_USE_ENV_PROXY: '1',
+      NODE_TLS_REJECT_UNAUTHORIZED: '0',
+      NODE_EXTRA_CA_CERTS: file,
+    },
+  })
+  let id = 1
+  const told = async (name: string, url: string): Promise<string> => {
+    server.send({ id: ++id, method: 'tools/call', params: { name, arguments: { url } } })
+    const { result } = (await server.answer(id)) as { result: Answer }
+    return result.isError ? result.content[0].text.split(':')[0] : 'answered'
+  }
+  for (const name of ['http__get', 'http__fetch_page', 'web__fetch_url', 'web__extract', 'web__url_fetch'])
+    expect(
+      [name, ...(await Promise.all(Object.values(urls).map((url) => told(name, url))))],
+      Object.keys(urls).join(),
+    ).toEqual([name, 'answered', 'E_TLS', 'E_TLS', 'E_TLS'])
+  expect(server.stderr()).toContain('NODE_TLS_REJECT_UNAUTHORIZED is 0')
+  expect(hits).toEqual([])
+}, 60_000)
+
+test('NET-23: a search is held to its limits, and says when an engine wants less or takes us for a robot', async () => {
+  const brave = await braveApi()
+  const search = { brave_api_key: 'brave-key-of-the-tests', brave_url: brave.url }
+  const net = await open(true, { web: { search } })
+  const find = (input: object) => net.call('web.web_search', input)
+  expect(await find({ query: 'cats', max_results: 1000 })).toMatchObject({ result_count: 20 })
+  expect(await find({ query: 'cats' })).toMatchObject({ result_count: 5 })
+  for (const query of ['', '  ', 'x'.repeat(10_000)])
+    expect(await net.fails('web.web_search', { query })).toMatchObject({ code: 'E_VALIDATION' })
+  expect(brave.asked).toHaveLength(2)
+  brave.status = 429
+  expect(await net.fails('web.web_search', { query: 'cats' })).toMatchObject({
+    code: 'E_RATE_LIMITED',
+    retryAfterMs: 7000,
+  })
+  const ddg = await duckduckgoPages()
+  ddg.status = 202
+  const other = await open(true, { web: { search: { ddg_base_url: ddg.url } } })
+  expect(await other.fails('web.web_search', { query: 'cats' })).toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
+})

@@ -1,0 +1,346 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { expect, onTestFinished, test } from 'vitest'
+import { verifyChain } from '../../src/observe/chain.ts'
+import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { cli, place, talkTo } from '../process.ts'
+import { hurried, until } from '../upstream/host.ts'
+
+// Cases of output, secrets, errors and logs, through the assembled server.
+
+const given = "{ type: 'object', properties: { give: {} } }"
+/** Gives back what it is given; its results are held to the strictest rule, as those of all single files are. */
+const LONE = `export default { name: 'lone', description: 'Gives back what it is given, whatever it is.', parameters: ${given}, run: ({ give }) => give }`
+
+async function withModules(
+  modules: Readonly<Record<string, string>>,
+  settings: Record<string, unknown> = {},
+  options: Parameters<typeof startApp>[2] = {},
+) {
+  const dir = temporaryFolder()
+  mkdirSync(join(dir, 'modules'))
+  for (const [name, text] of Object.entries(modules)) writeFileSync(join(dir, 'modules', name), text)
+  const made = await startApp({ exposure: { mode: 'direct' }, ...settings }, dir, options)
+  return { ...made, client: await connectTo(made.app) }
+}
+
+const auditOf = (dir: string): Answer[] =>
+  readFileSync(join(dir, 'state', 'audit.jsonl'), 'utf8')
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line))
+
+test('OUT-01: a result with a credential deep in it fails, naming where and not what', async () => {
+  const { client } = await withModules({ 'lone.mjs': LONE })
+  const result = (await client.callTool({
+    name: 'lone__lone',
+    arguments: { give: { a: { b: [{ api_key: 'canary-value' }] } } },
+  })) as Answer
+  expect(result.structuredContent.error).toMatchObject({
+    code: 'E_SECRET_BLOCKED',
+    message: 'forbidden field "a.b.0.api_key"',
+  })
+  expect(JSON.stringify(result)).not.toContain('canary')
+  await client.close()
+})
+
+test('OUT-02: the name of a credential is known in every spelling, in every part of a result', async () => {
+  const { client } = await withModules({ 'lone.mjs': LONE })
+  const names = [
+    'apiKey',
+    'API-KEY',
+    'access_token',
+    'clientSecret',
+    'passwd',
+    'private_key',
+    'Authorization',
+    'set-cookie',
+  ]
+  for (const name of names)
+    for (const give of [
+      { [name]: 'canary-value' },
+      [{ [name]: 'canary-value' }],
+      JSON.stringify({ [name]: 'canary-value' }),
+    ]) {
+      const result = (await client.callTool({ name: 'lone__lone', arguments: { give } })) as Answer
+      expect([name, result.structuredContent.error?.code]).toEqual([name, 'E_SECRET_BLOCKED'])
+      expect(JSON.stringify(result)).not.toContain('canary')
+    }
+  for (const name of ['author', 'token_count', 'nextPageToken', 'monkey']) {
+    const result = (await client.callTool({
+      name: 'lone__lone',
+      arguments: { give: { [name]: 'harmless' } },
+    })) as Answer
+    expect(answerOf(result)).toEqual({ [name]: 'harmless' })
+  }
+  await client.close()
+})
+
+test.each([
+  ['bug', 'TypeError', 'E_INTERNAL'],
+  ['plain', 'Error', 'E_TOOL_FAILED'],
+])(
+  'OUT-05: an error with a stack, paths and values of the environment is a code and an id to a client, and redacted on stderr: a %s',
+  async (_kind, type, code) => {
+    const secret = 'sk-from-the-environment-0123456789'
+    const configured = 'from-the-configuration-0123456789'
+    const here = place(
+      { exposure: { mode: 'direct' }, modules: { leaky: { config: { password: '${OTHER}' } } } },
+      {
+        'leaky.mjs': `export default { name: 'leaky', description: 'Tells what it was given.', tools: { tell: {
+          description: 'Fails, and says with what.', effect: 'read',
+          run(_input, { config }) { throw new ${type}('no login with ' + process.env.SERVICE_TOKEN + ' or ' + config.password + ' at ' + import.meta.url) } } } }`,
+      },
+    )
+    const { send, answer, stderr } = await talkTo({
+      ...here,
+      env: { ...here.env, SERVICE_TOKEN: secret, OTHER: configured },
+    })
+    send({ id: 1, method: 'tools/call', params: { name: 'leaky__tell', arguments: {} } })
+    const { result } = (await answer(1)) as Answer
+    const { error } = result.structuredContent
+    expect(error).toMatchObject({ code, correlationId: expect.stringMatching(/^[0-9a-f-]{36}$/) })
+    expect(error.message.length).toBeLessThan(200)
+    for (const told of [secret, configured, here.dir]) expect(JSON.stringify(result)).not.toContain(told)
+    if (code === 'E_INTERNAL') await until(() => stderr().includes(error.correlationId))
+    // The operator learns where it broke, and not with what.
+    expect(stderr().includes('leaky.mjs')).toBe(code === 'E_INTERNAL')
+    for (const told of [secret, configured]) expect(stderr()).not.toContain(told)
+  },
+)
+
+test('OUT-07: fifty megabytes of text come as their beginning, with an address that has all of it', async () => {
+  const dir = temporaryFolder()
+  mkdirSync(join(dir, 'modules'))
+  writeFileSync(
+    join(dir, 'modules/long.mjs'),
+    `const text = (bytes) => '0123456789abcdé'.repeat(bytes / 16)
+       const tool = (run) => ({ description: 'Says a lot.', effect: 'read', input: { type: 'object', properties: { bytes: { type: 'integer' } } }, run })
+       export default { name: 'long', description: 'Long.', tools: { text: tool(({ bytes }) => text(bytes)), rows: tool(({ bytes }) => ({ rows: [text(bytes)] })) } }`,
+  )
+  const { app } = await startApp({ exposure: { mode: 'direct' } }, dir)
+  const client = await connectTo(app)
+  const cut = (text: string, bytes: number): void => {
+    expect(text.slice(0, 15)).toBe('0123456789abcdé')
+    const end = `[truncated: 2097152 of ${bytes} bytes; the file beside it has all of it]`
+    expect(text.slice(-end.length)).toBe(end)
+    expect(Buffer.byteLength(text)).toBe(2_097_152 + 1 + end.length)
+  }
+  const bytes = 50 * 1024 * 1024
+  const { content, isError } = (await client.callTool({ name: 'long__text', arguments: { bytes } })) as Answer
+  expect(isError).toBeUndefined()
+  expect(content.map(({ type }: Answer) => type)).toEqual(['text', 'resource_link'])
+  cut(content[0].text, bytes)
+  expect(content[1].size).toBe(bytes)
+  const [whole] = ((await client.readResource({ uri: content[1].uri })) as Answer).contents
+  expect(Buffer.byteLength(whole.text)).toBe(bytes)
+  const inner = { name: 'long.text', params: { bytes: 4 * 1024 * 1024 } }
+  const wrapped = (await client.callTool({ name: 'execute_tool', arguments: inner })) as Answer
+  cut(wrapped.structuredContent.data, 4 * 1024 * 1024)
+  expect(wrapped.content[1]).toMatchObject({ type: 'resource_link', size: 4 * 1024 * 1024 })
+  // Half of anything else would be nothing.
+  const rows = (await client.callTool({ name: 'long__rows', arguments: { bytes } })) as Answer
+  expect(rows.structuredContent.error).toMatchObject({ code: 'E_TOO_LARGE' })
+  const short = (await client.callTool({ name: 'long__text', arguments: { bytes: 1_600 } })) as Answer
+  expect(short.content).toHaveLength(1)
+})
+
+test('OUT-09: what would end a line or clear a screen is one escaped record, in the log and in the audit log', async () => {
+  const here = place(
+    { exposure: { mode: 'direct' }, audit: { enabled: true, arguments: 'redacted' } },
+    {
+      'told.mjs': `export default { name: 'told', description: 'Writes what it is given to the log.', tools: { tell: {
+        description: 'Writes it to the log.', effect: 'read', input: ${given}, run({ give }, { log }) { log.warn(give, { give }); return 1 } } } }`,
+    },
+  )
+  const { send, answer, stderr, child } = await talkTo(here)
+  const evil = 'x\n{"level":"fatal"}\u001b[2J\u009b2J\u2028'
+  send({ id: 1, method: 'tools/call', params: { name: 'told__tell', arguments: { give: evil } } })
+  await answer(1)
+  send({ id: 2, method: 'tools/call', params: { name: evil, arguments: {} } })
+  await answer(2)
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+  const records = stderr()
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line))
+  expect(records.filter(({ give }) => give !== undefined)).toEqual([
+    expect.objectContaining({ level: 'warn', message: evil, give: evil }),
+  ])
+  expect(records.filter(({ level }) => level === 'fatal')).toEqual([])
+  const file = readFileSync(join(here.dir, 'state', 'audit.jsonl'), 'utf8')
+  expect(auditOf(here.dir).map(({ outcome }) => outcome)).toEqual(['ok', 'E_NOT_FOUND'])
+  for (const text of [stderr(), file]) expect(text).not.toMatch(/[\u001b\u0080-\u009f\u2028]/)
+})
+
+test('OUT-11: at the default level no log has what was said, and the audit log has who, what, how long and a digest', async () => {
+  const here = place({ exposure: { mode: 'direct' }, audit: { enabled: true } }, { 'lone.mjs': LONE })
+  const { send, answer, stderr, child } = await talkTo(here)
+  const canary = 'canary-in-arguments-and-results'
+  for (const [id, name] of [
+    [1, 'lone__lone'],
+    [2, 'execute_tool'],
+  ] as const) {
+    const args = id === 1 ? { give: canary } : { name: 'lone.lone', params: { give: canary } }
+    send({ id, method: 'tools/call', params: { name, arguments: args } })
+    expect(JSON.stringify(await answer(id))).toContain(canary)
+  }
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+  const lines = auditOf(here.dir)
+  expect(lines).toHaveLength(2)
+  for (const line of lines)
+    expect(line).toMatchObject({
+      event: 'call',
+      tool: 'lone.lone',
+      principal: 'local',
+      decision: 'allow',
+      outcome: 'ok',
+      ms: expect.any(Number),
+      callId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      arguments: { give: 'string(31)' },
+      digest: expect.stringMatching(/^[0-9a-f]{64}$/),
+      bytesIn: 42,
+      bytesOut: 33,
+    })
+  expect(lines[0].digest).toBe(lines[1].digest)
+  const file = readFileSync(join(here.dir, 'state', 'audit.jsonl'), 'utf8')
+  expect(verifyChain(file.trim().split('\n'), readFileSync(join(here.dir, 'state', 'audit.key')))).toEqual([])
+  expect(stderr()).not.toContain('canary')
+  expect(file).not.toContain('canary')
+})
+
+const SHOP = `export default {
+  name: 'shop', description: 'Sells.',
+  tools: {
+    buy: { description: 'Buys something for somebody, at once.', effect: 'write', run: () => { globalThis.bought.push(1); return {} } },
+    slow: { description: 'Takes longer than anybody waits.', effect: 'read', run: (_in, ctx) => new Promise((_, reject) => ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason))) },
+    gone: { description: 'A tool that nobody may see or call.', effect: 'destructive', run: () => 1 },
+  },
+}`
+
+test('OUT-12: whichever way a call comes and however it ends, it is one record', async () => {
+  const bought: number[] = []
+  ;(globalThis as { bought?: number[] }).bought = bought
+  const { clock } = hurried(20)
+  const { app, client, dir } = await withModules(
+    { 'shop.mjs': SHOP },
+    {
+      exposure: { mode: 'discovery' },
+      execution: { watchers: true, scheduler: true, timeoutMs: 2_000 },
+      policy: { deny: ['shop.gone'] },
+      audit: { enabled: true },
+    },
+    clock ? { clock } : {},
+  )
+  await app.work()
+  const call = (name: string, args: Record<string, unknown> = {}, options = {}) =>
+    client.callTool({ name, arguments: args }, options)
+  for (const [name, args] of [
+    ['shop__buy', {}],
+    ['execute_tool', { name: 'shop.buy', params: {} }],
+    ['run_parallel', { actions: [{ name: 'shop.buy', params: {} }] }],
+    ['background_run', { name: 'shop.buy', params: {} }],
+    ['schedule_once', { name: 'shop.buy', when: 'in 3s', params: {} }],
+    ['watch_start', { name: 'shop.buy', interval: 5, max_checks: 1 }],
+  ] as const)
+    expect([name, (await call(name, args)).isError]).toEqual([name, undefined])
+  await until(() => bought.length === 6, 15_000)
+  await call('shop__gone')
+  await call('execute_tool', { name: 'shop.gone', params: {} })
+  await call('shop__slow')
+  const stop = new AbortController()
+  const cancelled = call('shop__slow', {}, { signal: stop.signal }).catch(() => undefined)
+  await new Promise((done) => setTimeout(done, 200))
+  stop.abort()
+  await cancelled
+  await client.close()
+  await new Promise((done) => setTimeout(done, 300))
+  await app.stop()
+  const told = auditOf(dir).map(({ event, tool, decision, outcome }) => [event, tool, decision, outcome].join(' '))
+  expect(told).toEqual([
+    ...Array.from({ length: 6 }, () => 'call shop.buy allow ok'),
+    'call shop__gone deny E_NOT_FOUND',
+    'call shop.gone deny E_NOT_FOUND',
+    'call shop.slow allow E_TIMEOUT',
+    'call shop.slow allow E_CANCELLED',
+  ])
+  expect(new Set(auditOf(dir).map(({ callId }) => callId)).size).toBe(told.length)
+})
+
+test.skipIf(process.platform !== 'linux')(
+  'OUT-13: a log that nobody reads and an audit log on a full disk stop no call, and are counted',
+  async () => {
+    const token = 'the-token-of-the-operator'
+    const here = place(
+      {
+        exposure: { mode: 'direct' },
+        server: { http: { token } },
+        telemetry: { prometheus: true },
+        // Nothing can ever be written there.
+        audit: { enabled: true, file: '/dev/full', arguments: 'redacted' },
+      },
+      {
+        'loud.mjs': `export default { name: 'loud', description: 'Logs a lot.', tools: { log: {
+        description: 'Logs a lot.', effect: 'read', input: ${given}, run(_in, { log }) { for (let n = 0; n < 400; n++) log.warn('x'.repeat(7000)); return { ok: true } } } } }`,
+      },
+    )
+    const child = spawn(process.execPath, [cli, 'serve', '--http', '--port', '0', '--json', '--config', here.config], {
+      env: here.env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const ended = once(child, 'exit')
+    onTestFinished(async () => {
+      child.kill('SIGKILL')
+      await ended
+    })
+    const [line] = (await once(child.stdout, 'data')) as [Buffer]
+    const { url } = JSON.parse(line.toString()) as { url: string }
+    const headers = { authorization: `Bearer ${token}` }
+    const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } })
+    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
+    onTestFinished(() => client.close())
+    // Over a megabyte a record.
+    const wide = Array.from({ length: 20 }, () =>
+      Array.from({ length: 20 }, () => Array.from({ length: 20 }, () => 'y'.repeat(190))),
+    )
+    for (let n = 0; n < 20; n++)
+      expect(answerOf(await client.callTool({ name: 'loud__log', arguments: { give: wide } }))).toEqual({ ok: true })
+    const metrics = await (await fetch(new URL('/metrics', url), { headers })).text()
+    const counted = (name: string): number => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)?.[1])
+    expect(counted('pegboard_log_dropped_total')).toBeGreaterThan(0)
+    expect(counted('pegboard_audit_dropped_total')).toBeGreaterThan(0)
+    expect(metrics).toContain('pegboard_calls_total{tool="loud.log",outcome="ok"} 20')
+    expect(child.exitCode).toBeNull()
+  },
+  60_000,
+)
+
+test('OUT-15: a server that needs a variable that is not set is left out, by the name of the variable, and others load', async () => {
+  const modern = { command: 'node', args: [join(import.meta.dirname, '..', 'fixtures', 'upstreams', 'modern.mjs')] }
+  const here = place({
+    exposure: { mode: 'direct' },
+    mcpServers: {
+      github: { ...modern, env: { TOKEN: '${GITHUB_TOKEN}', OTHER: '${SERVICE_TOKEN}' } },
+      near: { ...modern, start: 'eager' },
+    },
+  })
+  const { send, answer, stderr } = await talkTo({ ...here, env: { ...here.env, SERVICE_TOKEN: 'canary-of-the-other' } })
+  let id = 0
+  const names = async (): Promise<string[]> => {
+    send({ id: ++id, method: 'tools/list' })
+    return ((await answer(id)) as Answer).result.tools.map(({ name }: { name: string }) => name)
+  }
+  await expect.poll(names, { timeout: 15_000, interval: 300 }).toContain('near__echo')
+  expect((await names()).filter((name) => name.startsWith('github'))).toEqual([])
+  expect(await names()).toContain('hello__say_hello')
+  expect(stderr()).toContain(
+    'mcpServers.github.env.TOKEN needs the environment variable GITHUB_TOKEN, which is not set',
+  )
+  expect(stderr()).not.toContain('canary')
+}, 30_000)

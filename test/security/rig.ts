@@ -1,0 +1,95 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { onTestFinished } from 'vitest'
+import type { App } from '../../src/app.ts'
+import { type Clock, systemClock } from '../../src/core/clock.ts'
+import type { HttpServer } from '../../src/server/http.ts'
+import { listenHttp } from '../../src/server/listen.ts'
+import { httpOptions } from '../../src/server/options.ts'
+import { startApp, temporaryFolder } from '../app.ts'
+import { TOKEN } from '../server/echo.ts'
+
+/** Tools that answer, write, destroy and wait, and count how often any of them ran. */
+const PROBE = `let runs = 0
+const input = { type: 'object', properties: {}, additionalProperties: true }
+export default {
+  name: 'probe',
+  description: 'Answers, writes, destroys and waits.',
+  tools: {
+    echo: { description: 'Answers what it was given.', effect: 'read', input, run: (given) => { runs++; return given } },
+    note: { description: 'Writes something down.', effect: 'write', input, run: () => { runs++; return 'noted' } },
+    drop: { description: 'Destroys something.', effect: 'destructive', input, run: () => { runs++; return 'dropped' } },
+    wait: { description: 'Waits for a minute.', effect: 'read', input, run: (_given, { signal }) => { runs++; return new Promise((resolve) => { const timer = setTimeout(resolve, 60000, 'late'); signal.addEventListener('abort', () => { clearTimeout(timer); resolve('stopped') }) }) } },
+    runs: { description: 'Tells how often others ran.', effect: 'read', input, run: () => ({ runs }) },
+    who: { description: 'Tells for whom it runs.', effect: 'read', input, run: (_given, { caller }) => ({ principal: caller.principal, profile: caller.profile, roles: caller.roles }) },
+  },
+}`
+
+export interface Front extends HttpServer {
+  readonly app: App
+  readonly dir: string
+  readonly logged: string[]
+}
+
+/** The whole product behind a socket; ended with the test. @param http settings of `server.http` */
+export async function front(
+  http: Record<string, unknown> = {},
+  settings: Record<string, unknown> = {},
+  {
+    clock = systemClock,
+    app: own,
+    dir = temporaryFolder(),
+  }: {
+    /** Of the listener alone. */
+    readonly clock?: Clock
+    /** Of all the rest. */
+    readonly app?: Clock
+    /** With the state of an earlier one. */
+    readonly dir?: string
+  } = {},
+): Promise<Front> {
+  mkdirSync(join(dir, 'modules'), { recursive: true })
+  writeFileSync(join(dir, 'modules', 'probe.mjs'), PROBE)
+  const server = { ...(settings['server'] as object | undefined), http: { port: 0, ...http } }
+  const { app, logged } = await startApp({ exposure: { mode: 'direct' }, ...settings, server }, dir, {
+    level: 'debug',
+    ...(own ? { clock: own } : {}),
+  })
+  const listening = await listenHttp({
+    host: app.server,
+    settings: httpOptions.parse(server.http),
+    token: TOKEN,
+    clock,
+    forget: app.forget,
+  })
+  onTestFinished(() => listening.close())
+  return Object.assign(listening, { app, dir, logged })
+}
+
+/** How often a tool ran behind it. */
+export async function runs({ app }: Front): Promise<unknown> {
+  const { localCaller } = await import('../../src/core/context.ts')
+  const result = await app.call({ name: 'probe.runs', input: {}, caller: localCaller })
+  return (result as { readonly value: { readonly runs: number } }).value.runs
+}
+
+/** A real client with a token. */
+export async function client(
+  url: string,
+  token: string,
+  era: 'legacy' | 'modern' = 'modern',
+  options: ClientOptions = {},
+): Promise<Client> {
+  const made = new Client(
+    { name: 'front-test', version: '1' },
+    { versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' }, ...options },
+  )
+  await made.connect(
+    new StreamableHTTPClientTransport(new URL('/mcp', url), {
+      requestInit: { headers: { authorization: `Bearer ${token}` } },
+    }),
+  )
+  onTestFinished(() => made.close().catch(() => undefined))
+  return made
+}

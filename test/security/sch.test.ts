@@ -1,0 +1,342 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import type { Client } from '@modelcontextprotocol/client'
+import { expect, onTestFinished, test } from 'vitest'
+import { type Answer, startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { count } from '../count.mjs'
+import { add, serve } from '../offered.ts'
+import { place, type Talk, talkTo } from '../process.ts'
+
+const echo = `export default {
+  name: 'desk', description: 'Takes what it is given.',
+  tools: {
+    take: { description: 'Takes anything and says how much it was.', effect: 'read', input: { type: 'object', properties: { n: {} } }, run: (given) => JSON.stringify(given).length + ' taken' },
+    open: { description: 'Opens a drawer.', effect: 'read', run: () => 'opened', input: { type: 'object',
+      properties: { drawer: { type: 'object', properties: { label: { type: 'string' } }, additionalProperties: false } }, additionalProperties: false } },
+    admin: { description: 'Says whether everybody became an admin.', effect: 'read', run: () => String(({}).isAdmin) },
+  },
+}`
+
+/** Calls a tool with arguments as they are written here, which no JSON.stringify would write. */
+async function call(talk: Talk, id: number, name: string, args: string): Promise<Answer> {
+  count('fault')
+  talk.child.stdin?.write(
+    `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"${name}","arguments":${args}}}\n`,
+  )
+  return ((await talk.answer(id)) as Answer).result
+}
+
+const desk = (more: object = {}): Promise<Talk> =>
+  talkTo(place({ exposure: { mode: 'direct' }, ...more }, { 'desk.mjs': echo }))
+
+/** What a tool result refuses, which a protocol error would not be. */
+function refusal(result: Answer): { code: string; message: string } {
+  expect(result.isError).toBe(true)
+  const { code, message } = result.structuredContent.error
+  return { code, message }
+}
+
+test('SCH-01: an argument the schema has no room for is refused by a result that names its place', async () => {
+  const talk = await desk()
+  expect(refusal(await call(talk, 1, 'desk__open', '{"extra":1}'))).toEqual({
+    code: 'E_VALIDATION',
+    message: expect.stringMatching(/^Invalid params for desk\.open: .*extra/),
+  })
+  expect(refusal(await call(talk, 2, 'desk__open', '{"drawer":{"label":"a","extra":{"deep":1}}}'))).toEqual({
+    code: 'E_VALIDATION',
+    message: expect.stringMatching(/^Invalid params for desk\.open: .*drawer\.?.*extra/),
+  })
+  expect((await call(talk, 3, 'desk__open', '{"drawer":{"label":"a"}}')).content[0].text).toBe('opened')
+})
+
+test('SCH-02: a value that assembly took out of the schema is refused, and the backend is not asked', async () => {
+  const seen: string[] = []
+  const backend = createServer((request, response) => {
+    seen.push(String(request.url))
+    response.end('[]')
+  })
+  await new Promise<void>((resolve) => backend.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void backend.close())
+  const url = `http://127.0.0.1:${(backend.address() as AddressInfo).port}`
+  const { app } = await startApp({
+    exposure: { mode: 'direct' },
+    modulesDir: join(import.meta.dirname, '../fixtures/modules'),
+    autoload: false,
+    modules: { web: { override: true } },
+    profiles: { some: { modules: { web: { config: { brave_url: url, duckduckgo_url: url } } } } },
+  })
+  const client = await connectTo(app, 'legacy', {}, 'some')
+  onTestFinished(() => client.close())
+  const listed = (await client.listTools()).tools.find(({ name }) => name === 'web__web_search') as Answer
+  const offered = listed.inputSchema.properties.category.enum
+  expect(offered).toEqual(['text', 'image', 'video', 'news'])
+  for (const [name, args] of [
+    ['web__web_search', { query: 'cats', category: 'music' }],
+    ['execute_tool', { name: 'web.web_search', params: { query: 'cats', category: 'music' } }],
+  ] as const) {
+    const refused = refusal(await client.callTool({ name, arguments: args }))
+    expect(refused.code).toBe('E_VALIDATION')
+    expect(refused.message).toMatch(/^Invalid params for web\.web_search: category: /)
+  }
+  expect(seen).toEqual([])
+  expect(
+    (await client.callTool({ name: 'web__web_search', arguments: { query: 'cats', category: 'video' } })).isError,
+  ).not.toBe(true)
+  expect(seen).toHaveLength(1)
+})
+
+test('SCH-04: keys that would become a prototype are refused, and nobody becomes an admin', async () => {
+  const talk = await desk()
+  for (const [id, args] of [
+    '{"__proto__":{"isAdmin":true}}',
+    '{"constructor":{"prototype":{"isAdmin":true}}}',
+    '{"a":[{"b":{"prototype":1}}]}',
+    '{"\\u005f_proto__":{"isAdmin":true}}',
+    '{"a":1,"__proto__":1,"__proto__":null}',
+  ].entries()) {
+    const { code, message } = refusal(await call(talk, id + 1, 'desk__take', args))
+    expect([code, message]).toEqual(['E_VALIDATION', expect.stringContaining('forbidden key "')])
+  }
+  const through = await call(talk, 11, 'execute_tool', '{"name":"desk.take","params":{"__proto__":{"isAdmin":true}}}')
+  expect(refusal(through).code).toBe('E_VALIDATION')
+  const asText = await call(
+    talk,
+    12,
+    'execute_tool',
+    '{"name":"desk.take","params":"{\\"__proto__\\":{\\"isAdmin\\":true}}"}',
+  )
+  expect(refusal(asText).code).toBe('E_VALIDATION')
+  expect((await call(talk, 13, 'desk__admin', '{}')).content[0].text).toBe('undefined')
+})
+
+test('SCH-06: an integer no reader would carry exactly is refused, wherever it stands; as a text it is taken', async () => {
+  const talk = await desk()
+  for (const [id, args] of [
+    '{"n":1234567890123456789}',
+    '{"list":[{"n":-1234567890123456789}]}',
+    '{"n":9007199254740993}',
+    '{"n":1e30}',
+    '{"n":12345678901234567890123456789012345678901234567890.0}',
+  ].entries()) {
+    const refused = refusal(await call(talk, id + 1, 'desk__take', args))
+    expect(refused.code, args).toBe('E_INT_PRECISION')
+    expect(refused.message).not.toMatch(/\d{16}/)
+  }
+  const through = await call(talk, 21, 'execute_tool', '{"name":"desk.take","params":"{\\"n\\":1234567890123456789}"}')
+  expect(refusal(through).code).toBe('E_INT_PRECISION')
+  expect((await call(talk, 22, 'desk__take', '{"n":"1234567890123456789"}')).content[0].text).toBe('27 taken')
+  expect((await call(talk, 23, 'desk__take', '{"n":9007199254740991}')).content[0].text).toBe('22 taken')
+})
+
+test('SCH-08: arguments nested a hundred thousand deep are refused, and the next message is served', async () => {
+  const talk = await desk()
+  let id = 0
+  const timed = async (input: string): Promise<readonly [Answer, number]> => {
+    const started = performance.now()
+    const answer = await call(talk, ++id, 'desk__take', input)
+    return [answer, performance.now() - started]
+  }
+  const flat: number[] = []
+  const deep: number[] = []
+  for (let n = 0; n < 10; n++)
+    for (const [open, close] of [
+      ['{"a":', '}'],
+      ['[', ']'],
+    ] as const) {
+      const [answer, ms] = await timed(`{"deep":${open.repeat(100_000)}1${close.repeat(100_000)}}`)
+      expect(refusal(answer)).toEqual({ code: 'E_VALIDATION', message: 'The arguments are nested more than 64 deep.' })
+      deep.push(ms)
+      // As long, and taken: what the way costs on this machine now.
+      flat.push((await timed(`{"deep":"${'a'.repeat((open.length + 1) * 100_000)}"}`))[1])
+    }
+  expect(Math.min(...deep) - Math.min(...flat)).toBeLessThan(50)
+  expect((await call(talk, ++id, 'desk__take', '{}')).content[0].text).toBe('2 taken')
+})
+
+test('SCH-09: a million items, as many keys as a message may hold and five megabytes of text are refused, and nobody waits', async () => {
+  const talk = await desk()
+  const started = performance.now()
+  const size = { code: 'E_VALIDATION', message: 'The arguments hold more than 10000 keys and items (size limit).' }
+  const list = `[${'0,'.repeat(999_999)}0]`
+  expect(refusal(await call(talk, 1, 'desk__take', `{"list":${list}}`))).toEqual(size)
+  const keys = Array.from({ length: 300_000 }, (_, n) => `"k${n}":0`).join()
+  expect(refusal(await call(talk, 2, 'desk__take', `{${keys}}`))).toEqual(size)
+  // More than a message may be at all.
+  const million = Array.from({ length: 1_000_000 }, (_, n) => `"k${n}":0`).join()
+  for (const [id, args] of [`{${million}}`, `{"name":"${'x'.repeat(5_000_000)}"}`].entries()) {
+    count('fault')
+    talk.child.stdin?.write(
+      `{"jsonrpc":"2.0","id":${id + 3},"method":"tools/call","params":{"name":"desk__take","arguments":${args}}}\n`,
+    )
+    expect(((await talk.answer(id + 3)) as Answer).error).toEqual({
+      code: -32600,
+      message: 'Invalid request: message exceeds 4194304 bytes',
+    })
+  }
+  // 200 ms each on a quiet machine.
+  expect(performance.now() - started).toBeLessThan(15_000)
+})
+
+test('SCH-10: a schema that refers to the network leaves its tool out; nothing is asked for, the others stay', async () => {
+  let asked = 0
+  const listener = createServer((_request, response) => {
+    asked++
+    response.end('{}')
+  })
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void listener.close())
+  const { port } = listener.address() as AddressInfo
+  const object = (a: object) => ({ type: 'object', properties: { a } })
+  const where = `//127.0.0.1:${port}/s.json`
+  const served = await serve({
+    a: {
+      tools: [
+        add,
+        { name: 'fetches', inputSchema: object({ $ref: `http:${where}` }) },
+        { name: 'fetches_where_it_is', inputSchema: object({ $ref: where }) },
+        { name: 'fetches_late', inputSchema: object({ $dynamicRef: `http:${where}#x` }) },
+        { name: 'answers_so', inputSchema: object({}), outputSchema: object({ $ref: `HTTP:${where}` }) },
+      ],
+    },
+  })
+  expect((await served.call('a__add')).content[0].text).toBe('add ran')
+  await served.call('get_tool', { name: 'mcp_a.add' })
+  expect(served.ids()).toEqual(['mcp_a.add'])
+  expect(asked).toBe(0)
+  for (const name of ['fetches', 'fetches_where_it_is', 'fetches_late', 'answers_so'])
+    expect(served.logged.join('\n')).toContain(`skipped \\"${name}\\": its schema refers to`)
+})
+
+/** Calls the tool while another client calls the tool beside it, which has to be answered just as well. */
+async function beside(client: Client, name: string, args: object): Promise<Answer> {
+  const both = await Promise.all([
+    client.callTool({ name, arguments: { ...args } }),
+    client.callTool({ name: 'b__add', arguments: {} }),
+  ])
+  expect((both[1] as Answer).content[0].text).toBe('add ran')
+  return both[0]
+}
+
+test('SCH-11: a pattern that never ends delays no answer', async () => {
+  const inputSchema = { type: 'object', properties: { a: { type: 'string', pattern: '^(a|a)*$' } } }
+  const broken = { type: 'object', properties: { a: { type: 'string', pattern: '([' } } }
+  const tools = [
+    { name: 'slow', inputSchema },
+    { name: 'broken', inputSchema: broken },
+  ]
+  const served = await serve({ a: { tools }, b: { tools: [add] } })
+  await served.client(async (client) => {
+    const started = performance.now()
+    const answer = await beside(client, 'a__slow', { a: `${'a'.repeat(40)}!` })
+    // 100 ms on a quiet machine; the pattern would take years.
+    expect(performance.now() - started).toBeLessThan(8_000)
+    expect(answer.content[0].text).toBe('slow ran')
+    expect(((await beside(client, 'a__broken', { a: 'x' })) as Answer).content[0].text).toBe('broken ran')
+    for (const [name, args] of [
+      ['get_tool', { name: 'mcp_a.slow' }],
+      ['search_tools', { query: 'slow', detail: 'full' }],
+    ] as const)
+      expect((await client.callTool({ name, arguments: args })).isError).toBeFalsy()
+  })
+})
+
+test('SCH-12: a schema whose references double twenty times leaves its tool out, with a short reason', async () => {
+  const twice = (n: number) => ({ allOf: [{ $ref: `#/$defs/d${n + 1}` }, { $ref: `#/$defs/d${n + 1}` }] })
+  const $defs = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`d${n}`, twice(n)]))
+  const inputSchema = { type: 'object', properties: { a: { $ref: '#/$defs/d0' } }, $defs: { ...$defs, d20: {} } }
+  const served = await serve({ a: { tools: [add, { name: 'bomb', inputSchema }] }, b: { tools: [add] } })
+  expect(served.ids()).toEqual(['mcp_a.add', 'mcp_b.add'])
+  const told = served.logged.filter((line) => line.includes('bomb'))
+  expect(told.map((line) => JSON.parse(line).message)).toEqual([
+    'skipped "bomb": its schema unfolds to more than 100000 parts',
+  ])
+  await served.client(async (client) => {
+    const started = performance.now()
+    const refused = await beside(client, 'a__bomb', { a: 1 })
+    expect(refusal(refused).code).toBe('E_NOT_FOUND')
+    expect(JSON.stringify(refused).length).toBeLessThan(4_096)
+    expect(performance.now() - started).toBeLessThan(8_000)
+  })
+})
+
+test('SCH-13: two servers that publish one $id are each held to their own schema', async () => {
+  const schema = (properties: object) => ({ $id: 'https://example.com/args', type: 'object', properties })
+  const served = await serve({
+    a: { tools: [{ name: 'take', inputSchema: schema({}) }] },
+    b: { tools: [{ name: 'take', strict: true, inputSchema: schema({ n: { type: 'number' } }) }] },
+  })
+  expect((await served.call('a__take', { n: 'no' })).content[0].text).toBe('take ran')
+  const refused = await served.call('b__take', { n: 'no' })
+  expect(refused).toMatchObject({ isError: true, content: [{ text: 'n must be a number' }] })
+  const shown = async (name: string) =>
+    (await served.call('get_tool', { name })).structuredContent.parameters.properties
+  expect(await shown('mcp_a.take')).toEqual({})
+  expect(await shown('mcp_b.take')).toEqual({ n: { type: 'number' } })
+})
+
+test('SCH-13: two modules with one $id are each checked by their own schema', async () => {
+  const dir = temporaryFolder()
+  mkdirSync(join(dir, 'modules'))
+  const source = (name: string, n: object): string => `export default { name: '${name}', description: 'Takes a number.',
+    tools: { take: { description: 'Takes a number and says so.', effect: 'read', run: () => 'taken', input: ${JSON.stringify(
+      {
+        $id: 'https://example.com/args',
+        type: 'object',
+        properties: { n: { $ref: '#/$defs/n' } },
+        $defs: { n },
+      },
+    )} } } }`
+  writeFileSync(join(dir, 'modules/loose.mjs'), source('loose', {}))
+  writeFileSync(join(dir, 'modules/tight.mjs'), source('tight', { type: 'integer' }))
+  const { app } = await startApp({ exposure: { mode: 'direct' } }, dir)
+  const client = await connectTo(app)
+  onTestFinished(() => client.close())
+  const take = (name: string): Promise<Answer> => client.callTool({ name: `${name}__take`, arguments: { n: 'no' } })
+  expect((await take('loose')).content[0].text).toBe('taken')
+  expect(refusal(await take('tight')).code).toBe('E_VALIDATION')
+  expect((await take('loose')).content[0].text).toBe('taken')
+})
+
+test('SCH-14: a schema of more bytes, parts or names than anybody needs leaves its tool out, and the others stay', async () => {
+  const properties = (count: number, text = '') =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [`p${n}`, { description: `${n}${text}` }]))
+  const tools = [
+    add,
+    { name: 'talkative', description: `Talks. ${'y'.repeat(1_000_000)}` },
+    { name: 'wide', inputSchema: { type: 'object', properties: properties(1_001) } },
+    { name: 'long', inputSchema: { type: 'object', properties: properties(100, 'z'.repeat(1_000)) } },
+    { name: 'n'.repeat(300) },
+    { name: '' },
+    { name: 7 },
+    { name: 'list', inputSchema: [] },
+    null,
+  ]
+  const served = await serve({ a: { tools } })
+  expect(served.ids()).toEqual(['mcp_a.add'])
+  const skipped = served.logged
+    .map((line) => String(JSON.parse(line).message))
+    .filter((one) => one.startsWith('skipped'))
+  expect(skipped).toEqual([
+    expect.stringMatching(/^skipped "talkative": its definition has 1000\d{3} bytes$/),
+    'skipped "wide": its schema has more than 1000 parts',
+    expect.stringMatching(/^skipped "long": its schema has 10\d{4} bytes$/),
+    `skipped "${'n'.repeat(60)}": its name has 300 characters`,
+    'skipped a tool whose name is not a string',
+    'skipped a tool whose name is not a string',
+    'skipped "list": its inputSchema is not an object',
+    'skipped a tool that is not an object',
+  ])
+})
+
+test('SCH-14: a schema six thousand levels deep leaves its tool out, and the others stay', async () => {
+  const deep = `${'{"properties":{"a":'.repeat(3_000)}{}${'}}'.repeat(3_000)}`
+  const toolsText = `[${JSON.stringify({ ...add, inputSchema: {} })},{"name":"deep","inputSchema":${deep}},{"name":"notes","annotations":${deep}},{"name":"answers","inputSchema":{},"outputSchema":${deep}}]`
+  const served = await serve({ a: { tools: [], toolsText } })
+  expect(served.ids()).toEqual(['mcp_a.add'])
+  for (const name of ['deep', 'notes', 'answers'])
+    expect(served.logged.join('\n')).toContain(`skipped \\"${name}\\": its schema is more than 32 deep`)
+  expect((await served.call('a__add')).content[0].text).toBe('add ran')
+})

@@ -1,0 +1,54 @@
+import type { Client } from '@modelcontextprotocol/client'
+import type { AppOptions } from '../../src/app.ts'
+import type { LogLevel } from '../../src/core/log.ts'
+import { type Answer, startApp, type TestApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+
+/** What a client is told when a call is refused or fails. */
+export interface Refusal {
+  readonly code: string
+  readonly message: string
+  readonly hint?: string
+  readonly retryAfterMs?: number
+  readonly data?: Answer
+  /** Every word of the answer, as it came over the wire. */
+  readonly said: string
+}
+
+export interface Served extends TestApp {
+  readonly client: Client
+  /** The value of a tool, as `module.action`; rejects with a `Refusal`. */
+  call(tool: string, input?: unknown, options?: { readonly signal?: AbortSignal }): Promise<Answer>
+  fails(tool: string, input?: unknown, options?: { readonly signal?: AbortSignal }): Promise<Refusal>
+}
+
+type Settings = Record<string, unknown>
+
+/** The whole product with these modules, as an ordinary client has it over MCP. */
+export async function served(
+  modules: Settings,
+  {
+    dir = temporaryFolder(),
+    settings = {},
+    ...options
+  }: AppOptions & { readonly dir?: string; readonly settings?: Settings; readonly level?: LogLevel } = {},
+): Promise<Served> {
+  const started = await startApp({ exposure: { mode: 'direct' }, modules, ...settings }, dir, options)
+  const client = await connectTo(started.app)
+  const call: Served['call'] = async (tool, input = {}, more) => {
+    const answer = (await client.callTool(
+      { name: tool.replaceAll('.', '__'), arguments: input as Settings },
+      { timeout: 120_000, ...more },
+    )) as Answer
+    if (!answer.isError) return answer.structuredContent ?? answer.content[0]?.text
+    const said: string = JSON.stringify(answer)
+    const { error, data } = answer.structuredContent ?? answer._meta?.['pegboard/error'] ?? {}
+    throw Object.assign(new Error(error?.message ?? said), { ...error, data, said })
+  }
+  const fails: Served['fails'] = (tool, input, more) =>
+    call(tool, input, more).then(
+      (value) => Promise.reject(new Error(`it did not fail: ${JSON.stringify(value)}`)),
+      (refusal) => refusal,
+    )
+  return { ...started, client, call, fails }
+}

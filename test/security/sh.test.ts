@@ -1,0 +1,530 @@
+import { execFileSync, type StdioOptions, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+import { Client } from '@modelcontextprotocol/client'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { localCaller } from '../../src/core/context.ts'
+import { type Answer, temporaryFolder } from '../app.ts'
+import { StreamTransport } from '../client.ts'
+import { serve } from '../modules/web-servers.ts'
+import { cli, gone, place, readPid } from '../process.ts'
+import { served } from './served.ts'
+
+const POSIX = process.platform !== 'win32'
+const sandboxed = spawnSync('bwrap', ['--unshare-all', '--ro-bind', '/', '/', '--proc', '/proc', 'true']).status === 0
+
+/** A workspace with the module on. */
+async function open(config: Record<string, unknown> = {}, env: Record<string, string> = {}) {
+  const dir = temporaryFolder()
+  const all = await served(
+    { shell: { config: { enabled: true, ...config } } },
+    { dir, env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state'), ...env } },
+  )
+  const full = (tool: string): string => `shell.${tool}`
+  return {
+    ...all,
+    call: (tool: string, input: unknown = {}) => all.call(full(tool), input),
+    fails: (tool: string, input: unknown = {}) => all.fails(full(tool), input),
+  }
+}
+
+describe.runIf(POSIX)('commands', () => {
+  test('SH-01: without being enabled no tool is there, and a call of one is of a tool that never was', async () => {
+    const off = await served({ shell: { config: { allowed_commands: ['echo'] } } })
+    const names = (await off.client.listTools()).tools.map(({ name }) => name)
+    expect(names.filter((name) => name.startsWith('shell'))).toEqual([])
+    const told = async (name: string): Promise<string> => {
+      const { code, message, hint } = await off.fails(name, { cmd: 'true' })
+      return `${code} ${message} ${hint}`.replaceAll(name.split('.')[1] as string, '<name>')
+    }
+    for (const name of ['shell.bash', 'shell.run', 'shell.script', 'shell.background_run'])
+      expect(await told(name)).toBe((await told('shell.qqqq')).replace(/ Near it:.*/, ''))
+    expect(await told('shell.bash')).toMatch(/^E_NOT_FOUND Tool 'shell__<name>' not found\./)
+    const view = off.app.view(localCaller)
+    expect(view.owners.map(({ id }) => id)).not.toContain('shell')
+    // The operator hears by which setting.
+    expect(view.hidden.get('shell.bash')).toMatchObject({
+      kind: 'denied',
+      stage: 'switch',
+      reason: 'set modules.shell.config.enabled to true',
+    })
+    const enabled = await open()
+    expect(enabled.app.view(localCaller).hidden.get('shell.run')?.reason).toBe(
+      'name programs in modules.shell.config.allowed_commands',
+    )
+  })
+
+  test('SH-02: what is allowed runs; who wants something else is told what is allowed', async () => {
+    const { call, fails, dir } = await open({ allowed_commands: ['git log', 'git --version', 'echo'] })
+    execFileSync('git', ['init', '-q', dir])
+    const author = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com']
+    execFileSync('git', ['-C', dir, ...author, 'commit', '-q', '--allow-empty', '-m', 'The first of all'])
+    expect(await call('run', { command: 'git', args: ['log', '--oneline'] })).toMatchObject({
+      exit_code: 0,
+      stdout: expect.stringMatching(/^[0-9a-f]+ The first of all\n$/),
+    })
+    expect(await call('run', { command: 'git', args: ['--version'] })).toEqual({
+      exit_code: 0,
+      stdout: expect.stringMatching(/^git version \d/),
+      stderr: '',
+      duration_ms: expect.any(Number),
+      timed_out: false,
+      truncated: false,
+    })
+    expect(await fails('run', { command: 'rm', args: ['x'] })).toMatchObject({
+      code: 'E_DENIED_BY_POLICY',
+      message: "'rm x' is not an allowed command.",
+      hint: 'Allowed are: git log, git --version, echo (modules.shell.config.allowed_commands).',
+    })
+    for (const command of ['/bin/echo', './echo', '../echo'])
+      expect(await fails('run', { command })).toMatchObject({ code: 'E_DENIED_BY_POLICY' })
+    expect(await fails('run', { command: 'git', args: ['push'] })).toMatchObject({ code: 'E_DENIED_BY_POLICY' })
+    expect(await fails('run', { command: 'echo hello; id' })).toMatchObject({
+      code: 'E_DENIED_BY_POLICY',
+      message: expect.stringContaining('is a command line, and no shell reads it'),
+    })
+  })
+
+  test('SH-03: arguments are handed on as they are, whatever they would mean to a shell', async () => {
+    const { call, fails } = await open({ allowed_commands: ['printf'] })
+    const args = ['; rm -rf /', '$(id)', '`id`', '| cat', 'a\nb', '*', '$HOME', '"', "'", '']
+    const { stdout } = await call('run', { command: 'printf', args: ['[%s]', ...args] })
+    expect(stdout).toBe(args.map((one) => `[${one}]`).join(''))
+    expect(await fails('run', { command: 'printf', args: ['a\0b'] })).toMatchObject({ code: 'E_VALIDATION' })
+  })
+
+  test('SH-05: scripts are refused where there is no sandbox, and do not run without one', async () => {
+    const bin = temporaryFolder()
+    symlinkSync('/bin/bash', join(bin, 'bash'))
+    const { fails, dir } = await open({}, { PATH: bin })
+    for (const [action, input] of [
+      ['bash', { cmd: 'touch ran' }],
+      ['script', { content: 'touch ran' }],
+      ['background_run', { command: 'touch ran', shell: true }],
+    ] as const)
+      expect(await fails(action, input)).toMatchObject({
+        code: 'E_SANDBOX_UNAVAILABLE',
+        message: expect.stringContaining('bubblewrap (bwrap) is not installed'),
+        hint: expect.stringContaining('modules.shell.config.sandbox'),
+      })
+    expect(() => readFileSync(join(dir, 'ran'))).toThrow()
+  })
+
+  test.runIf(sandboxed)(
+    'SH-07: a script sees the system and the workspace, and nothing else of this machine',
+    async () => {
+      const canary = join(temporaryFolder(), 'canary.txt')
+      writeFileSync(canary, 'canary-content')
+      const { call, fails, dir } = await open()
+      writeFileSync(join(dir, 'a.txt'), 'mine\n')
+      const error = await fails('bash', { cmd: `cat a.txt; cat ${canary}` })
+      expect(error.data).toMatchObject({ stdout: 'mine\n', stderr: expect.stringContaining('No such file') })
+      for (const cmd of [
+        'cat /etc/shadow',
+        `echo x > ${canary}`,
+        'echo x > /usr/planted',
+        'ls /root /home',
+        'echo x > /etc/planted',
+      ])
+        expect(await fails('bash', { cmd }), cmd).toMatchObject({ code: 'E_TOOL_FAILED' })
+      expect(readFileSync(canary, 'utf8')).toBe('canary-content')
+      await call('bash', { cmd: 'echo made > b.txt; echo t > /tmp/t; cat /tmp/t' })
+      expect(readFileSync(join(dir, 'b.txt'), 'utf8')).toBe('made\n')
+    },
+  )
+
+  test('SH-09: a command that takes too long is ended with all it started [DIG-94]', async () => {
+    const { fails, dir } = await open({ allowed_commands: ['sh'] })
+    const error = await fails('run', {
+      command: 'sh',
+      args: [
+        '-c',
+        'trap "" TERM; echo first; sleep 1000 & echo $! > a; (trap "" TERM; sleep 1000) & echo $! > b; wait',
+      ],
+      timeout_seconds: 1,
+    })
+    expect((error.data as Answer).duration_ms).toBeLessThan(20_000)
+    expect(error).toMatchObject({
+      code: 'E_TIMEOUT',
+      message: 'run timed out after 1s',
+      data: { timed_out: true, stdout: 'first\n' },
+    })
+    for (const file of ['a', 'b']) expect(await gone(await readPid(join(dir, file)))).toBe(true)
+  })
+
+  test('SH-11: of endless output head and tail are kept, and who writes it is ended', async () => {
+    const { fails, dir } = await open({
+      allowed_commands: ['sh'],
+      max_output_bytes: 4_096,
+      max_written_bytes: 1_000_000,
+    })
+    const before = process.memoryUsage().arrayBuffers
+    const error = await fails('run', { command: 'sh', args: ['-c', 'echo $$ > pid; exec yes'] })
+    expect(error).toMatchObject({
+      code: 'E_TOO_LARGE',
+      message: 'run was ended: it wrote more than 1000000 bytes',
+      data: { truncated: true },
+    })
+    const { stdout } = error.data as { stdout: string }
+    expect(stdout).toMatch(/^(?:y\n){1024}\n… \d+ bytes left out …\n(?:y?\n)?(?:y\n)+$/)
+    expect(await gone(await readPid(join(dir, 'pid')))).toBe(true)
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(32_000_000)
+  })
+
+  test('SH-13: commands get no more of the environment than they need [DIG-94]', async () => {
+    const { call, app } = await open(
+      { allowed_commands: ['env'], env_passthrough: ['WANTED', 'GITHUB_TOKEN'], env: { MODE: 'test' } },
+      { AWS_SECRET_ACCESS_KEY: 'canary-secret-1', WANTED: 'yes', GITHUB_TOKEN: 'canary-secret-2' },
+    )
+    const { stdout } = await call('run', { command: 'env' })
+    expect(stdout).not.toContain('canary-secret-1')
+    expect(stdout).toContain('WANTED=yes\n')
+    expect(stdout).toContain('MODE=test\n')
+    expect(stdout).toContain('GIT_TERMINAL_PROMPT=0\n')
+    const { variables } = await call('env')
+    expect(variables).toMatchObject({ WANTED: 'yes', MODE: 'test', GITHUB_TOKEN: '[redacted]' })
+    expect(JSON.stringify(variables)).not.toContain('canary')
+    expect(Object.keys((await call('env', { prefix: 'WAN' })).variables)).toEqual(['WANTED'])
+    expect(app.failed()).toEqual([])
+  })
+
+  test('SH-15: commands run inside the workspace, whatever leads out of it', async () => {
+    const { call, fails, dir } = await open({ allowed_commands: ['pwd'], denied_paths: ['private'] })
+    mkdirSync(join(dir, 'sub'))
+    mkdirSync(join(dir, 'private'))
+    symlinkSync('/usr', join(dir, 'out'))
+    expect((await call('run', { command: 'pwd', cwd: 'sub' })).stdout).toMatch(/\/sub\n$/)
+    for (const cwd of ['..', '/', '/usr', 'out', 'out/bin', 'sub/../..'])
+      expect(await fails('run', { command: 'pwd', cwd }), cwd).toMatchObject({
+        code: 'E_PATH_OUTSIDE_ROOT',
+        message: expect.stringContaining('modules.shell.config.roots'),
+      })
+    expect(await fails('run', { command: 'pwd', cwd: 'private' })).toMatchObject({ code: 'E_PATH_DENIED' })
+  })
+
+  test('SH-16: a command that would wait for input or an answer ends, or runs out of time', async () => {
+    const { call, fails } = await open({ allowed_commands: ['cat', 'sh', 'git', 'python3', 'sudo'] })
+    expect(await call('run', { command: 'cat' })).toMatchObject({ stdout: '', exit_code: 0 })
+    expect(await call('run', { command: 'cat', stdin: 'over here' })).toMatchObject({ stdout: 'over here' })
+    expect(await fails('run', { command: 'sh', args: ['-c', 'read x < /dev/tty'] })).toMatchObject({
+      code: 'E_TOOL_FAILED',
+    })
+    const url = await serve((_, answer) =>
+      answer.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end('who are you?'),
+    )
+    expect(await fails('run', { command: 'git', args: ['ls-remote', url], timeout_seconds: 30 })).toMatchObject({
+      code: 'E_TOOL_FAILED',
+      data: { timed_out: false, stderr: expect.stringContaining('terminal prompts disabled') },
+    })
+    const there = (name: string): boolean => spawnSync('which', [name]).status === 0
+    if (there('python3')) expect(await call('run', { command: 'python3' })).toMatchObject({ stdout: '', exit_code: 0 })
+    if (there('sudo'))
+      expect(['E_TOOL_FAILED', undefined]).toContain(
+        (await call('run', { command: 'sudo', args: ['-k', 'true'] }).catch((error) => error)).code,
+      )
+  })
+
+  test('SH-17: exit code and signal are told beside the output, and no stack is shown [DIG-94]', async () => {
+    const { fails } = await open({ allowed_commands: ['sh'] })
+    const failed = await fails('run', { command: 'sh', args: ['-c', 'echo out; echo err >&2; exit 3'] })
+    expect(failed).toMatchObject({
+      code: 'E_TOOL_FAILED',
+      message: 'run exited with code 3',
+      data: { exit_code: 3, stdout: 'out\n', stderr: 'err\n', timed_out: false },
+    })
+    expect(await fails('run', { command: 'sh', args: ['-c', 'kill -9 $$'] })).toMatchObject({
+      message: 'run was ended by SIGKILL',
+      data: { exit_code: null, signal: 'SIGKILL' },
+    })
+    expect(`${failed.message} ${failed.hint} ${JSON.stringify(failed.data)}`).not.toMatch(/\n\s+at |\.ts/)
+  })
+})
+
+test.runIf(POSIX)('a program that is allowed runs no other, however its arguments are written', async () => {
+  const { call, fails, dir } = await open({
+    allowed_commands: ['git', 'tar', 'find', 'sort', 'curl', 'rg', 'split', 'wget', 'rsync', { command: 'git rebase' }],
+  })
+  execFileSync('git', ['init', '-q', dir])
+  for (const name of ['a.txt', 'b.txt']) writeFileSync(join(dir, name), 'b\na\n')
+  const run = `touch ${join(dir, 'ran')}`
+  for (const [command, ...args] of [
+    ['git', '-c', `alias.x=!${run}`, 'x'],
+    ['git', 'config', 'alias.x', `!${run}`],
+    ['git', '--no-pager', 'config', 'core.fsmonitor', run],
+    ['git', 'ls-remote', `--upload-pa=${run}`, dir],
+    ['git', 'ls-remote', `--exec=${run}`, dir],
+    ['git', 'fetch', '--upload-p', run, dir],
+    ['git', 'clone', `--conf=core.sshCommand=${run}`, 'ssh://x/y', 'z'],
+    ['git', 'diff', '--no-index', `--outpu=${join(dir, 'ran')}`, 'a.txt', 'b.txt'],
+    ['git', 'grep', `-nO${run}`, 'b'],
+    ['git', 'grep', `--open-files-in-p=${run}`, 'b'],
+    ['git', 'bisect', 'run', 'sh', '-c', run],
+    ['git', 'submodule', 'foreach', run],
+    ['git', 'rebase', `--ex=${run}`, 'HEAD'],
+    ['git', 'difftool', '-x', run],
+    ['git', 'archive', `--exec=${run}`, '--remote=.', 'HEAD'],
+    ['tar', '-cf', 'x.tar', '--checkpoint=1', `--checkpoint-act=exec=${run}`, 'a.txt'],
+    ['tar', 'cIf', run, 'x.tar', 'a.txt'],
+    ['tar', '-cvIf', run, 'x.tar', 'a.txt'],
+    ['tar', '-xf', 'x.tar', `--to-com=${run}`],
+    ['tar', '-xf', 'x:y.tar', `--rsh-com=${run}`],
+    ['find', '.', '-execdir', 'touch', join(dir, 'ran'), ';'],
+    ['find', '.', '-fprintf', join(dir, 'ran'), 'x'],
+    ['sort', '-uo', join(dir, 'ran'), 'a.txt'],
+    ['sort', `--compress-prog=${run}`, 'a.txt'],
+    ['curl', '-sSo', join(dir, 'ran'), 'file:///etc/passwd'],
+    ['curl', '--outp', join(dir, 'ran'), 'file:///etc/passwd'],
+    ['rg', `--pre=${run}`, 'x'],
+    ['split', `--filt=${run}`, 'a.txt'],
+    ['wget', '-qO', join(dir, 'ran'), 'http://127.0.0.1:1/'],
+    ['rsync', '-ave', run, 'a.txt', 'x:y'],
+  ] as [string, ...string[]][])
+    expect(await fails('run', { command, args }), [command, ...args].join(' ')).toMatchObject({
+      code: 'E_DENIED_BY_POLICY',
+    })
+  expect(readdirSync(dir)).not.toContain('ran')
+  expect(await call('run', { command: 'tar', args: ['-cvzf', 'x.tar', 'a.txt'] })).toMatchObject({ exit_code: 0 })
+  expect(await call('run', { command: 'tar', args: ['tf', 'x.tar'] })).toMatchObject({ stdout: 'a.txt\n' })
+  expect(await call('run', { command: 'sort', args: ['-ru', 'a.txt'] })).toMatchObject({ stdout: 'b\na\n' })
+  expect(await call('run', { command: 'git', args: ['status', '--short', '--branch'] })).toMatchObject({ exit_code: 0 })
+})
+
+test.runIf(sandboxed)(
+  'nobody gets rid of what is hidden or fixed in the sandbox by renaming the folders above it',
+  async () => {
+    const { call, dir } = await open({ denied_paths: ['a/b/private'] })
+    for (const folder of ['.git/hooks', 'a/b/private']) mkdirSync(join(dir, folder), { recursive: true })
+    writeFileSync(join(dir, 'a/b/private/key'), 'canary')
+    for (const cmd of [
+      'mv .git old; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit',
+      'mv a c; mv a/b a/c; cd a/b; mv pr?vate ../x; cd ../..; cat */*/pr?vate/key a/x/key',
+      'rm -rf .git a; ln -s /tmp .git; cp -r a d; cat d/b/pr?vate/key',
+      'cat */*/pr?vate/key a/x/key',
+    ])
+      expect(await call('bash', { cmd: `${cmd}; true` }), cmd).toMatchObject({ stdout: '' })
+    expect(readdirSync(join(dir, '.git/hooks'))).toEqual([])
+    expect(readFileSync(join(dir, 'a/b/private/key'), 'utf8')).toBe('canary')
+    expect(readdirSync(dir).toSorted()).toEqual(['.git', 'a', 'd'])
+  },
+)
+
+test.runIf(sandboxed)(
+  'keys of the workspace are hidden in the sandbox, whatever the capitals of their names',
+  async () => {
+    const { call, dir } = await open()
+    const files = ['.env', '.ENV', '.Env.Local', '.NPMRC', '.Git-Credentials', '.netrc']
+    for (const file of files) writeFileSync(join(dir, file), 'canary\n')
+    mkdirSync(join(dir, '.SSH'))
+    writeFileSync(join(dir, '.SSH/id_ed25519'), 'canary\n')
+    writeFileSync(join(dir, '.env.example'), 'for all\n')
+    const { stdout } = await call('bash', {
+      cmd: `cat ${files.join(' ')} .SSH/* .ENV; grep -r canary . ; cat .env.example; true`,
+    })
+    expect(stdout).toBe('for all\n')
+    await call('bash', { cmd: 'echo planted > .ENV; rm -rf .SSH; true' })
+    expect(readFileSync(join(dir, '.ENV'), 'utf8')).toBe('canary\n')
+    expect(readFileSync(join(dir, '.SSH/id_ed25519'), 'utf8')).toBe('canary\n')
+  },
+)
+
+test.runIf(POSIX)('a named folder is never the state folder, a link, or more than the folder itself', async () => {
+  const top = temporaryFolder()
+  for (const folder of ['cache', 'cache/private', 'elsewhere']) mkdirSync(join(top, folder))
+  writeFileSync(join(top, 'elsewhere/secret'), 'canary')
+  symlinkSync(join(top, 'elsewhere'), join(top, 'link'))
+  symlinkSync(join(top, 'elsewhere'), join(top, 'cache/out'))
+  const told = async (config: Record<string, unknown>, cwd = 'file_cache_dir') => {
+    const { call } = await open({ allowed_commands: ['pwd'], sandbox: 'off', denied_paths: ['private'], ...config })
+    const inner = (tool: string, input: object): Promise<string> =>
+      call(tool, input).then(
+        ({ stdout }) => stdout,
+        ({ code }) => code,
+      )
+    return [await inner('run', { command: 'pwd', cwd }), await inner('bash', { cmd: `cd ${cwd}/ && pwd` })]
+  }
+  const own = join(top, 'cache')
+  expect(await told({ file_cache_dir: own })).toEqual([`${own}\n`, `${own}\n`])
+  const dir = temporaryFolder()
+  for (const [file_cache_dir, code] of [
+    ['', 'E_NOT_FOUND'],
+    [join(dir, 'state'), 'E_NOT_FOUND'],
+    [dir, 'E_NOT_FOUND'],
+    ['/', 'E_NOT_FOUND'],
+    [join(top, 'link'), 'E_PATH_OUTSIDE_ROOT'],
+  ] as const) {
+    const config = { enabled: true, allowed_commands: ['pwd'], sandbox: 'off', file_cache_dir }
+    const all = await served({ shell: { config } }, { dir })
+    const call = (tool: string, input: object) => all.call(`shell.${tool}`, input)
+    for (const [tool, input] of [
+      ['run', { command: 'pwd', cwd: 'file_cache_dir' }],
+      ['bash', { cmd: 'ls file_cache_dir/' }],
+    ] as const)
+      expect(await call(tool, input).catch((error) => error.code), `${tool} ${file_cache_dir}`).toBe(code)
+  }
+  for (const cwd of ['file_cache_dir/..', 'file_cache_dir/out', 'file_cache_dir/../elsewhere'])
+    expect((await told({ file_cache_dir: own }, cwd))[0], cwd).toBe('E_PATH_OUTSIDE_ROOT')
+  expect((await told({ file_cache_dir: own }, 'file_cache_dir/private'))[0]).toBe('E_PATH_DENIED')
+})
+
+test.runIf(process.platform === 'linux')('what whoever started the server left open reaches no program', async () => {
+  const { config, env, dir } = place({
+    exposure: { mode: 'direct' },
+    modules: { shell: { config: { enabled: true, allowed_commands: ['sh'] } } },
+  })
+  writeFileSync(join(dir, 'left-open'), '')
+  const left = openSync(join(dir, 'left-open'), 'a')
+  // Node sees to those before the first gap itself.
+  const stdio = Array.from({ length: 41 }, (_, at) => (at === 40 ? left : at < 2 ? 'pipe' : 'ignore'))
+  const server = spawn(process.execPath, [cli, 'serve', '--stdio', '--config', config], {
+    env,
+    stdio: stdio as StdioOptions,
+  })
+  onTestFinished(async () => {
+    closeSync(left)
+    server.kill('SIGKILL')
+    await once(server, 'exit')
+  })
+  const client = new Client({ name: 'test', version: '1' })
+  await client.connect(new StreamTransport(server.stdout as Readable, server.stdin as Writable) as never)
+  const args = ['-c', 'echo planted > /proc/self/fd/40; readlink /proc/self/fd/40']
+  const answer = await client.callTool({ name: 'shell__run', arguments: { command: 'sh', args } })
+  expect(answer.structuredContent).toMatchObject({ stdout: expect.stringMatching(/^\/dev\/null\n/) })
+  expect(readFileSync(join(dir, 'left-open'), 'utf8')).toBe('')
+})
+
+test.runIf(POSIX)(
+  'SH-18: no option makes an allowed program run another or write where nobody looks',
+  async () => {
+    const programs = ['git', 'find', 'fd', 'tar', 'rg', 'sort', 'curl', 'rsync', 'zip', 'split', 'wget', 'man']
+    const { call, fails, dir } = await open({ allowed_commands: programs })
+    const attacks = `
+    git -c core.pager=./evil log
+    git -ccore.pager=./evil log
+    git --config-env=core.pager=EVIL log
+    git --exec-path=. log
+    git -C / log
+    git --git-dir=/ log
+    git clone -u ./evil . copy
+    git clone -qu ./evil . copy
+    git clone --upload-pa=./evil . copy
+    git ls-remote --upload-pack=./evil .
+    git clone --template=. . copy
+    git push --receive-pack ./evil .
+    git grep -O./evil x
+    git grep -nO./evil x
+    git diff --ext-diff
+    git diff --output=pwned
+    git archive -o pwned HEAD
+    git format-patch -o pwned HEAD
+    git config core.pager ./evil
+    git difftool -x ./evil
+    git rebase -x ./evil HEAD
+    git bisect run ./evil
+    git submodule foreach ./evil
+    find . -exec ./evil ;
+    find . -execdir ./evil ;
+    find . -okdir ./evil ;
+    find . -fprintf pwned x
+    find . -delete
+    fd -x ./evil
+    fd -Hx ./evil
+    fd -IHX ./evil
+    fd --exec-batch ./evil
+    tar cf a --checkpoint=1 --checkpoint-action=exec=./evil .
+    tar xf a --to-command=./evil
+    tar -xfa -I./evil
+    tar xI ./evil -f a
+    tar -cvF ./evil -f a .
+    tar xf a --use-comp=./evil
+    rg --pre ./evil x
+    rg --pre=./evil x
+    rg --hostname-bin=./evil x
+    sort --compress-prog=./evil a
+    sort -o pwned a
+    sort -uo pwned a
+    curl -o pwned http://127.0.0.1:9/
+    curl -so pwned http://127.0.0.1:9/
+    curl -K a http://127.0.0.1:9/
+    curl -sD pwned http://127.0.0.1:9/
+    curl --dump-header pwned http://127.0.0.1:9/
+    curl -c pwned http://127.0.0.1:9/
+    curl --cookie-jar pwned http://127.0.0.1:9/
+    curl --trace pwned http://127.0.0.1:9/
+    curl --trace-ascii pwned http://127.0.0.1:9/
+    curl --stderr pwned http://127.0.0.1:9/
+    curl --libcurl pwned http://127.0.0.1:9/
+    curl --etag-save pwned http://127.0.0.1:9/
+    curl --hsts pwned http://127.0.0.1:9/
+    curl --alt-svc pwned http://127.0.0.1:9/
+    curl -T a http://127.0.0.1:9/
+    rsync -e ./evil a b
+    rsync -ave ./evil a b
+    rsync --rsync-path=./evil a b
+    zip -TT ./evil a.zip a
+    zip -qTT ./evil a.zip a
+    zip --unzip-command=./evil a.zip a
+    split --filter=./evil a
+    split --filt=./evil a
+    wget -O pwned http://127.0.0.1:9/
+    wget -qO pwned http://127.0.0.1:9/
+    wget -o pwned http://127.0.0.1:9/
+    wget -a pwned http://127.0.0.1:9/
+    wget --output-file=pwned http://127.0.0.1:9/
+    wget --append-output=pwned http://127.0.0.1:9/
+    wget --save-cookies=pwned http://127.0.0.1:9/
+    wget --warc-file=pwned http://127.0.0.1:9/
+    wget --use-askpass=./evil http://127.0.0.1:9/
+    wget -e use_askpass=./evil http://127.0.0.1:9/
+    man -P ./evil ls
+    man -aP ./evil ls
+    man -C a ls
+    man --config-file=a ls
+    man --html=./evil ls`
+    writeFileSync(join(dir, 'evil'), `#!/bin/sh\ntouch ${dir}/pwned\n`, { mode: 0o755 })
+    writeFileSync(join(dir, 'a'), 'a\n')
+    const words = (line: string): [string, ...string[]] => line.trim().split(' ') as [string, ...string[]]
+    const passed: string[] = []
+    for (const line of attacks.trim().split('\n')) {
+      const [command, ...args] = words(line)
+      const code = await call('run', { command, args }).then(
+        () => 'ran',
+        (error) => error.code,
+      )
+      if (code !== 'E_DENIED_BY_POLICY') passed.push(`${line.trim()}: ${code}`)
+    }
+    expect(passed).toEqual([])
+    expect(readdirSync(dir)).not.toContain('pwned')
+    // What is meant well passes, and what follows -- is no option.
+    for (const line of [
+      'git --version',
+      'git log -u -n1',
+      'git add -u',
+      'git ls-files -o',
+      'find . -name a',
+      'fd -Hd 1 a',
+      'tar -tf a',
+      'sort -uk1 a',
+      'curl -sSI http://127.0.0.1:9/',
+      'wget -qS --spider http://127.0.0.1:9/',
+      'man -w ls',
+      'sort -- -o',
+    ]) {
+      const [command, ...args] = words(line)
+      const code = await call('run', { command, args }).then(
+        () => 'ran',
+        (error) => error.code,
+      )
+      expect(code, line).not.toBe('E_DENIED_BY_POLICY')
+    }
+    expect(await fails('run', { command: './git', args: ['--version'] })).toMatchObject({ code: 'E_DENIED_BY_POLICY' })
+  },
+  120_000,
+)
+
+test.runIf(POSIX)('an allowed program that runs whatever it is given is said at the start', async () => {
+  const programs = ['/usr/bin/python3.12', 'psql', 'setsid', 'chroot', 'less', 'xargs']
+  const { logged } = await open({ allowed_commands: ['git', ...programs, 'echo'] })
+  expect(logged.join()).toContain(`"commands":${JSON.stringify(programs)}`)
+})

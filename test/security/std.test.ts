@@ -1,0 +1,225 @@
+import { once } from 'node:events'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { type Answer, servers } from '../app.ts'
+import { count } from '../count.mjs'
+import { cli, descendants, gone, place, run, type Talk, talkTo } from '../process.ts'
+import { until } from '../upstream/host.ts'
+
+/** A module that leaves a mark on disk when one of its tools runs. */
+const marking = (file: string): string => `
+import { appendFileSync } from 'node:fs'
+export default {
+  name: 'marks', description: 'Leaves a mark.',
+  tools: { leave: { description: 'Leaves a mark on disk.', effect: 'write', run: () => { appendFileSync(${JSON.stringify(file)}, 'x'); return 'left' } } },
+}`
+
+/** A server with that module, and how often its tool ran. */
+async function marked(): Promise<Talk & { readonly ran: () => number }> {
+  const here = place({ exposure: { mode: 'direct' } })
+  const file = join(here.dir, 'marks')
+  writeFileSync(join(here.dir, 'modules/marks.mjs'), marking(file))
+  const talk = await talkTo(here)
+  return { ...talk, ran: () => (existsSync(file) ? readFileSync(file, 'utf8').length : 0) }
+}
+
+/** Sends a line as it is. */
+function raw({ child }: Talk, line: string | Buffer): void {
+  count('fault')
+  child.stdin?.write(line)
+  child.stdin?.write('\n')
+}
+
+const errors = ({ messages }: Talk): Answer[] => messages.flatMap((message: Answer) => message.error ?? [])
+
+/** Still there, and answering the next message. */
+async function serves(talk: Talk, id: number): Promise<void> {
+  talk.send({ id, method: 'ping' })
+  expect(((await talk.answer(id)) as Answer).result).toEqual({})
+  expect(talk.child.exitCode).toBeNull()
+}
+
+test('STD-01: a line that is not JSON is refused, and the request after it is served', async () => {
+  const talk = await talkTo(place())
+  for (const line of ['not json', '{"jsonrpc":"2.0",', '\u0000', '"text"', '12', 'null', '{}', ' \t ']) raw(talk, line)
+  talk.send({ id: 1, method: 'tools/list' })
+  expect(((await talk.answer(1)) as Answer).result.tools.length).toBeGreaterThan(3)
+  // Every line on stdout was JSON, or reading them would have thrown.
+  const told = talk.messages.filter(({ id }) => id === null) as Answer[]
+  expect(told.map(({ jsonrpc, error }) => [jsonrpc, error.code])).toEqual([
+    ['2.0', -32700],
+    ['2.0', -32700],
+    ['2.0', -32700],
+    ['2.0', -32600],
+    ['2.0', -32600],
+    ['2.0', -32600],
+    ['2.0', -32600],
+    ['2.0', -32700],
+  ])
+})
+
+test('STD-02: a line of 20 MiB is refused with its id where that can be told, and the request after it is served', async () => {
+  const talk = await talkTo(place())
+  const long = 'y'.repeat(20 * 1024 * 1024)
+  raw(talk, `{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":"${long}"}}`)
+  raw(talk, `{"jsonrpc":"2.0","method":"ping","params":{"x":"${long}","id":6},"id":"six"}`)
+  raw(talk, `{"jsonrpc":"2.0","method":"ping","params":{"x":"${long}"}}`)
+  await serves(talk, 7)
+  const refusal = { code: -32600, message: 'Invalid request: message exceeds 4194304 bytes' }
+  expect(talk.messages.filter(({ error }) => error)).toEqual([
+    { jsonrpc: '2.0', id: 5, error: refusal },
+    { jsonrpc: '2.0', id: 'six', error: refusal },
+    { jsonrpc: '2.0', id: null, error: refusal },
+  ])
+})
+
+test('STD-04: a batch is refused by that name, and nothing of it runs', async () => {
+  const talk = await marked()
+  const call = { jsonrpc: '2.0', method: 'tools/call', params: { name: 'marks__leave', arguments: {} } }
+  raw(
+    talk,
+    JSON.stringify([
+      { ...call, id: 1 },
+      { ...call, id: 2 },
+    ]),
+  )
+  raw(talk, '[]')
+  await serves(talk, 3)
+  const refusal = { code: -32600, message: 'Invalid request: batch not supported, send one message a line' }
+  expect(errors(talk)).toEqual([refusal, refusal])
+  expect(talk.ran()).toBe(0)
+})
+
+test('STD-05: an id that is no id is refused, and nothing runs', async () => {
+  const talk = await marked()
+  for (const id of [{ a: 1 }, null, 1.5, true, [], 'i'.repeat(1024 * 1024), 2 ** 60])
+    raw(
+      talk,
+      JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'marks__leave', arguments: {} } }),
+    )
+  await serves(talk, 3)
+  expect(errors(talk)).toEqual(
+    Array.from({ length: 7 }, () => ({
+      code: -32600,
+      message: 'Invalid request: id must be a string or an integer',
+    })),
+  )
+  expect(talk.ran()).toBe(0)
+})
+
+test('STD-07: a key in another case, or with a letter that only looks like it, is no key of a message', async () => {
+  const talk = await marked()
+  const params = '{"name":"marks__leave","arguments":{}}'
+  const lines = [
+    `{"jsonrpc":"2.0","id":11,"Method":"tools/call","params":${params}}`,
+    `{"jsonrpc":"2.0","id":12,"method":"Tools/Call","params":${params}}`,
+    `{"jsonrpc":"2.0","id":13,"method":"tools/call","param\u017f":${params}}`,
+    `{"jsonrpc":"2.0","id":14,"method":"tools/call","Params":${params}}`,
+    `{"JSONRPC":"2.0","id":15,"method":"tools/call","params":${params}}`,
+    `{"jsonrpc":"2.0","ID":16,"method":"tools/call","params":${params}}`,
+    `{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"Name":"marks__leave","argument\u017f":{}}}`,
+    `{"jsonrpc":"2.0","id":18,"method":"tool\u017f/call","params":${params}}`,
+    `{"jsonrpc":"2.0","id":19,"METHOD":"ping","method":"tools/call","params":${params}}`,
+  ]
+  for (const line of lines) raw(talk, line)
+  await serves(talk, 3)
+  for (const id of [11, 12, 13, 14, 15, 17, 18, 19])
+    expect([-32600, -32601, -32602], String(id)).toContain(((await talk.answer(id)) as Answer).error?.code)
+  expect(talk.ran()).toBe(0)
+  raw(talk, `{"jsonrpc":"2.0","id":20,"method":"tools/call","params":${params}}`)
+  expect(((await talk.answer(20)) as Answer).result.content[0].text).toBe('left')
+})
+
+test('STD-09: what a module prints goes to stderr, and stdout holds nothing but protocol', async () => {
+  const noisy = `
+import { writeSync } from 'node:fs'
+export default {
+  name: 'noisy', description: 'Prints where it should not.',
+  tools: { shout: { description: 'Prints to stdout and answers.', effect: 'read', run() {
+    console.log('loud'); process.stdout.write('louder\\n'); console.info('{"jsonrpc":"2.0","id":1,"result":{}}'); return 'said' } } },
+}`
+  const talk = await talkTo(place({ exposure: { mode: 'direct' } }, { 'noisy.mjs': noisy }))
+  talk.send({ id: 1, method: 'tools/call', params: { name: 'noisy__shout', arguments: {} } })
+  expect(((await talk.answer(1)) as Answer).result.content[0].text).toBe('said')
+  await serves(talk, 2)
+  expect(talk.messages.filter(({ id }) => id === 1)).toHaveLength(1)
+  expect(talk.stderr()).toContain('loud\nlouder\n{"jsonrpc"')
+})
+
+test('STD-11: when its client leaves, the process ends with 0 and takes its children along', async () => {
+  const talk = await talkTo(place({ exposure: { mode: 'direct' }, mcpServers: { thinking: servers.thinking } }))
+  talk.send({ id: 1, method: 'tools/list' })
+  await talk.answer(1)
+  let children: number[] = []
+  for (const end = Date.now() + 10_000; children.length === 0 && Date.now() < end; )
+    children = (await descendants(talk.child.pid))
+      .filter(({ args }) => args.includes('sequential-thinking'))
+      .map(({ pid }) => pid)
+  expect(children.length).toBeGreaterThan(0)
+  const ended = once(talk.child, 'exit')
+  talk.child.stdin?.end()
+  expect(await ended).toEqual([0, null])
+  for (const pid of children) expect(await gone(pid)).toBe(true)
+})
+
+test('STD-13: when whoever reads it has gone, the process ends with 0, without a trace of an error', async () => {
+  const { config, env } = place()
+  // A real pipe, whose reader takes one line and goes.
+  const script = '{ "$0" "$@"; echo "ended with $?" >&2; } | head -n 1 >/dev/null'
+  const child = run('sh', ['-c', script, process.execPath, cli, 'serve', '--stdio', '--config', config], { env })
+  const line = (message: object): void =>
+    void child.child.stdin?.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } }
+  line({ id: 0, method: 'initialize', params })
+  const asking = setInterval(() => line({ id: 1, method: 'tools/list' }), 50)
+  child.child.stdin?.on('error', () => undefined)
+  // It ends by itself: nobody ends its stdin.
+  const { stderr } = await child.finally(() => clearInterval(asking))
+  expect(stderr).toContain('ended with 0')
+  expect(stderr).not.toMatch(/EPIPE|uncaught|^\s+at /m)
+})
+
+test('STD-15: bytes that are not UTF-8, and letters that stand for such, never become the name of a file', async () => {
+  const here = place({ exposure: { mode: 'direct' }, modules: { filesystem: { config: { root: '.' } } } })
+  const talk = await talkTo(here)
+  const replaced = '\ufffd'
+  writeFileSync(join(here.dir, `a${replaced}.txt`), 'a name nobody asked for')
+  const call = (id: number, path: Buffer): void =>
+    raw(
+      talk,
+      Buffer.concat([
+        Buffer.from(
+          `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"filesystem__read","arguments":{"path":"`,
+        ),
+        path,
+        Buffer.from('"}}}'),
+      ]),
+    )
+  call(2, Buffer.from([0x61, 0xff, 0x2e, 0x74, 0x78, 0x74]))
+  call(3, Buffer.from(`a${replaced}.txt`))
+  call(4, Buffer.from('a\\ud800.txt'))
+  writeFileSync(join(here.dir, 'plain.txt'), 'seen')
+  call(5, Buffer.from('plain.txt'))
+  expect(((await talk.answer(5)) as Answer).result.content[0].text).toContain('seen')
+  expect(errors(talk)).toEqual([{ code: -32700, message: 'Parse error: the line is not UTF-8' }])
+  for (const id of [3, 4])
+    expect(((await talk.answer(id)) as Answer).result.structuredContent.error.code, String(id)).toBe('E_VALIDATION')
+  expect(JSON.stringify(talk.messages)).not.toContain('a name nobody asked for')
+})
+
+test('STD-16: a cancellation of what is not there is left without a word', async () => {
+  const talk = await talkTo(place())
+  talk.send({ id: 1, method: 'tools/list' })
+  await talk.answer(1)
+  await until(() => talk.stderr().length > 0)
+  const [said, logged] = [talk.messages.length, talk.stderr().length]
+  const forms = [{ requestId: 999 }, { requestId: 1 }, {}, { requestId: { a: 1 } }, { requestId: null }, undefined]
+  for (const params of forms) {
+    count('fault')
+    for (let n = 0; n < 200; n++) talk.send({ method: 'notifications/cancelled', ...(params && { params }) })
+  }
+  await serves(talk, 2)
+  expect(talk.messages.length).toBe(said + 1)
+  expect(talk.stderr().length - logged).toBeLessThan(1_000)
+})

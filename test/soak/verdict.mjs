@@ -1,0 +1,86 @@
+import { table } from '../../bench/measure.mjs'
+
+const MIB = 2 ** 20
+
+/**
+ * What a process held at the end more than at any time in the first half, after all had happened once, and the straight line
+ * through its heap, after garbage was collected, without what is loaded on use.
+ */
+export function growth(samples) {
+  const kept = samples.slice(Math.floor(samples.length / 4))
+  const [first, last] = [kept[0], kept.at(-1)]
+  const early = samples.slice(0, Math.max(1, samples.length >> 1))
+  const more = (of) => of(last) - Math.max(...early.map(of))
+  return {
+    samples: samples.length,
+    heapMiB: [first, last].map(({ heapUsed }) => +(heapUsed / MIB).toFixed(1)),
+    ...line(kept.map(({ at, heapUsed }) => [(at - first.at) / 3_600_000, heapUsed / MIB])),
+    rssMiB: +(last.rss / MIB).toFixed(0),
+    descriptors: more(({ descriptors }) => descriptors),
+    children: more(({ children }) => children),
+    timers: more(({ timers }) => timers),
+    listeners: more(({ listeners }) => listeners),
+    stuck: Math.max(...samples.map(({ stuck }) => stuck)),
+    warnings: last.warnings,
+  }
+}
+
+/** Least squares: MiB an hour, and twice the standard error of that. */
+function line(points) {
+  const mean = (of) => points.reduce((sum, point) => sum + of(point), 0) / points.length
+  const [mx, my] = [mean(([x]) => x), mean(([, y]) => y)]
+  const sxx = points.reduce((sum, [x]) => sum + (x - mx) ** 2, 0)
+  const slope = points.reduce((sum, [x, y]) => sum + (x - mx) * (y - my), 0) / sxx
+  const rest = points.reduce((sum, [x, y]) => sum + (y - my - slope * (x - mx)) ** 2, 0)
+  const error = points.length > 2 ? Math.sqrt(rest / (points.length - 2) / sxx) : Number.NaN
+  return { heapMiBAnHour: +slope.toFixed(1), plusMinus: +(2 * error).toFixed(1) }
+}
+
+const HEAP_MIB_AN_HOUR = 20
+const RATIO = 1.5
+/** In a short run a slope says little. */
+const LONG_MINUTES = 20
+
+/** What must hold, and what does not. */
+export function verdicts(figures) {
+  const rows = []
+  const broken = []
+  const hold = (what, value, holds, hard = true) => {
+    rows.push({ what, value, '': holds ? 'holds' : hard ? 'BROKEN' : 'missed, short run' })
+    if (!holds && hard) broken.push(what)
+  }
+  const none = (what, value) => hold(what, value, value === 0)
+  for (const what of ['lost', 'crossed', 'doubled', 'failedBeside']) none(`calls ${what}`, figures.calls[what])
+  for (const [side, left] of Object.entries(figures.left)) {
+    for (const what of ['descriptors', 'children', 'timers', 'listeners'])
+      hold(`${side}: ${what} more`, left[what], left[what] <= 0)
+    none(`${side}: failing servers that did not end`, left.stuck)
+    none(`${side}: warnings`, left.warnings.length)
+    const sure = left.heapMiBAnHour - left.plusMinus
+    hold(
+      `${side}: heap MiB an hour`,
+      `${left.heapMiBAnHour} +- ${left.plusMinus}`,
+      sure < HEAP_MIB_AN_HOUR,
+      figures.minutes >= LONG_MINUTES,
+    )
+  }
+  for (const [at, { code, left }] of figures.ends.entries()) {
+    none(`server ${at + 1}: exit status`, code)
+    none(`server ${at + 1}: processes left`, left)
+  }
+  for (const [store, killed] of Object.entries(figures.killed)) {
+    rows.push({
+      what: `${store}: SIGKILL, things acknowledged`,
+      value: `${killed.rounds}, ${killed.acknowledged}`,
+      '': '',
+    })
+    for (const what of ['lost', 'doubled', 'damaged', 'leftBehind']) none(`${store}: ${what}`, killed[what])
+  }
+  hold(
+    `p95 beside the bad ones, times that without`,
+    +figures.latencyMs.ratio.toFixed(2),
+    figures.latencyMs.ratio <= RATIO,
+    figures.minutes >= LONG_MINUTES,
+  )
+  return { broken, text: table('What must hold', rows) }
+}

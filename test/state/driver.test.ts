@@ -1,0 +1,46 @@
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { buildSync } from 'esbuild'
+import { expect, it } from 'vitest'
+import { temporaryFolder } from '../app.ts'
+
+const canLimit = process.platform === 'linux' && spawnSync('prlimit', ['--version']).status === 0
+
+it.runIf(canLimit)(
+  'what has no room for the files of a database is told so, and neither ends nor takes it for missing',
+  () => {
+    const program = join(temporaryFolder(), 'open.mjs')
+    buildSync({
+      stdin: {
+        contents: `import { execFileSync } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
+import { openDatabase, troubleOf } from './src/state/driver.ts'
+const limit = (most) => execFileSync('prlimit', ['--pid', String(process.pid), '--nofile=' + most + ':'])
+const highest = openSync('/dev/null', 'r')
+closeSync(highest)
+limit(highest + Number(process.argv[2]))
+let said = 'open'
+try {
+  openDatabase(process.argv[3]).close()
+} catch (error) {
+  said = troubleOf(error)
+}
+process.stdout.write(said)`,
+        resolveDir: process.cwd(),
+      },
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      outfile: program,
+      define: { 'import.meta.url': JSON.stringify(import.meta.url) },
+    })
+    const ends = [0, 1, 2, 3, 4, 5, 6, 8, 21].map((spare) => {
+      const { status, stdout } = spawnSync(process.execPath, [program, String(spare), join(temporaryFolder(), 'x.db')])
+      return [spare, status, stdout.toString()]
+    })
+    for (const [spare, status, said] of ends)
+      expect([spare, status, ['open', 'crowded'].includes(String(said)) || said]).toEqual([spare, 0, true])
+    expect([ends[0]?.[2], ends.at(-1)?.[2]]).toEqual(['crowded', 'open'])
+  },
+  60_000,
+)
