@@ -1,6 +1,7 @@
 import type { App } from '../app.ts'
 import type { Caller } from '../core/context.ts'
 import { failureLine } from './describe.ts'
+import { counted } from './io.ts'
 import { PLACEHOLDER, type Reach, snippetsFor } from './snippets.ts'
 
 /** What is being served, as people and scripts are told when it starts. */
@@ -50,7 +51,7 @@ export function factsOf(
 export function bannerText(facts: Facts, reach: Reach | undefined): string {
   const lines = [
     facts.url === undefined ? 'Pegboard serves on stdio.' : `Pegboard serves at ${facts.url}`,
-    `${facts.loading ? 'So far ' : ''}${counted(facts.tools, 'tool', 'tools')} in ${counted(facts.categories, 'category', 'categories')}, shown in ${facts.mode} mode: ${facts.why}.`,
+    `${facts.loading ? 'So far ' : ''}${counted(facts.tools, 'tool')} in ${counted(facts.categories, 'category', 'categories')}, shown in ${facts.mode} mode: ${facts.why}.`,
     ...(facts.loading ? ['Modules are still being loaded; more tools appear when they are there.'] : []),
     `A client gets about ${facts.listedTokens} tokens of definitions.`,
     ...(facts.profiles ? [`Profiles: ${facts.profiles.join(' ')}`] : []),
@@ -62,5 +63,3 @@ export function bannerText(facts: Facts, reach: Reach | undefined): string {
   const snippets = snippetsFor(reach).map(({ client, place, text }) => `\n${client}, ${place}:\n${text}\n`)
   return `${lines.join('\n')}\n${snippets.join('')}`
 }
-
-const counted = (count: number, one: string, many: string): string => `${count} ${count === 1 ? one : many}`

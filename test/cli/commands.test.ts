@@ -72,6 +72,13 @@ describe('list', () => {
   it('prints modules and servers', async () => {
     const modules = await json('list', 'modules')
     expect(modules.value).toContainEqual({ id: 'notes', state: 'ready', tools: 2, summary: 'Short notes.' })
+    expect(modules.value).toContainEqual({
+      id: 'shell',
+      state: 'ready',
+      tools: 0,
+      summary: expect.any(String),
+      reason: 'set modules.shell.config.enabled to true',
+    })
     expect((await json('list', 'servers')).value).toEqual([])
   })
 
@@ -249,6 +256,12 @@ describe('call', () => {
 })
 
 describe('schema', () => {
+  it('counts one tool as one', async () => {
+    const { out } = await run('schema', '-c', 'mcp.config.json')
+    expect(out).toMatch(/^notes +3 tools +Short notes\.$/m)
+    expect(out).toMatch(/^plan +1 tool +/m)
+  })
+
   it('prints every action with its parameters, internal ones marked', async () => {
     const { code, value } = await json('schema', 'notes')
     expect(code).toBe(0)
@@ -297,7 +310,10 @@ describe('the command line', () => {
     const general = await run('--help')
     for (const name of ['serve', 'list', 'search', 'call', 'check', 'schema', 'eval', 'docs'])
       expect(general.out).toMatch(new RegExp(`^ {2}${name} `, 'm'))
-    expect((await run('help', 'search')).out).toContain('Usage: pegboard search <query> [--limit N]')
+    const search = (await run('help', 'search')).out
+    expect(search).toContain('Usage: pegboard search <query> [--limit N]')
+    const about = search.split('\n').flatMap((row) => /^ +-.*? {2,}(?=[A-Z])/.exec(row)?.[0].length ?? [])
+    expect(new Set(about).size).toBe(1)
     expect((await run('search', '--help')).out).toContain('-c, --config FILE')
     expect((await run('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/)
     expect((await run()).code).toBe(2)
