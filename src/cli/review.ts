@@ -67,7 +67,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const servers = serversOf(desk, wanted)
   if (accept === true || reject === true) return await decide(desk, servers, names, accept === true, args, io)
   const shown = names.length === 0 ? servers : servers.map((server) => only(server, names))
-  const out = wanted === undefined ? config.skipped : []
+  const out = wanted === undefined ? config.skipped.filter(({ self }) => self !== true) : []
   const waits = shown.some(({ seen, waiting }) => !seen || waiting.length > 0)
   // What is left out cannot be compared.
   const differs = waits || (frozen === true && out.length > 0)
