@@ -249,6 +249,16 @@ describe('call', () => {
     expect(err).toContain(message)
   })
 
+  it('says what hides a tool, which clients are not told', async () => {
+    const off = await run('call', 'shell.run', '-c', 'mcp.config.json')
+    expect(off.code).toBe(1)
+    expect(off.err).toBe(
+      'pegboard: E_NOT_FOUND: shell.run is hidden: set modules.shell.config.enabled to true. pegboard --config mcp.config.json why shell.run says what clients are told.\n',
+    )
+    const { value } = await json('call', 'shell.run')
+    expect(value.structuredContent.error.message).toContain("Tool 'shell.run' not found.")
+  })
+
   it('prints a failure as the result a client gets with --json', async () => {
     const { code, value } = await json('call', 'notes.read', 'title=none')
     expect([code, value.isError, value.structuredContent.error.code]).toEqual([1, true, 'E_TOOL_FAILED'])
