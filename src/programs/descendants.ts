@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isFull } from './room.ts'
 
@@ -17,6 +17,7 @@ interface Row {
  */
 export function descendantsOf(pid: number, platform: string): Descendants {
   if (platform === 'win32') return new Map()
+  if (platform === 'linux' && existsSync('/proc/thread-self/children')) return fromChildren(pid)
   const rows = table(platform)
   const found = new Map<number, string>()
   const below = new Set([pid])
@@ -30,6 +31,29 @@ export function descendantsOf(pid: number, platform: string): Descendants {
     }
   }
   return found
+}
+
+/** Not every kernel tells them; where it does, nobody else's processes are looked at, of which there may be hundreds. */
+function fromChildren(pid: number): Descendants {
+  const found = new Map<number, string>()
+  const open = [pid]
+  for (let parent = open.pop(); parent !== undefined; parent = open.pop())
+    for (const child of childrenOf(parent)) {
+      const row = found.has(child) ? undefined : rowOf(child)
+      if (!row) continue
+      found.set(child, row.start)
+      open.push(child)
+    }
+  return found
+}
+
+function childrenOf(pid: number): number[] {
+  // Each thread has those that it started.
+  const threads = unlessGone(() => readdirSync(`/proc/${pid}/task`)) ?? []
+  return threads.flatMap((thread) => {
+    const ids = unlessGone(() => readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1')) ?? ''
+    return ids.split(' ').filter(Boolean).map(Number)
+  })
 }
 
 /** In the environment of a program: whatever comes of it has it, too, unless it takes it off. */
@@ -75,13 +99,8 @@ function* lookFor(mark: string, platform: string): Generator<undefined, Descenda
 }
 
 function says(pid: number, variable: string): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(variable)
-  } catch (error) {
-    // Gone since, or somebody else's.
-    if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
-    throw error
-  }
+  const words = unlessGone(() => readFileSync(`/proc/${pid}/environ`, 'latin1'))
+  return words?.split('\0').includes(variable) === true
 }
 
 /** Signals those that are still there; answers whether any was. */
@@ -119,14 +138,21 @@ function fromProc(): Map<number, Row> {
 const processes = (): number[] => readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? Number(name) : []))
 
 function rowOf(pid: number): Row | undefined {
+  const stat = unlessGone(() => readFileSync(`/proc/${pid}/stat`, 'latin1'))
+  // A program's name may hold anything, brackets and spaces too; the fields begin behind it.
+  const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return fields === undefined || fields[0] === 'Z'
+    ? undefined
+    : { parent: Number(fields[1]), start: String(fields[19]) }
+}
+
+/** What is read of a process that may be gone since, or somebody else's. */
+function unlessGone<T>(read: () => T): T | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // A program's name may hold anything, brackets and spaces too; the fields begin behind it.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return fields[0] === 'Z' ? undefined : { parent: Number(fields[1]), start: String(fields[19]) }
+    return read()
   } catch (error) {
-    if (!['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-    return undefined
+    if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw error
   }
 }
 

@@ -65,6 +65,7 @@ export interface ConnectOptions {
   /** Ends an attempt that is under way. */
   readonly signal: AbortSignal
   readonly maxFrameBytes?: number | undefined
+  readonly maxAnswerBytes?: number | undefined
   /** Who we are to a remote server. */
   readonly credentials?: Credentials | undefined
   /** What is known of the server from other connections. */

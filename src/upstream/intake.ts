@@ -6,8 +6,11 @@ const NEWLINE = 0x0a
 const SLICE = 8 * 1024
 /** What is read of one pipe in one turn of the loop. The rest waits, and so does the program that prints it. */
 const TURN = { bytes: 256 * 1024, ms: 2 }
-/** After so much that is of no use, a pause: at most twelve megabytes a second are read of it. */
-const USELESS_MS = 20
+/**
+ * After so much that is of no use, a pause: at most four megabytes a second are read of it. To read costs little; what is
+ * read is memory that V8 counts, and each 64 MB of it have all of the heap looked through.
+ */
+const USELESS_MS = 60
 
 /** Reads a pipe in turns, so that a program that prints without end does not hold up everything else. */
 export interface Intake {

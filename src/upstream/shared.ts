@@ -42,6 +42,7 @@ export interface UpstreamShared {
   /** For a program that may be downloading itself, as long as it has said nothing. */
   readonly installTimeoutMs: number
   readonly maxFrameBytes: number | undefined
+  readonly maxAnswerBytes: number | undefined
   /** Ends every live child at once; for the last moment of this process. */
   readonly reapers: Set<() => void>
   /** Processes are started one after the other. */

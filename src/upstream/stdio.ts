@@ -41,6 +41,8 @@ export interface StdioOptions {
   readonly starts: Starts
   /** Longest line read; default 16 MiB. A longer one fails the call it answers, nothing else. */
   readonly maxFrameBytes?: number | undefined
+  /** The same while nothing but results of calls is waited for; default what else is read. */
+  readonly maxAnswerBytes?: number | undefined
   /** Holds a function for every child alive: for the last moment of this process. */
   readonly reapers: Set<() => void>
   /** Ends the child when this process is gone without having done it. */
@@ -115,7 +117,9 @@ export function createStdioWire(options: StdioOptions): Wire {
   }
 
   const maxFrame = options.maxFrameBytes ?? MAX_FRAME
-  const frames = createFrames(maxFrame, {
+  const maxAnswer = Math.min(maxFrame, options.maxAnswerBytes ?? maxFrame)
+  const isOver = (bytes: number): boolean => bytes > maxAnswer && (bytes > maxFrame || events?.onlyCalls() === true)
+  const frames = createFrames(isOver, {
     frame(line, parts) {
       for (const one of parse(line, parts)) {
         if (gone) return

@@ -48,6 +48,8 @@ export interface UpstreamsOptions {
   readonly delayMs?: { readonly cold?: number; readonly known?: number }
   /** Longest message of a stdio server; default 16 MiB. */
   readonly maxFrameBytes?: number
+  /** The same while nothing but results of calls is waited for; default the same. */
+  readonly maxAnswerBytes?: number
   readonly platform?: string
 }
 
@@ -145,6 +147,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
     installTimeoutMs: options.installTimeoutMs ?? options.connectTimeoutMs ?? 180_000,
     maxFrameBytes: options.maxFrameBytes,
+    maxAnswerBytes: options.maxAnswerBytes,
     reapers: new Set(),
     starts: createStarts(),
     watchdog,
