@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isFull } from './room.ts'
 
@@ -59,9 +59,12 @@ function childrenOf(pid: number): number[] {
 /** In the environment of a program: whatever comes of it has it, too, unless it takes it off. */
 export const MARK = 'PEGBOARD_CHILD'
 
-/** All that have the mark, whoever their parents are now. Only Linux says so. */
-export function markedWith(mark: string, platform: string): Descendants {
-  const look = lookFor(mark, platform)
+/** What has a mark, by it, whoever its parents are now. */
+export type Marked = ReadonlyMap<string, Descendants>
+
+/** All that have one. Only Linux says so. */
+export function marked(platform: string): Marked {
+  const look = lookForMarks(platform)
   for (;;) {
     const { done, value } = look.next()
     if (done) return value
@@ -69,8 +72,8 @@ export function markedWith(mark: string, platform: string): Descendants {
 }
 
 /** The same, a few processes in each turn of the loop: to look at hundreds takes as long as many calls. */
-export async function soonMarkedWith(mark: string, platform: string): Promise<Descendants> {
-  const look = lookFor(mark, platform)
+export async function soonMarked(platform: string): Promise<Marked> {
+  const look = lookForMarks(platform)
   for (;;) {
     const { done, value } = look.next()
     if (done) return value
@@ -79,17 +82,21 @@ export async function soonMarkedWith(mark: string, platform: string): Promise<De
 }
 
 const AT_ONCE = 16
+/** An environment may be longer, which few are. */
+const ROOM = 32 * 1024
 
-function* lookFor(mark: string, platform: string): Generator<undefined, Descendants, undefined> {
-  const found = new Map<number, string>()
+function* lookForMarks(platform: string): Generator<undefined, Marked, undefined> {
+  const found = new Map<string, Map<number, string>>()
   if (platform !== 'linux') return found
+  const room = Buffer.allocUnsafe(ROOM)
   try {
-    const since = Number(rowOf(process.pid)?.start)
     for (const [at, pid] of processes().entries()) {
       if (at % AT_ONCE === AT_ONCE - 1) yield
-      const row = rowOf(pid)
-      // What is older than we are comes of nobody that we started.
-      if (row && Number(row.start) >= since && says(pid, `${MARK}=${mark}`)) found.set(pid, row.start)
+      const mark = markOf(pid, room)
+      const row = mark === undefined ? undefined : rowOf(pid)
+      // Once more, for its id may be somebody else's by now.
+      if (mark === undefined || !row || markOf(pid, room) !== mark) continue
+      found.set(mark, (found.get(mark) ?? new Map<number, string>()).set(pid, row.start))
     }
   } catch (error) {
     // Without a file to open nothing can be looked up; the group is ended all the same.
@@ -98,9 +105,23 @@ function* lookFor(mark: string, platform: string): Generator<undefined, Descenda
   return found
 }
 
-function says(pid: number, variable: string): boolean {
-  const words = unlessGone(() => readFileSync(`/proc/${pid}/environ`, 'latin1'))
-  return words?.split('\0').includes(variable) === true
+function markOf(pid: number, room: Buffer): string | undefined {
+  const words = unlessGone(() => environmentOf(pid, room))
+  return words?.includes(MARK) ? MARKED.exec(words)?.[1] : undefined
+}
+
+const MARKED = new RegExp(`(?:^|\0)${MARK}=([^\0]*)`)
+
+/** With memory of its own, each of hundreds would have V8 look through all of the heap a moment later. */
+function environmentOf(pid: number, room: Buffer): string {
+  const file = openSync(`/proc/${pid}/environ`, 'r')
+  try {
+    const bytes = readSync(file, room)
+    if (bytes < room.length) return room.toString('latin1', 0, bytes)
+  } finally {
+    closeSync(file)
+  }
+  return readFileSync(`/proc/${pid}/environ`, 'latin1')
 }
 
 /** Signals those that are still there; answers whether any was. */

@@ -7,6 +7,7 @@ import { createLater } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer.ts'
 import type { Environment } from '../programs/spawn.ts'
+import { createStrays } from '../programs/strays.ts'
 import { createWatchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
 import { createNames } from './adapt.ts'
@@ -150,6 +151,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     maxAnswerBytes: options.maxAnswerBytes,
     reapers: new Set(),
     starts: createStarts(),
+    strays: createStrays(platform),
+    flood: { waiting: 0 },
     watchdog,
     later: createLater(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS),
     unread: createLater(clock, READ_QUIET_MS, READ_LONGEST_MS, () => turns.busy, READ_BUSY_MS),
