@@ -12,6 +12,7 @@ import { botServer, TOKEN } from '../bot-api.ts'
 import { put, tempDir } from '../loader/setup.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, place } from '../process.ts'
+import { least } from './lag.ts'
 import { type Served, served } from './served.ts'
 
 /** A view of the file systems of its own, in which anything can be mounted. */
@@ -136,11 +137,14 @@ test.runIf(process.platform === 'linux')(
     onTestFinished(() => void server.close())
     for (const path of ['pipe', 'socket', '/dev/zero', '/proc/self/environ'])
       for (const verb of ['read', 'read_file', 'grep', 'edit', 'insert', 'cp from']) {
-        const began = performance.now()
-        expect(await fails(verb.split(' ')[0] as string, verbs(path)[verb]), `${verb} ${path}`).toMatchObject({
-          code: 'E_NOT_REGULAR_FILE',
+        const took = await least(1_000, async () => {
+          const began = performance.now()
+          expect(await fails(verb.split(' ')[0] as string, verbs(path)[verb]), `${verb} ${path}`).toMatchObject({
+            code: 'E_NOT_REGULAR_FILE',
+          })
+          return performance.now() - began
         })
-        expect(performance.now() - began, `${verb} ${path}`).toBeLessThan(10_000)
+        expect(took, `${verb} ${path}`).toBeLessThan(1_000)
       }
     expect(await call('grep', { pattern: 'a', include: '*.txt' })).toMatchObject({ total: 1 })
   },

@@ -12,6 +12,7 @@ import { alive, cli, descendants, place, run, serveHttp, talkTo } from '../proce
 import { evil } from '../scene.ts'
 import { serving } from '../stubborn.ts'
 import { scripted, until } from '../upstream/host.ts'
+import { least } from './lag.ts'
 
 const WORK = `
 import { appendFileSync } from 'node:fs'
@@ -121,9 +122,9 @@ test('LIFE-04: a thousand echo calls at once over a hundred sessions all get the
   const clients = await Promise.all(Array.from({ length: 100 }, () => clientAt(served.url, served.token)))
   const tools = ['work__echo', 'a__echo', 'b__echo', 'c__echo']
   for (const name of tools) await clients[0]?.callTool({ name, arguments: { text: 'warm' } })
-  let p99 = Number.POSITIVE_INFINITY
-  // The best of three, and longer where others want the processor, too: a busy machine is not what is measured.
-  for (let round = 0; round < 3; round++) {
+  let round = 0
+  const p99 = await least(2_000, async () => {
+    round++
     const took: number[] = []
     const calls = clients.flatMap((client, session) =>
       Array.from({ length: 10 }, async (_, n) => {
@@ -138,9 +139,9 @@ test('LIFE-04: a thousand echo calls at once over a hundred sessions all get the
     const answers = await Promise.all(calls)
     expect(answers).toHaveLength(1_000)
     for (const [asked, said] of answers) expect(said).toBe(asked)
-    p99 = Math.min(p99, took.sort((x, y) => x - y)[989] as number)
-  }
-  expect(p99).toBeLessThan(2_000 * busy())
+    return took.sort((x, y) => x - y)[989] as number
+  })
+  expect(p99).toBeLessThan(2_000)
   if (linux) expect(memoryMiB(served.child)).toBeLessThan(512)
 }, 90_000)
 
@@ -284,8 +285,7 @@ test('LIFE-11: without any server that can be reached the bundled tools are ther
     expect(tools.map(({ name }: { name: string }) => name)).toContain('filesystem__read')
     return { talk, took: performance.now() - startedAt }
   }
-  // The best of three: a busy machine is not what is measured.
-  const [{ talk }, ...more] = [await start(), await start(), await start()] as const
+  const { talk } = await start()
   const { send, answer } = talk
   let id = 1
   const states = async (): Promise<object> => {
@@ -303,7 +303,12 @@ test('LIFE-11: without any server that can be reached the bundled tools are ther
     refused: ['failing', 'ECONNREFUSED'],
     hangs: expect.arrayContaining(['configured']),
   })
-  expect(Math.min(...more.map(({ took }) => took))).toBeLessThan(2_000 * busy())
+  const took = await least(2_000, async () => {
+    const { talk, took } = await start()
+    talk.child.kill('SIGKILL')
+    return took
+  })
+  expect(took).toBeLessThan(2_000)
 }, 60_000)
 
 test('LIFE-13: on a port that is in use, or an address that is a file, it says so and ends with 1', async () => {
