@@ -249,12 +249,17 @@ async function serve(
 }
 
 test('META-12: a description that repeats popular words 20,000 times does not outrank a name that fits, and is cut', async () => {
-  const stuffed = { name: 'helper', description: 'weather forecast search files email '.repeat(4_000) }
+  const stuffed = ['weather', 'forecast', 'weather forecast'].map((words, n) => ({
+    name: `helper${n}`,
+    description: `${words} `.repeat(20_000 / words.split(' ').length),
+  }))
   const honest = { name: 'weather_forecast', description: 'The weather of tomorrow.' }
-  const { app: made, client } = await serve({ a: [honest], b: [stuffed] }, { b: { trust: 'always' } })
+  const { app: made, client } = await serve({ a: [honest], b: stuffed }, { b: { trust: 'always' } })
   await made.indexed()
-  const shown = (await call(client, 'get_tool', { name: 'mcp_b.helper' })).structuredContent
-  expect(shown.description.length).toBeLessThanOrEqual(4_096)
+  for (const { name } of stuffed) {
+    const shown = (await call(client, 'get_tool', { name: `mcp_b.${name}` })).structuredContent
+    expect(shown.description.length).toBeLessThanOrEqual(4_096)
+  }
   for (const query of ['weather forecast', 'weather_forecast', 'forecast of the weather']) {
     const found = (await call(client, 'search_tools', { query })).structuredContent
     expect(found.tools[0].name, query).toBe('mcp_a.weather_forecast')

@@ -177,7 +177,7 @@ test('STD-11: when its client leaves, the process ends with 0 within 2 s and tak
 test('STD-13: when whoever reads it has gone, the process ends with 0, without a trace of an error', async () => {
   const { config, env } = place()
   // A real pipe, whose reader takes one line and goes.
-  const script = '{ "$0" "$@"; echo "ended with $?" >&2; } | head -n 1 >/dev/null'
+  const script = '{ "$0" "$@"; echo "ended with $?" >&2; times >&2; } | head -n 1 >/dev/null'
   const child = run('sh', ['-c', script, process.execPath, cli, 'serve', '--stdio', '--config', config], { env })
   const line = (message: object): void =>
     void child.child.stdin?.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
@@ -188,6 +188,11 @@ test('STD-13: when whoever reads it has gone, the process ends with 0, without a
   // It ends by itself: nobody ends its stdin.
   const { stderr } = await child.finally(() => clearInterval(asking))
   expect(stderr).toContain('ended with 0')
+  // What it took of a processor from its start to its end, which `times` says last: it did not turn in circles.
+  const [user, system] = [...stderr.matchAll(/(\d+)m([\d.]+)s/g)]
+    .slice(-2)
+    .map(([, m, s]) => Number(m) * 60 + Number(s))
+  expect(Number(user) + Number(system)).toBeLessThan(3)
   expect(stderr).not.toMatch(/EPIPE|uncaught|^\s+at /m)
 })
 

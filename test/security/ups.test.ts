@@ -83,14 +83,26 @@ test('UPS-01: it is called failing when 30 s are over, and not before', async ()
 
 test('UPS-02: a call that hangs ends on time, its server is told, and what it answers later is nobody’s', async () => {
   const here = await scene(evil())
-  const asked = performance.now()
-  const [result] = await Promise.all([here.bad('hang_late'), here.beside()])
-  expect(performance.now() - asked).toBeLessThan(10_000)
-  expect(result.structuredContent.error).toMatchObject({ code: 'E_TIMEOUT', retryable: true })
-  expect(said(result)).toBe(
-    'E_TIMEOUT: mcp_bad.hang_late took longer than 1000 ms. Ask for less, or raise mcpServers.bad.timeoutMs.',
+  // On time: its limit is one second.
+  let times = 0
+  const took = await least(
+    1_250,
+    async () => {
+      const asked = performance.now()
+      const [result] = await Promise.all([here.bad('hang_late'), here.beside()])
+      const took = performance.now() - asked
+      expect(took).toBeGreaterThan(990)
+      expect(result.structuredContent.error).toMatchObject({ code: 'E_TIMEOUT', retryable: true })
+      expect(said(result)).toBe(
+        'E_TIMEOUT: mcp_bad.hang_late took longer than 1000 ms. Ask for less, or raise mcpServers.bad.timeoutMs.',
+      )
+      const cancelled = JSON.parse(said(await here.bad('get_cancelled'))) as string[]
+      expect(cancelled.map((one) => /^(cancelled|timed out)$/.test(one))).toEqual(Array(++times).fill(true))
+      return took
+    },
+    3,
   )
-  expect(said(await here.bad('get_cancelled'))).toMatch(/^\["(cancelled|timed out)"\]$/)
+  expect(took).toBeLessThan(1_250)
   for (let n = 0; n < 20; n++) expect(said(await here.bad('echo', { text: `after ${n}` }))).toBe(`after ${n}`)
   const { received } = here.client.transport as unknown as StreamTransport
   expect(JSON.stringify(received)).not.toContain('too late')
@@ -98,18 +110,27 @@ test('UPS-02: a call that hangs ends on time, its server is told, and what it an
 
 test('UPS-03: progress every second keeps no call alive beyond its limit', async () => {
   const here = await scene({ ...evil(), timeoutMs: 3_500 })
-  const asked = performance.now()
-  const progress: number[] = []
-  const [result] = await Promise.all([
-    here.client.callTool(
-      { name: 'bad__hang_reporting', arguments: { ms: 1_000 } },
-      { timeout: 19_000, resetTimeoutOnProgress: true, onprogress: ({ progress: at }) => progress.push(at) },
-    ) as Promise<Answer>,
-    here.beside(),
-  ])
-  expect(performance.now() - asked).toBeLessThan(15_000)
-  expect(result.structuredContent.error).toMatchObject({ code: 'E_TIMEOUT', retryable: true })
-  expect(progress).toEqual([1, 2, 3])
+  const took = await least(
+    4_000,
+    async () => {
+      const asked = performance.now()
+      const progress: number[] = []
+      const [result] = await Promise.all([
+        here.client.callTool(
+          { name: 'bad__hang_reporting', arguments: { ms: 1_000 } },
+          { timeout: 19_000, resetTimeoutOnProgress: true, onprogress: ({ progress: at }) => progress.push(at) },
+        ) as Promise<Answer>,
+        here.beside(),
+      ])
+      const took = performance.now() - asked
+      expect(took).toBeGreaterThan(3_490)
+      expect(result.structuredContent.error).toMatchObject({ code: 'E_TIMEOUT', retryable: true })
+      expect(progress).toEqual([1, 2, 3])
+      return took
+    },
+    3,
+  )
+  expect(took).toBeLessThan(4_000)
   expect(said(await here.bad('get_cancelled'))).toMatch(/^\["(cancelled|timed out)"\]$/)
 })
 
