@@ -365,8 +365,11 @@ test('LIFE-13: on a port that is in use, or an address that is a file, it says s
   })
   const socket = join(dir, 'pegboard.sock')
   writeFileSync(socket, '')
-  await expect(serve('--host', socket, '--port', '0')).rejects.toMatchObject({
-    code: 1,
-    stderr: expect.stringMatching(/^pegboard: E_/),
-  })
+  for (const path of [socket, './pegboard.sock'])
+    await expect(serve('--host', path, '--port', '0')).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(
+        `E_CONFIG_INVALID: "${path}" is a path, and sockets of the file system are not listened on. Name an address`,
+      ),
+    })
 })
