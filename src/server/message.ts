@@ -100,7 +100,7 @@ const refuse = (id: string | number | null, code: number, message: string): Read
 })
 const notJson = refuse(null, -32700, 'Parse error: the line is not JSON')
 const tooMany = (id: string | number | null) =>
-  refuse(id, -32600, `Invalid request: it holds more than ${MAX_MESSAGE_KEYS} keys`)
+  refuse(id, -32600, `Invalid request: it holds more than ${MAX_MESSAGE_KEYS} keys and items`)
 // Even its id may be one to us and another to whoever looked at it before.
 const repeated = refuse(null, -32600, 'Invalid request: a member comes twice')
 

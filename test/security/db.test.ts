@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { type Kind, kinds, makeDatabase, servers, sqliteIn, type TestDatabase } from '../databases.ts'
 import { SHOP } from '../modules/database-rig.ts'
-import { least } from './lag.ts'
+import { least, soonest } from './lag.ts'
 import { type Served, served } from './served.ts'
 
 type Settings = Record<string, unknown>
@@ -407,7 +407,7 @@ describe.each(kinds)('%s', (kind) => {
       ['list_connections', {}],
       ['query', { sql: 'SELECT count(*) AS n FROM orders' }],
     ] as const) {
-      const took = await least(100, async () => {
+      const took = await soonest(100, async () => {
         const began = performance.now()
         await rig.call(tool, input)
         return performance.now() - began
@@ -490,7 +490,7 @@ describe.each(kinds)('%s', (kind) => {
   test('DB-18: that somebody else is writing is said after waiting for a while', async () => {
     const rig = await openOn(kind, { policy: 'unrestricted' }, { busy_seconds: 1 }, SHOP)
     const free = await lockedBy(kind, rig.database)
-    const waited = await least(2_000, async () => {
+    const waited = await soonest(2_000, async () => {
       const asked = performance.now()
       expect(await rig.fails('execute', { sql: "UPDATE orders SET note = 'x' WHERE id = 10" })).toMatchObject({
         code: 'E_DB_BUSY',

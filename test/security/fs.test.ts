@@ -12,7 +12,7 @@ import { botServer, TOKEN } from '../bot-api.ts'
 import { put, tempDir } from '../loader/setup.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, place } from '../process.ts'
-import { least } from './lag.ts'
+import { least, soonest } from './lag.ts'
 import { type Served, served } from './served.ts'
 
 /** A view of the file systems of its own, in which anything can be mounted. */
@@ -137,7 +137,7 @@ test.runIf(process.platform === 'linux')(
     onTestFinished(() => void server.close())
     for (const path of ['pipe', 'socket', '/dev/zero', '/proc/self/environ'])
       for (const verb of ['read', 'read_file', 'grep', 'edit', 'insert', 'cp from']) {
-        const took = await least(1_000, async () => {
+        const took = await soonest(1_000, async () => {
           const began = performance.now()
           expect(await fails(verb.split(' ')[0] as string, verbs(path)[verb]), `${verb} ${path}`).toMatchObject({
             code: 'E_NOT_REGULAR_FILE',
@@ -308,7 +308,7 @@ test('FS-18: an expression that would never end elsewhere has been looked for wi
     ['(a+)+$', { total: 1, matches: [{ line: 1 }] }],
     ['(a+)+$b', { total: 0, truncated: false }],
   ] as const) {
-    const took = await least(1_000, async () => {
+    const took = await soonest(1_000, async () => {
       const asked = performance.now()
       let over = false
       const search = call('grep', { pattern, path: 'evil.txt' }).finally(() => {

@@ -12,7 +12,7 @@ import { createManualClock, type ManualClock } from '../clock.ts'
 import { alive, place, talkTo } from '../process.ts'
 import { makeTool } from '../tools.ts'
 import { until } from '../upstream/host.ts'
-import { least } from './lag.ts'
+import { soonest } from './lag.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
@@ -299,7 +299,7 @@ test.runIf(process.platform !== 'win32')(
     letGo()
     for (const { task_id } of running) await call(client, 'background_wait', { task_id })
 
-    const took = await least(
+    const took = await soonest(
       3_000,
       async () => {
         const { task_id } = await call(client, 'background_run', {

@@ -11,7 +11,7 @@ import { alive, cli, descendants, place, run, serveHttp, talkTo } from '../proce
 import { evil } from '../scene.ts'
 import { serving } from '../stubborn.ts'
 import { scripted, until } from '../upstream/host.ts'
-import { least } from './lag.ts'
+import { soonest } from './lag.ts'
 
 const WORK = `
 import { appendFileSync } from 'node:fs'
@@ -68,7 +68,7 @@ test('LIFE-01: SIGTERM with a hundred calls under way refuses new ones, answers 
 test('LIFE-01: calls that would go on get no more than the grace, and nothing of them is left', async () => {
   const server = { ...scripted(), start: 'eager', maxConcurrent: 100 }
   const settings = { exposure: { mode: 'direct' }, execution: { maxConcurrent: 200 }, mcpServers: { s: server } }
-  const took = await least(
+  const took = await soonest(
     GRACE_MS + 250,
     async () => {
       const where = place(settings, { 'work.mjs': WORK })
@@ -110,7 +110,7 @@ describe.runIf(linux)('a server that is deaf to the end of its stdin and to SIGT
       await gone(first.pids, 15_000)
       return took
     }
-    expect(await least(AT_ONCE_MS, secondSignal, 3)).toBeLessThan(AT_ONCE_MS)
+    expect(await soonest(AT_ONCE_MS, secondSignal, 3)).toBeLessThan(AT_ONCE_MS)
 
     const second = await serving()
     const hungUp = once(second.talk.child, 'exit')
@@ -131,7 +131,7 @@ describe.runIf(linux)('a server that is deaf to the end of its stdin and to SIGT
       expect(await interrupted).toEqual([130, null])
       return performance.now() - again
     }
-    expect(await least(AT_ONCE_MS, twice, 3)).toBeLessThan(AT_ONCE_MS)
+    expect(await soonest(AT_ONCE_MS, twice, 3)).toBeLessThan(AT_ONCE_MS)
   }, 60_000)
 
   test('LIFE-03: SIGKILL of ours leaves nothing of it or of what it started after ten seconds', async () => {
@@ -164,27 +164,31 @@ test('LIFE-04: a thousand echo calls at once over a hundred sessions all get the
   const tools = ['work__echo', 'a__echo', 'b__echo', 'c__echo']
   for (const name of tools) await clients[0]?.callTool({ name, arguments: { text: 'warm' } })
   let round = 0
-  const p99 = await least(2_000, async () => {
-    round++
-    const took: number[] = []
-    const calls = clients.flatMap((client, session) =>
-      Array.from({ length: 10 }, async (_, n) => {
-        const text = `${round} ${session} ${n}`
-        const asked = performance.now()
-        const result = (await client.callTool({ name: String(tools[n % 4]), arguments: { text } })) as Answer
-        took.push(performance.now() - asked)
-        const said = (result.structuredContent ?? { text: result.content[0].text }).text
-        return [text, said]
-      }),
-    )
-    const answers = await Promise.all(calls)
-    expect(answers).toHaveLength(1_000)
-    for (const [asked, said] of answers) expect(said).toBe(asked)
-    return took.sort((x, y) => x - y)[989] as number
-  })
+  const p99 = await soonest(
+    2_000,
+    async () => {
+      round++
+      const took: number[] = []
+      const calls = clients.flatMap((client, session) =>
+        Array.from({ length: 10 }, async (_, n) => {
+          const text = `${round} ${session} ${n}`
+          const asked = performance.now()
+          const result = (await client.callTool({ name: String(tools[n % 4]), arguments: { text } })) as Answer
+          took.push(performance.now() - asked)
+          const said = (result.structuredContent ?? { text: result.content[0].text }).text
+          return [text, said]
+        }),
+      )
+      const answers = await Promise.all(calls)
+      expect(answers).toHaveLength(1_000)
+      for (const [asked, said] of answers) expect(said).toBe(asked)
+      return took.sort((x, y) => x - y)[989] as number
+    },
+    3,
+  )
   expect(p99).toBeLessThan(2_000)
   if (linux) expect(memoryMiB(served.child)).toBeLessThan(512)
-}, 90_000)
+}, 180_000)
 
 const statusOf = ({ pid }: ChildProcess): string => readFileSync(`/proc/${pid}/status`, 'utf8')
 const memoryMiB = (child: ChildProcess): number => Number(/^VmHWM:\s+(\d+)/m.exec(statusOf(child))?.[1]) / 1024
@@ -345,7 +349,7 @@ test('LIFE-11: without any server that can be reached the bundled tools are ther
     refused: ['failing', 'ECONNREFUSED'],
     hangs: expect.arrayContaining(['configured']),
   })
-  const took = await least(2_000, async () => {
+  const took = await soonest(2_000, async () => {
     const { talk, took } = await start()
     talk.child.kill('SIGKILL')
     return took

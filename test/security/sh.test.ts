@@ -10,7 +10,7 @@ import { temporaryFolder } from '../app.ts'
 import { StreamTransport } from '../client.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, gone, place, readPid } from '../process.ts'
-import { least } from './lag.ts'
+import { soonest } from './lag.ts'
 import { served } from './served.ts'
 
 const POSIX = process.platform !== 'win32'
@@ -146,7 +146,7 @@ describe.runIf(POSIX)('commands', () => {
     const { fails, dir } = await open({ allowed_commands: ['sh', 'sleep'] })
     const late = { code: 'E_TIMEOUT', message: 'run timed out after 1s' }
     const within3s = async (command: string, args: readonly string[], data: object): Promise<void> => {
-      const took = await least(3_000, async () => {
+      const took = await soonest(3_000, async () => {
         const asked = performance.now()
         expect(await fails('run', { command, args, timeout_seconds: 1 })).toMatchObject({ ...late, data })
         return performance.now() - asked

@@ -6,7 +6,7 @@ import { type Answer, servers } from '../app.ts'
 import { count } from '../count.mjs'
 import { cli, descendants, gone, place, run, type Talk, talkTo } from '../process.ts'
 import { until } from '../upstream/host.ts'
-import { least } from './lag.ts'
+import { soonest } from './lag.ts'
 
 /** A module that leaves a mark on disk when one of its tools runs. */
 const marking = (file: string): string => `
@@ -149,7 +149,7 @@ export default {
 })
 
 test('STD-11: when its client leaves, the process ends with 0 within 2 s and takes its children along', async () => {
-  const took = await least(
+  const took = await soonest(
     2_000,
     async () => {
       const talk = await talkTo(place({ exposure: { mode: 'direct' }, mcpServers: { thinking: servers.thinking } }))

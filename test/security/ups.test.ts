@@ -14,7 +14,7 @@ import { place, serveHttp, talkTo } from '../process.ts'
 import { answers, evil, names, said, scene, stateOf, statusOf } from '../scene.ts'
 import { alive, hurried, scripted, until, withHttpServer } from '../upstream/host.ts'
 import { loginAt, withRig } from '../upstream/oauth/rig.ts'
-import { least } from './lag.ts'
+import { soonest } from './lag.ts'
 
 const changes = (client: Client): number =>
   (client.transport as unknown as StreamTransport).received.filter(
@@ -51,7 +51,7 @@ test('UPS-01: with a server that never answers Pegboard is ready within 2 s', as
     exposure: { mode: 'direct' },
     mcpServers: { hung: { ...evil('--hang-start'), start: 'eager' } },
   })
-  const took = await least(2_000, async () => {
+  const took = await soonest(2_000, async () => {
     const began = performance.now()
     const talk = await talkTo(where)
     talk.send({ id: 1, method: 'tools/list' })
@@ -85,7 +85,7 @@ test('UPS-02: a call that hangs ends on time, its server is told, and what it an
   const here = await scene(evil())
   // On time: its limit is one second.
   let times = 0
-  const took = await least(
+  const took = await soonest(
     1_250,
     async () => {
       const asked = performance.now()
@@ -110,7 +110,7 @@ test('UPS-02: a call that hangs ends on time, its server is told, and what it an
 
 test('UPS-03: progress every second keeps no call alive beyond its limit', async () => {
   const here = await scene({ ...evil(), timeoutMs: 3_500 })
-  const took = await least(
+  const took = await soonest(
     4_000,
     async () => {
       const asked = performance.now()
@@ -141,7 +141,7 @@ test('UPS-04: a server that exits or is killed in a call fails all its calls wit
     [exits, () => exits.bad('crash'), 'it exited with code 1'],
     [killed, async (pid: number): Promise<Answer> => void process.kill(pid, 'SIGKILL'), 'it was ended by SIGKILL'],
   ] as const) {
-    const took = await least(
+    const took = await soonest(
       1_000,
       async () => {
         const pid = Number(said(await here.bad('get_pid')))

@@ -104,7 +104,7 @@ describe('a message', () => {
   })
   describe('with more keys than any message needs', () => {
     const keys = (count: number) => Array.from({ length: count }, (_, n) => `"k${n}":"{\\"\\\\${n}"`).join()
-    const crowd = `{${keys(30_000)}}`
+    const crowd = `{${keys(50_000)}}`
 
     it('goes on, when it is a call, with arguments that are refused, and with all else of it', () => {
       const call = `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"a","arguments":${crowd},"_meta":{"x":[1]}},"id":7}`
@@ -143,11 +143,7 @@ describe('a message', () => {
     it('is taken when they are text, or not too many', () => {
       const taken = (args: string) =>
         readMessage(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":${args}}}`)
-      for (const args of [
-        JSON.stringify(JSON.parse(crowd)).replaceAll(':', ',').replace('{', '[').replace(/}$/, ']'),
-        `{${keys(10_000)}}`,
-        `{"a":${JSON.stringify(crowd)}}`,
-      ])
+      for (const args of [`{${keys(10_000)}}`, `{"a":${JSON.stringify(crowd)}}`])
         expect(taken(args)).toMatchObject({ ok: true, message: { params: { arguments: JSON.parse(args) } } })
     })
   })
