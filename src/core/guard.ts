@@ -1,3 +1,4 @@
+import { isCrowded } from './crowded.ts'
 import { PegboardError } from './errors.ts'
 
 /** Limits on arguments from outside. Defaults: 64 deep, 10,000 keys and items, 1 MiB of text. */
@@ -7,9 +8,25 @@ export interface ArgumentLimits {
   readonly maxBytes: number
 }
 
-const argumentLimits: ArgumentLimits = { maxDepth: 64, maxKeys: 10_000, maxBytes: 4 * 1024 * 1024 }
+/** Keys and items that arguments may hold. */
+export const MAX_KEYS = 10_000
+/** Arrays and objects of arguments that may be in each other. */
+export const MAX_DEPTH = 64
+
+const argumentLimits: ArgumentLimits = { maxDepth: MAX_DEPTH, maxKeys: MAX_KEYS, maxBytes: 4 * 1024 * 1024 }
 
 const FORBIDDEN = new Set(['__proto__', 'constructor', 'prototype'])
+
+const tooMany = (maxKeys: number): PegboardError =>
+  new PegboardError('E_VALIDATION', `The arguments hold more than ${maxKeys} keys and items (size limit).`)
+
+/**
+ * Refuses arguments that are still text when they hold more keys than they may.
+ * @throws PegboardError E_VALIDATION
+ */
+export function checkText(text: string): void {
+  if (isCrowded(text, MAX_KEYS)) throw tooMany(MAX_KEYS)
+}
 
 /**
  * Refuses arguments that no schema should have to survive: prototype keys, rounded integers, bottomless or huge values.
@@ -39,11 +56,7 @@ export function checkArguments(value: unknown, limits: ArgumentLimits = argument
       // The names of a million items take longer to make than this whole check.
       const names = Array.isArray(container) && container.length > limits.maxKeys ? [] : Object.keys(container)
       keys += Array.isArray(container) ? container.length : names.length
-      if (keys > limits.maxKeys)
-        throw new PegboardError(
-          'E_VALIDATION',
-          `The arguments hold more than ${limits.maxKeys} keys and items (size limit).`,
-        )
+      if (keys > limits.maxKeys) throw tooMany(limits.maxKeys)
       for (const name of names) {
         if (FORBIDDEN.has(name) && !Array.isArray(container))
           throw new PegboardError('E_VALIDATION', `forbidden key "${name}"${path ? ` in ${path}` : ''}.`)

@@ -35,7 +35,17 @@ import { createSlots, type Slots } from './limits.ts'
 import { observed } from './observed.ts'
 import type { ExecutionSettings } from './options.ts'
 import type { Part } from './output.ts'
-import { cancelled, checkSize, invalid, MAX_CALL_MS, notFound, notOffered, refusal, timedOut } from './refusals.ts'
+import {
+  cancelled,
+  checkSize,
+  invalid,
+  MAX_CALL_MS,
+  notFound,
+  notOffered,
+  placeOf,
+  refusal,
+  timedOut,
+} from './refusals.ts'
 import { createUsage, type Usage } from './usage.ts'
 
 /** One wish to run a tool, whoever has it. */
@@ -246,13 +256,14 @@ export function createCalls(options: CallsOptions): Calls {
       const ms = monotonicMs() - startedAt
       usage.add(wanted.entry.tool.id, request.caller.principal, ms, failure.code)
       history.add(wanted.entry.tool.id, request.caller, wanted.input, run, startedAt, ms, failure.code)
-      log[failure.code === 'E_INTERNAL' ? 'error' : 'debug']('call', {
+      const at = placeOf(error)
+      log[failure.code === 'E_INTERNAL' ? 'error' : at === undefined ? 'debug' : 'info']('call', {
         callId: run.id,
         tool: wanted.entry.tool.id,
         principal: request.caller.principal,
         ms: Math.round(ms),
         outcome: failure.code,
-        ...(failure.code === 'E_INTERNAL' ? { error } : {}),
+        ...(failure.code === 'E_INTERNAL' ? { error } : at === undefined ? {} : { at }),
       })
       throw failure
     } finally {

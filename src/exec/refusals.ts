@@ -105,6 +105,13 @@ function translated(error: unknown, callId: string, tool: string): PegboardError
   return new PegboardError('E_INTERNAL', `Tool '${tool}' failed: internal error.`, { cause: error, hint })
 }
 
+/** Where an author threw a plain Error; undefined for all else. What it says is told to the client, and may be what it was given. */
+export function placeOf(error: unknown): string | undefined {
+  if (!isPlain(error) || isPegboardError(error) || isProtocolFailure(error)) return undefined
+  const { stack = '', message } = error
+  return /^\s+at (.+)$/m.exec(stack.slice(stack.indexOf(message) + message.length))?.[1]
+}
+
 // System errors (ENOENT and the like) carry paths and addresses; subclasses are mostly bugs.
 function isPlain(error: unknown): error is Error {
   try {

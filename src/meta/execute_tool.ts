@@ -1,4 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
+import { checkText } from '../core/guard.ts'
 import { type ToolResult, valueResult } from '../core/result.ts'
 import { signatureOf } from '../core/signature.ts'
 import type { CallRequest } from '../exec/call.ts'
@@ -107,6 +108,7 @@ function asObject(value: unknown): Readonly<Record<string, unknown>> | undefined
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
   if (typeof value !== 'string') return undefined
   if (value.trim() === '') return {}
+  checkText(value)
   try {
     const parsed: unknown = JSON.parse(value)
     return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)

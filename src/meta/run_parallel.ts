@@ -1,4 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
+import { checkText } from '../core/guard.ts'
 import { isRecord } from '../core/record.ts'
 import { valueResult } from '../core/result.ts'
 import { notInjectable } from '../exec/output.ts'
@@ -59,12 +60,14 @@ export const runParallelTool = (host: Host, isMeta: (name: string) => boolean): 
 /** @throws PegboardError E_VALIDATION */
 function readActions(raw: unknown): readonly Action[] {
   let given = raw
-  if (typeof given === 'string')
+  if (typeof given === 'string') {
+    checkText(given)
     try {
       given = JSON.parse(given)
     } catch {
       throw invalid('run_parallel', 'actions: a list of {name, params} is required')
     }
+  }
   if (!Array.isArray(given) || given.length === 0 || given.length > MAX_ACTIONS)
     throw invalid('run_parallel', `actions: a list of 1 to ${MAX_ACTIONS} {name, params} is required`)
   return given.map((one) => {

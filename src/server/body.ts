@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Message } from '../core/jsonrpc.ts'
 import { type Refusal, refusal } from './door.ts'
-import { checkBatch, readMessage } from './message.ts'
+import { checkBatch, crowdOf, readMessage } from './message.ts'
 
 const MAX_BATCH = 100
 
@@ -64,6 +64,8 @@ export function readMessages(text: string): ReadBody<Messages> {
     if (read.ok) return { ok: true, value: { messages: [read.message], batch: false } }
     return { ok: false, refusal: refusal(400, read.message, { code: read.code, id: read.id }) }
   }
+  const crowd = crowdOf(text)
+  if (crowd) return { ok: false, refusal: refusal(400, crowd.message, { code: crowd.code }) }
   let items: unknown[]
   try {
     items = JSON.parse(text) as unknown[]

@@ -74,6 +74,12 @@ const KEEP_ALIVE_TIMEOUT_MS = 60_000
  */
 export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const { settings, clock, factory, log, profile = DEFAULT_PROFILE } = options
+  if (/[/\\]/.test(settings.host))
+    throw new PegboardError(
+      'E_CONFIG_INVALID',
+      `"${settings.host}" is a path, and sockets of the file system are not listened on.`,
+      { hint: 'Name an address with --host or server.http.host.' },
+    )
   const fixed = acceptedTokens(options)
   const slots = createSlots(settings.maxStreams)
   const pulse = createPulse(clock)

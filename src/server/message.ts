@@ -1,3 +1,5 @@
+import { endOfString, isCrowded, withoutCrowds } from '../core/crowded.ts'
+import { MAX_DEPTH, MAX_KEYS } from '../core/guard.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { isRecord } from '../core/record.ts'
 
@@ -9,17 +11,41 @@ const MAX_ID_CHARS = 1_024
 const MEMBERS = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 /** What a client says of itself is kept for the session. */
 const MAX_OPENING_CHARS = 64 * 1024
+/** Of arguments, and of all that may stand around them. */
+const MAX_MESSAGE_KEYS = 2 * MAX_KEYS
+/** The message and its params. */
+const AROUND_ARGUMENTS = 2
+const TOO_MANY = { too_many: new Array(MAX_KEYS + 1).fill(0) }
+const TOO_DEEP = { too_deep: JSON.parse('['.repeat(MAX_DEPTH) + ']'.repeat(MAX_DEPTH)) as unknown }
 
 /** Parses a line and checks its envelope: one message, `jsonrpc: "2.0"`, an id that is a string or an integer. */
 export function readMessage(line: string): Read {
+  if (!isCrowded(line, MAX_MESSAGE_KEYS)) return readWhole(line)
+  const left = withoutCrowds(line)
+  if (left === undefined) return notJson
+  if (isCrowded(left.text, MAX_MESSAGE_KEYS)) return tooMany(null)
+  const read = readWhole(left.text)
+  if (!read.ok) return read
+  const { message } = read
+  if (message.method !== 'tools/call') return tooMany(message.id ?? null)
+  // It goes on with arguments that are refused where arguments are, by a result its model can read.
+  const args = left.depth - AROUND_ARGUMENTS > MAX_DEPTH ? TOO_DEEP : TOO_MANY
+  return { ok: true, message: { ...message, params: { ...message.params, arguments: args } } }
+}
+
+function readWhole(line: string): Read {
   let value: unknown
   try {
     value = JSON.parse(line)
   } catch {
-    return refuse(null, -32700, 'Parse error: the line is not JSON')
+    return notJson
   }
   return isRecord(value) && repeatsMember(line, [value], 1) ? repeated : checkMessage(value, line.length)
 }
+
+/** Why messages that came together are not even parsed; undefined where they may be. */
+export const crowdOf = (text: string): (Read & { readonly ok: false }) | undefined =>
+  isCrowded(text, MAX_MESSAGE_KEYS) ? tooMany(null) : undefined
 
 /** The same for messages that came together, as `items` of the list that `text` is. The first that is none is the answer. */
 export function checkBatch(
@@ -72,11 +98,13 @@ const refuse = (id: string | number | null, code: number, message: string): Read
   code,
   message,
 })
+const notJson = refuse(null, -32700, 'Parse error: the line is not JSON')
+const tooMany = (id: string | number | null) =>
+  refuse(id, -32600, `Invalid request: it holds more than ${MAX_MESSAGE_KEYS} keys and items`)
 // Even its id may be one to us and another to whoever looked at it before.
 const repeated = refuse(null, -32600, 'Invalid request: a member comes twice')
 
 const QUOTE = 0x22
-const BACKSLASH = 0x5c
 const COLON = 0x3a
 
 /**
@@ -101,13 +129,4 @@ function repeatsMember(text: string, messages: readonly unknown[], depth: number
     else if (code === COLON && (deep === depth || deep === depth + 1)) left--
   }
   return left < 0
-}
-
-/** @param from its first quote */
-function endOfString(text: string, from: number): number {
-  for (let at = text.indexOf('"', from + 1); ; at = text.indexOf('"', at + 1)) {
-    let before = at - 1
-    while (text.charCodeAt(before) === BACKSLASH) before--
-    if ((at - before) % 2 === 1) return at
-  }
 }

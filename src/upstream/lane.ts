@@ -148,10 +148,10 @@ export function createLane(
           if (!call) return events.error(new Error(`a message of ${bytes} bytes was dropped`))
           pending.delete(call.number)
           call.settle()
+          // What is kept of an answer follows from how long a result may be.
+          const hint = 'Ask for a part, or raise execution.maxResultBytes.'
           call.reject(
-            new PegboardError('E_TOO_LARGE', `${name} answered with ${bytes} bytes.`, {
-              hint: 'Ask for a part, or raise execution.maxResultBytes.',
-            }),
+            new PegboardError('E_TOO_LARGE', `${name} answered with ${bytes} bytes.`, call.isCall ? { hint } : {}),
           )
         },
       }),

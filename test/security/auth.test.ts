@@ -282,7 +282,7 @@ describe('AUTH-11', () => {
   }
 
   test('AUTH-11: a requestState that is altered, or of another principal, tool or arguments, is -32602, and the call waits on', async () => {
-    const { post } = await behind()
+    const { server, post } = await behind()
     const first = await post(asking)
     const requestState = String(first.result?.['requestState'])
     const altered = [0, Math.floor(requestState.length / 2), requestState.length - 1].map(
@@ -297,6 +297,7 @@ describe('AUTH-11', () => {
       [{ ...asking, arguments: { x: 1 }, requestState, inputResponses }, TOKEN],
     ] as const)
       expect((await post(params, token)).error?.code).toBe(-32602)
+    expect(await runs(server)).toBe(0)
     // Nobody else's answer has reached it: it still takes that of its own client.
     const again = await post({ ...asking, requestState, inputResponses })
     expect(JSON.parse((again.result as { content: [{ text: string }] }).content[0].text)).toEqual(

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
@@ -195,6 +195,9 @@ test('CFG-09: a server fetched in whatever version is newest is named in a warni
   const reason = 'mcpServers.loose fetches server@latest in whatever version is newest, which --frozen refuses'
   const frozen = JSON.parse((await ends({ ...here, env }, 'check', '--json', '--frozen')).stdout)
   expect([frozen.ok, frozen.errors]).toEqual([false, [reason]])
+  const ran = (name: string): boolean => existsSync(join(dir, `ran-${name}`))
+  expect([ran('server@latest'), ran('server@1.2.3')]).toEqual([true, true])
+  for (const name of ['server@latest', 'server@1.2.3']) rmSync(join(dir, `ran-${name}`))
   const child = spawn(process.execPath, [cli, 'serve', '--stdio', '--frozen', '--config', here.config], {
     env: { ...env, PEGBOARD_STATE_DIR: join(dir, 'other') },
     stdio: ['pipe', 'ignore', 'pipe'],
@@ -205,6 +208,8 @@ test('CFG-09: a server fetched in whatever version is newest is named in a warni
   })
   const ended = once(child, 'close')
   await until(() => stderr.includes(reason), 10_000)
+  await until(() => ran('server@1.2.3'), 10_000)
+  expect(ran('server@latest')).toBe(false)
   child.stdin.end()
   await ended
 })

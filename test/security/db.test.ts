@@ -8,6 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { type Kind, kinds, makeDatabase, servers, sqliteIn, type TestDatabase } from '../databases.ts'
 import { SHOP } from '../modules/database-rig.ts'
+import { least, soonest } from './lag.ts'
 import { type Served, served } from './served.ts'
 
 type Settings = Record<string, unknown>
@@ -361,13 +362,16 @@ describe.each(kinds)('%s', (kind) => {
       postgresql: 'SELECT x FROM generate_series(1, 5000000) AS g(x) LIMIT 5000000',
       mysql: 'SELECT seq AS x FROM seq_1_to_5000000 LIMIT 5000000',
     }[kind]
-    const before = process.memoryUsage().rss
-    for (const sql of [five, five.replace(/ LIMIT 5000000$/, '')]) {
-      const answer = await rig.call('query', { sql, limit: 500 })
-      expect(answer).toMatchObject({ row_count: 500, truncated: true })
-      expect(answer.rows[499]).toEqual({ x: 500 })
-    }
-    expect(process.memoryUsage().rss - before).toBeLessThan(150 * 1024 * 1024)
+    const grown = await least(64, async () => {
+      const before = process.memoryUsage().rss
+      for (const sql of [five, five.replace(/ LIMIT 5000000$/, '')]) {
+        const answer = await rig.call('query', { sql, limit: 500 })
+        expect(answer).toMatchObject({ row_count: 500, truncated: true })
+        expect(answer.rows[499]).toEqual({ x: 500 })
+      }
+      return (process.memoryUsage().rss - before) / 1024 / 1024
+    })
+    expect(grown).toBeLessThan(64)
     // And after test.
     expect(await rig.call('query', { sql: 'SELECT count(*) AS n FROM orders' })).toMatchObject({ rows: [{ n: 3 }] })
     const few = await openOn(kind, { policy: { preset: 'readonly', max_rows: 2 } }, { max_bytes: 2_000 }, SHOP)
@@ -399,13 +403,17 @@ describe.each(kinds)('%s', (kind) => {
     const inProcess = kind === 'sqlite' && process.platform === 'linux'
     if (inProcess) await expect.poll(busy).toHaveLength(1)
     const [executor] = busy()
-    let fastest = Number.POSITIVE_INFINITY
-    for (let turn = 0; turn < 10; turn++) {
-      const began = performance.now()
-      await rig.call('list_connections')
-      fastest = Math.min(fastest, performance.now() - began)
+    for (const [tool, input] of [
+      ['list_connections', {}],
+      ['query', { sql: 'SELECT count(*) AS n FROM orders' }],
+    ] as const) {
+      const took = await soonest(100, async () => {
+        const began = performance.now()
+        await rig.call(tool, input)
+        return performance.now() - began
+      })
+      expect(took, tool).toBeLessThan(100)
     }
-    expect(fastest).toBeLessThan(1_000)
     expect(over).toBe(false)
     expect(await late).toMatchObject({
       code: 'E_TIMEOUT',
@@ -482,10 +490,16 @@ describe.each(kinds)('%s', (kind) => {
   test('DB-18: that somebody else is writing is said after waiting for a while', async () => {
     const rig = await openOn(kind, { policy: 'unrestricted' }, { busy_seconds: 1 }, SHOP)
     const free = await lockedBy(kind, rig.database)
-    expect(await rig.fails('execute', { sql: "UPDATE orders SET note = 'x' WHERE id = 10" })).toMatchObject({
-      code: 'E_DB_BUSY',
-      retryable: true,
+    const waited = await soonest(2_000, async () => {
+      const asked = performance.now()
+      expect(await rig.fails('execute', { sql: "UPDATE orders SET note = 'x' WHERE id = 10" })).toMatchObject({
+        code: 'E_DB_BUSY',
+        retryable: true,
+      })
+      return performance.now() - asked
     })
+    expect(waited).toBeGreaterThan(900)
+    expect(waited).toBeLessThan(2_000)
     await free()
     expect(await rig.call('execute', { sql: "UPDATE orders SET note = 'x' WHERE id = 10" })).toEqual({
       affected_rows: 1,

@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
-import { availableParallelism, loadavg } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -12,6 +11,7 @@ import { alive, cli, descendants, place, run, serveHttp, talkTo } from '../proce
 import { evil } from '../scene.ts'
 import { serving } from '../stubborn.ts'
 import { scripted, until } from '../upstream/host.ts'
+import { soonest } from './lag.ts'
 
 const WORK = `
 import { appendFileSync } from 'node:fs'
@@ -20,14 +20,18 @@ const input = { type: 'object', properties: { ms: { type: 'integer' }, text: { t
 const tool = (run, effect = 'read') => ({ description: 'Does something.', effect, input, run })
 export default { name: 'work', description: 'Things to do.', tools: {
   echo: tool(({ text }) => ({ text })),
+  hold: tool((_given, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => {
+    appendFileSync(join(process.env.HOME, 'aborted.txt'), Date.now() + '\\n'); reject(signal.reason) }))),
   wait: tool(({ ms }) => new Promise((resolve) => setTimeout(() => resolve('waited'), ms))),
   note: tool(({ text }) => { appendFileSync(join(process.env.HOME, 'notes.txt'), text + '\\n'); return { text } }, 'write'),
   stray: tool(() => { void Promise.reject(new Error('stray')); return 'left' }),
   broken: tool(async () => { await Promise.reject(new Error('broken inside')) }),
 } }`
 
-/** How many want each processor. */
-const busy = (): number => Math.max(1, Number(loadavg()[0]) / availableParallelism())
+/** What calls under way get when it is told to end. */
+const GRACE_MS = 2_000
+/** Less than any grace there is. */
+const AT_ONCE_MS = 500
 const linux = process.platform === 'linux'
 const gone = (pids: readonly number[], withinMs: number): Promise<void> =>
   until(
@@ -61,17 +65,52 @@ test('LIFE-01: SIGTERM with a hundred calls under way refuses new ones, answers 
   await gone(below, 3_000)
 })
 
+test('LIFE-01: calls that would go on get no more than the grace, and nothing of them is left', async () => {
+  const server = { ...scripted(), start: 'eager', maxConcurrent: 100 }
+  const settings = { exposure: { mode: 'direct' }, execution: { maxConcurrent: 200 }, mcpServers: { s: server } }
+  const took = await soonest(
+    GRACE_MS + 250,
+    async () => {
+      const where = place(settings, { 'work.mjs': WORK })
+      const { child, send, answer } = await talkTo(where)
+      const call = (id: number, name: string, ms: number): void =>
+        send({ id, method: 'tools/call', params: { name, arguments: { ms } } })
+      call(0, 's__wait', 1)
+      await answer(0)
+      const below = (await descendants(child.pid)).map(({ pid }) => pid)
+      for (let id = 1; id <= 100; id++) call(id, id % 2 === 0 ? 's__wait' : 'work__hold', 60_000)
+      send({ id: 200, method: 'ping' })
+      await answer(200)
+      const ended = once(child, 'exit')
+      const told = Date.now()
+      child.kill('SIGTERM')
+      expect(await ended).toEqual([0, null])
+      await gone(below, 3_000)
+      const aborted = readFileSync(join(where.dir, 'aborted.txt'), 'utf8').trim().split('\n').map(Number)
+      expect(aborted).toHaveLength(50)
+      expect(Math.min(...aborted) - told).toBeGreaterThan(GRACE_MS - 100)
+      return Math.max(...aborted) - told
+    },
+    3,
+  )
+  expect(took).toBeLessThan(GRACE_MS + 250)
+})
+
 describe.runIf(linux)('a server that is deaf to the end of its stdin and to SIGTERM', () => {
   test('LIFE-02: a second signal ends all at once, SIGHUP ends it in order, and nothing is stuck', async () => {
-    const first = await serving()
-    const ended = once(first.talk.child, 'exit')
-    first.talk.child.kill('SIGTERM')
-    await sleep(100)
-    const told = performance.now()
-    first.talk.child.kill('SIGTERM')
-    expect(await ended).toEqual([130, null])
-    expect(performance.now() - told).toBeLessThan(1_500 * busy())
-    await gone(first.pids, 15_000)
+    const secondSignal = async (): Promise<number> => {
+      const first = await serving()
+      const ended = once(first.talk.child, 'exit')
+      first.talk.child.kill('SIGTERM')
+      await sleep(100)
+      const told = performance.now()
+      first.talk.child.kill('SIGTERM')
+      expect(await ended).toEqual([130, null])
+      const took = performance.now() - told
+      await gone(first.pids, 15_000)
+      return took
+    }
+    expect(await soonest(AT_ONCE_MS, secondSignal, 3)).toBeLessThan(AT_ONCE_MS)
 
     const second = await serving()
     const hungUp = once(second.talk.child, 'exit')
@@ -79,17 +118,20 @@ describe.runIf(linux)('a server that is deaf to the end of its stdin and to SIGT
     expect(await hungUp).toEqual([0, null])
     await gone(second.pids, 15_000)
 
-    const { child, send, answer } = await talkTo(place({}, { 'work.mjs': WORK }))
-    send({ id: 1, method: 'tools/call', params: { name: 'work__wait', arguments: { ms: 60_000 } } })
-    send({ id: 2, method: 'ping' })
-    await answer(2)
-    const interrupted = once(child, 'exit')
-    child.kill('SIGINT')
-    await sleep(100)
-    const again = performance.now()
-    child.kill('SIGINT')
-    expect(await interrupted).toEqual([130, null])
-    expect(performance.now() - again).toBeLessThan(1_500 * busy())
+    const twice = async (): Promise<number> => {
+      const { child, send, answer } = await talkTo(place({}, { 'work.mjs': WORK }))
+      send({ id: 1, method: 'tools/call', params: { name: 'work__wait', arguments: { ms: 60_000 } } })
+      send({ id: 2, method: 'ping' })
+      await answer(2)
+      const interrupted = once(child, 'exit')
+      child.kill('SIGINT')
+      await sleep(100)
+      const again = performance.now()
+      child.kill('SIGINT')
+      expect(await interrupted).toEqual([130, null])
+      return performance.now() - again
+    }
+    expect(await soonest(AT_ONCE_MS, twice, 3)).toBeLessThan(AT_ONCE_MS)
   }, 60_000)
 
   test('LIFE-03: SIGKILL of ours leaves nothing of it or of what it started after ten seconds', async () => {
@@ -121,28 +163,32 @@ test('LIFE-04: a thousand echo calls at once over a hundred sessions all get the
   const clients = await Promise.all(Array.from({ length: 100 }, () => clientAt(served.url, served.token)))
   const tools = ['work__echo', 'a__echo', 'b__echo', 'c__echo']
   for (const name of tools) await clients[0]?.callTool({ name, arguments: { text: 'warm' } })
-  let p99 = Number.POSITIVE_INFINITY
-  // The best of three, and longer where others want the processor, too: a busy machine is not what is measured.
-  for (let round = 0; round < 3; round++) {
-    const took: number[] = []
-    const calls = clients.flatMap((client, session) =>
-      Array.from({ length: 10 }, async (_, n) => {
-        const text = `${round} ${session} ${n}`
-        const asked = performance.now()
-        const result = (await client.callTool({ name: String(tools[n % 4]), arguments: { text } })) as Answer
-        took.push(performance.now() - asked)
-        const said = (result.structuredContent ?? { text: result.content[0].text }).text
-        return [text, said]
-      }),
-    )
-    const answers = await Promise.all(calls)
-    expect(answers).toHaveLength(1_000)
-    for (const [asked, said] of answers) expect(said).toBe(asked)
-    p99 = Math.min(p99, took.sort((x, y) => x - y)[989] as number)
-  }
-  expect(p99).toBeLessThan(2_000 * busy())
+  let round = 0
+  const p99 = await soonest(
+    2_000,
+    async () => {
+      round++
+      const took: number[] = []
+      const calls = clients.flatMap((client, session) =>
+        Array.from({ length: 10 }, async (_, n) => {
+          const text = `${round} ${session} ${n}`
+          const asked = performance.now()
+          const result = (await client.callTool({ name: String(tools[n % 4]), arguments: { text } })) as Answer
+          took.push(performance.now() - asked)
+          const said = (result.structuredContent ?? { text: result.content[0].text }).text
+          return [text, said]
+        }),
+      )
+      const answers = await Promise.all(calls)
+      expect(answers).toHaveLength(1_000)
+      for (const [asked, said] of answers) expect(said).toBe(asked)
+      return took.sort((x, y) => x - y)[989] as number
+    },
+    3,
+  )
+  expect(p99).toBeLessThan(2_000)
   if (linux) expect(memoryMiB(served.child)).toBeLessThan(512)
-}, 90_000)
+}, 180_000)
 
 const statusOf = ({ pid }: ChildProcess): string => readFileSync(`/proc/${pid}/status`, 'utf8')
 const memoryMiB = (child: ChildProcess): number => Number(/^VmHWM:\s+(\d+)/m.exec(statusOf(child))?.[1]) / 1024
@@ -199,7 +245,8 @@ test.runIf(linux)(
     await until(() => refused > 200, 10_000)
     const held = cpuMs(child)
     await sleep(2_000)
-    expect(cpuMs(child) - held).toBeLessThan(1_000)
+    // A tenth of a processor.
+    expect(cpuMs(child) - held).toBeLessThan(200)
     expect(child.exitCode).toBe(null)
     for (const socket of crowd) socket.destroy()
     await expect.poll(async () => (await fetch(new URL('/health', url))).status, { timeout: 10_000 }).toBe(200)
@@ -273,7 +320,7 @@ test('LIFE-11: without any server that can be reached the bundled tools are ther
     mcpServers: {
       gone: { command: 'no-such-program-anywhere' },
       refused: { url: 'http://127.0.0.1:9/mcp' },
-      hangs: scripted('--silent'),
+      hangs: { ...scripted('--silent'), start: 'eager' },
     },
   })
   const start = async () => {
@@ -284,8 +331,7 @@ test('LIFE-11: without any server that can be reached the bundled tools are ther
     expect(tools.map(({ name }: { name: string }) => name)).toContain('filesystem__read')
     return { talk, took: performance.now() - startedAt }
   }
-  // The best of three: a busy machine is not what is measured.
-  const [{ talk }, ...more] = [await start(), await start(), await start()] as const
+  const { talk } = await start()
   const { send, answer } = talk
   let id = 1
   const states = async (): Promise<object> => {
@@ -303,7 +349,12 @@ test('LIFE-11: without any server that can be reached the bundled tools are ther
     refused: ['failing', 'ECONNREFUSED'],
     hangs: expect.arrayContaining(['configured']),
   })
-  expect(Math.min(...more.map(({ took }) => took))).toBeLessThan(2_000 * busy())
+  const took = await soonest(2_000, async () => {
+    const { talk, took } = await start()
+    talk.child.kill('SIGKILL')
+    return took
+  })
+  expect(took).toBeLessThan(2_000)
 }, 60_000)
 
 test('LIFE-13: on a port that is in use, or an address that is a file, it says so and ends with 1', async () => {
@@ -318,8 +369,11 @@ test('LIFE-13: on a port that is in use, or an address that is a file, it says s
   })
   const socket = join(dir, 'pegboard.sock')
   writeFileSync(socket, '')
-  await expect(serve('--host', socket, '--port', '0')).rejects.toMatchObject({
-    code: 1,
-    stderr: expect.stringMatching(/^pegboard: E_/),
-  })
+  for (const path of [socket, './pegboard.sock'])
+    await expect(serve('--host', path, '--port', '0')).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(
+        `E_CONFIG_INVALID: "${path}" is a path, and sockets of the file system are not listened on. Name an address`,
+      ),
+    })
 })

@@ -10,6 +10,7 @@ import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
 import { hurried } from '../upstream/host.ts'
+import { soonest } from './lag.ts'
 import { plain, waysTo } from './ways.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
@@ -195,25 +196,36 @@ test('META-09: names of what every object has are unknown tools, on every way', 
       expect(codeOf(await call(client, tool, args)), `${tool} ${name}`).toBe('E_NOT_FOUND')
 })
 
-test('META-10: a query of a megabyte is refused, and a pattern is words, however long it would take', async () => {
+test('META-10: a query of a megabyte is refused, and a pattern is words, both within 50 ms', async () => {
   const { app: made } = await app({})
   made.catalog.set(many, {
     tools: [
       makeTool('many.as', { description: `Reads ${'a'.repeat(5_000)}! and no more.` }),
+      makeTool('many.words', { description: 'Explains what (abb+)+$ is.' }),
       makeTool('many.pattern', { description: 'Explains the pattern (a+)+$ to people.' }),
     ],
   })
   await made.indexed()
   const client = await connectTo(made)
-  expect(codeOf(await call(client, 'search_tools', { query: 'x'.repeat(1024 * 1024) }))).toBe('E_VALIDATION')
-  // As a pattern this text would take longer than the world has been there: it is far from that.
-  const began = process.cpuUsage()
-  const answer = await call(client, 'search_tools', { query: '(a+)+$' })
-  const { user, system } = process.cpuUsage(began)
-  expect(answer.isError).toBeUndefined()
-  expect((user + system) / 1_000).toBeLessThan(1_000)
-  const literal = await call(client, 'search_tools', { query: 'pattern (a+)+$' })
-  expect(literal.structuredContent.tools[0].name).toBe('many.pattern')
+  const huge = 'x'.repeat(1024 * 1024)
+  for (const [query, expected] of [
+    [huge, { error: { code: 'E_VALIDATION', message: expect.stringContaining('(length 1048576)') } }],
+    [`short\n${huge}`, { error: { code: 'E_VALIDATION' } }],
+    // As a pattern it would take longer than the world has been there, and find many.as.
+    ['(a+)+$', { tools: [] }],
+    ['(abb+)+$', { tools: expect.arrayContaining([expect.objectContaining({ name: 'many.words' })]) }],
+    ['pattern (a+)+$', { tools: expect.arrayContaining([expect.objectContaining({ name: 'many.pattern' })]) }],
+  ] as const) {
+    const took = await soonest(50, async () => {
+      const asked = performance.now()
+      const answer = await call(client, 'search_tools', { query })
+      const took = performance.now() - asked
+      expect(answer.structuredContent).toMatchObject(expected)
+      expect(JSON.stringify(answer)).not.toContain('many.as')
+      return took
+    })
+    expect(took, query.slice(0, 20)).toBeLessThan(50)
+  }
 })
 
 /** Serves tools as a server of somebody else would list them. */
@@ -237,12 +249,17 @@ async function serve(
 }
 
 test('META-12: a description that repeats popular words 20,000 times does not outrank a name that fits, and is cut', async () => {
-  const stuffed = { name: 'helper', description: 'weather forecast search files email '.repeat(4_000) }
+  const stuffed = ['weather', 'forecast', 'weather forecast'].map((words, n) => ({
+    name: `helper${n}`,
+    description: `${words} `.repeat(20_000 / words.split(' ').length),
+  }))
   const honest = { name: 'weather_forecast', description: 'The weather of tomorrow.' }
-  const { app: made, client } = await serve({ a: [honest], b: [stuffed] }, { b: { trust: 'always' } })
+  const { app: made, client } = await serve({ a: [honest], b: stuffed }, { b: { trust: 'always' } })
   await made.indexed()
-  const shown = (await call(client, 'get_tool', { name: 'mcp_b.helper' })).structuredContent
-  expect(shown.description.length).toBeLessThanOrEqual(4_096)
+  for (const { name } of stuffed) {
+    const shown = (await call(client, 'get_tool', { name: `mcp_b.${name}` })).structuredContent
+    expect(shown.description.length).toBeLessThanOrEqual(4_096)
+  }
   for (const query of ['weather forecast', 'weather_forecast', 'forecast of the weather']) {
     const found = (await call(client, 'search_tools', { query })).structuredContent
     expect(found.tools[0].name, query).toBe('mcp_a.weather_forecast')

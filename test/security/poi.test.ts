@@ -16,10 +16,10 @@ async function found(served: Awaited<ReturnType<typeof serve>>, query: string): 
 }
 
 /** What an operator reads at the terminal of a server that was seen once. */
-async function review(offered: Offered): Promise<{ text: string; json: Answer }> {
+async function review(offered: Offered, more: object = {}): Promise<{ text: string; json: Answer }> {
   const dir = temporaryFolder()
   writeFileSync(join(dir, 'tools.json'), JSON.stringify(offered))
-  const calc = { command: process.execPath, args: [LISTED, join(dir, 'tools.json')], start: 'background' }
+  const calc = { command: process.execPath, args: [LISTED, join(dir, 'tools.json')], start: 'background', ...more }
   writeFileSync(join(dir, 'mcp.config.json'), JSON.stringify({ mcpServers: { calc } }))
   const run = (...argv: string[]) => pegboard(dir, ...argv, '--config', 'mcp.config.json')
   await run('check', '--json')
@@ -231,8 +231,8 @@ test('POI-16: a security tool that quotes an attack is let in, with a remark for
   const served = await serve({ a: { tools: [scan] } })
   expect(served.ids()).toEqual(['mcp_a.scan'])
   expect((await served.call('a__scan')).content[0].text).toBe('scan ran')
-  const waiting = await serve({ a: { tools: [scan] } }, { a: { trust: 'review' } })
-  expect(waiting.withheld('mcp_a')).toEqual(['mcp_a.scan'])
+  const { text } = await review({ tools: [scan] }, { trust: 'review' })
+  expect(text).toContain('! instructs-override (to know): description mentions ignoring instructions')
 })
 
 test('POI-17: instructions of a server reach no client, however long or urgent they are', async () => {

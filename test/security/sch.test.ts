@@ -8,7 +8,8 @@ import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { count } from '../count.mjs'
 import { add, serve } from '../offered.ts'
-import { place, type Talk, talkTo } from '../process.ts'
+import { place, serveHttp, type Talk, talkTo } from '../process.ts'
+import { LAG, soonest } from './lag.ts'
 
 const echo = `export default {
   name: 'desk', description: 'Takes what it is given.',
@@ -156,29 +157,89 @@ test('SCH-08: arguments nested a hundred thousand deep are refused, and the next
   expect((await call(talk, ++id, 'desk__take', '{}')).content[0].text).toBe('2 taken')
 })
 
-test('SCH-09: a million items, as many keys as a message may hold and five megabytes of text are refused, and nobody waits', async () => {
-  const talk = await desk()
-  const started = performance.now()
-  const size = { code: 'E_VALIDATION', message: 'The arguments hold more than 10000 keys and items (size limit).' }
-  const list = `[${'0,'.repeat(999_999)}0]`
-  expect(refusal(await call(talk, 1, 'desk__take', `{"list":${list}}`))).toEqual(size)
-  const keys = Array.from({ length: 300_000 }, (_, n) => `"k${n}":0`).join()
-  expect(refusal(await call(talk, 2, 'desk__take', `{${keys}}`))).toEqual(size)
-  // More than a message may be at all.
-  const million = Array.from({ length: 1_000_000 }, (_, n) => `"k${n}":0`).join()
-  for (const [id, args] of [`{${million}}`, `{"name":"${'x'.repeat(5_000_000)}"}`].entries()) {
-    count('fault')
-    talk.child.stdin?.write(
-      `{"jsonrpc":"2.0","id":${id + 3},"method":"tools/call","params":{"name":"desk__take","arguments":${args}}}\n`,
-    )
-    expect(((await talk.answer(id + 3)) as Answer).error).toEqual({
-      code: -32600,
-      message: 'Invalid request: message exceeds 4194304 bytes',
+const millionItems = `{"list":[${'0,'.repeat(999_999)}0]}`
+const keys = (count: number): string => Array.from({ length: count }, (_, n) => `"k${n}":0`).join()
+const millionKeys = `{${keys(1_000_000)}}`
+const fiveMegabytes = `{"name":"${'x'.repeat(5_000_000)}"}`
+const manyItems = { code: 'E_VALIDATION', message: 'The arguments hold more than 10000 keys and items (size limit).' }
+const muchText = { code: 'E_VALIDATION', message: 'The arguments hold more than 4194304 bytes of text (size limit).' }
+
+/** Asks until an answer came within 200 ms, and while the loop stood still for less than 100 ms. */
+async function atOnce(ask: () => Promise<void>, lag: () => Promise<number>): Promise<void> {
+  let stood = Number.POSITIVE_INFINITY
+  const took = await soonest(200, async () => {
+    await lag()
+    const began = performance.now()
+    await ask()
+    const took = performance.now() - began
+    stood = Math.min(stood, await lag())
+    return took
+  })
+  expect(took).toBeLessThan(200)
+  expect(stood).toBeLessThan(100)
+}
+
+test('SCH-09: a million keys, a million items and five megabytes of text are refused within 200 ms, and nobody waits for 100', async () => {
+  const modules = { 'desk.mjs': echo, 'loop.mjs': LAG }
+  const http = { maxBodyBytes: 16 * 1024 * 1024 }
+  const { url, token } = await serveHttp(place({ exposure: { mode: 'direct' }, server: { http } }, modules))
+  let session = ''
+  const post = async (body: string): Promise<Answer> => {
+    const response = await fetch(new URL('/mcp', url), {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        ...(session && { 'mcp-session-id': session }),
+      },
+      body,
     })
+    session ||= String(response.headers.get('mcp-session-id'))
+    const text = await response.text()
+    return JSON.parse(text.startsWith('{') ? text : String(/^data: (\{.*)$/m.exec(text)?.[1]))
   }
-  // 200 ms each on a quiet machine.
-  expect(performance.now() - started).toBeLessThan(15_000)
-})
+  await post(
+    '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}',
+  )
+  const call = async (name: string, args: string): Promise<Answer> =>
+    (await post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${name}","arguments":${args}}}`))
+      .result
+  const lag = async (): Promise<number> => Number((await call('loop__lag', '{}')).content[0].text)
+  // It is seen when the loop stands still.
+  await lag()
+  await call('loop__block', '{}')
+  expect(await lag()).toBeGreaterThan(140)
+  for (const [args, refused] of [
+    [millionKeys, manyItems],
+    [millionItems, manyItems],
+    [fiveMegabytes, muchText],
+  ] as const)
+    await atOnce(async () => expect(refusal(await call('desk__take', args))).toEqual(refused), lag)
+}, 120_000)
+
+test('SCH-09: so it is on a pipe, where a message that is longer than any may be is refused for that', async () => {
+  const talk = await talkTo(place({ exposure: { mode: 'direct' } }, { 'desk.mjs': echo, 'loop.mjs': LAG }))
+  let id = 0
+  const lag = async (): Promise<number> => Number((await call(talk, ++id, 'loop__lag', '{}')).content[0].text)
+  const spread = Array.from({ length: 100 }, (_, n) => `"o${n}":{${keys(3_000)}}`).join()
+  for (const args of [millionItems, `{${keys(300_000)}}`, `{${spread}}`, `{"list":[${'[],'.repeat(1_000_000)}0]}`])
+    await atOnce(async () => expect(refusal(await call(talk, ++id, 'desk__take', args))).toEqual(manyItems), lag)
+  // As a text, which execute_tool takes, too.
+  const asText = `{"name":"desk.take","params":${JSON.stringify(`{${keys(250_000)}}`)}}`
+  await atOnce(async () => expect(refusal(await call(talk, ++id, 'execute_tool', asText))).toEqual(manyItems), lag)
+  for (const args of [millionKeys, fiveMegabytes])
+    await atOnce(async () => {
+      count('fault')
+      talk.child.stdin?.write(
+        `{"jsonrpc":"2.0","id":${++id},"method":"tools/call","params":{"name":"desk__take","arguments":${args}}}\n`,
+      )
+      expect(((await talk.answer(id)) as Answer).error).toEqual({
+        code: -32600,
+        message: 'Invalid request: message exceeds 4194304 bytes',
+      })
+    }, lag)
+}, 120_000)
 
 test('SCH-10: a schema that refers to the network leaves its tool out; nothing is asked for, the others stay', async () => {
   let asked = 0
@@ -220,7 +281,7 @@ async function beside(client: Client, name: string, args: object): Promise<Answe
   return both[0]
 }
 
-test('SCH-11: a pattern that never ends delays no answer', async () => {
+test('SCH-11: a pattern that never ends delays no answer beyond 100 ms', async () => {
   const inputSchema = { type: 'object', properties: { a: { type: 'string', pattern: '^(a|a)*$' } } }
   const broken = { type: 'object', properties: { a: { type: 'string', pattern: '([' } } }
   const tools = [
@@ -229,11 +290,14 @@ test('SCH-11: a pattern that never ends delays no answer', async () => {
   ]
   const served = await serve({ a: { tools }, b: { tools: [add] } })
   await served.client(async (client) => {
-    const started = performance.now()
-    const answer = await beside(client, 'a__slow', { a: `${'a'.repeat(40)}!` })
-    // 100 ms on a quiet machine; the pattern would take years.
-    expect(performance.now() - started).toBeLessThan(8_000)
-    expect(answer.content[0].text).toBe('slow ran')
+    const took = await soonest(100, async () => {
+      const asked = performance.now()
+      const answer = await beside(client, 'a__slow', { a: `${'a'.repeat(40)}!` })
+      const took = performance.now() - asked
+      expect(answer.content[0].text).toBe('slow ran')
+      return took
+    })
+    expect(took).toBeLessThan(100)
     expect(((await beside(client, 'a__broken', { a: 'x' })) as Answer).content[0].text).toBe('broken ran')
     for (const [name, args] of [
       ['get_tool', { name: 'mcp_a.slow' }],
@@ -243,22 +307,38 @@ test('SCH-11: a pattern that never ends delays no answer', async () => {
   })
 })
 
-test('SCH-12: a schema whose references double twenty times leaves its tool out, with a short reason', async () => {
-  const twice = (n: number) => ({ allOf: [{ $ref: `#/$defs/d${n + 1}` }, { $ref: `#/$defs/d${n + 1}` }] })
-  const $defs = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`d${n}`, twice(n)]))
-  const inputSchema = { type: 'object', properties: { a: { $ref: '#/$defs/d0' } }, $defs: { ...$defs, d20: {} } }
-  const served = await serve({ a: { tools: [add, { name: 'bomb', inputSchema }] }, b: { tools: [add] } })
-  expect(served.ids()).toEqual(['mcp_a.add', 'mcp_b.add'])
+test('SCH-12: a schema whose references double twenty times leaves its tool out within 500 ms, with a short reason', async () => {
+  const doubling = (times: number, end: object = {}) => {
+    const twice = (n: number) => ({ allOf: [{ $ref: `#/$defs/d${n + 1}` }, { $ref: `#/$defs/d${n + 1}` }] })
+    const $defs = Object.fromEntries(Array.from({ length: times }, (_, n) => [`d${n}`, twice(n)]))
+    return { type: 'object', properties: { a: { $ref: '#/$defs/d0' } }, $defs: { ...$defs, [`d${times}`]: end } }
+  }
+  // The most that is not left out, whose every part finds something wrong.
+  const most = { name: 'most', inputSchema: doubling(12, { type: 'string' }) }
+  const served = await serve({
+    a: { tools: [add, { name: 'bomb', inputSchema: doubling(20) }, most] },
+    b: { tools: [add] },
+  })
+  expect(served.ids()).toEqual(['mcp_a.add', 'mcp_a.most', 'mcp_b.add'])
   const told = served.logged.filter((line) => line.includes('bomb'))
   expect(told.map((line) => JSON.parse(line).message)).toEqual([
     'skipped "bomb": its schema unfolds to more than 100000 parts',
   ])
   await served.client(async (client) => {
-    const started = performance.now()
-    const refused = await beside(client, 'a__bomb', { a: 1 })
-    expect(refusal(refused).code).toBe('E_NOT_FOUND')
-    expect(JSON.stringify(refused).length).toBeLessThan(4_096)
-    expect(performance.now() - started).toBeLessThan(8_000)
+    for (const [name, said] of [
+      ['a__bomb', 'E_NOT_FOUND'],
+      ['a__most', 'most ran'],
+    ] as const) {
+      const took = await soonest(500, async () => {
+        const asked = performance.now()
+        const answer = await beside(client, name, { a: 1 })
+        const took = performance.now() - asked
+        expect(answer.content[0].text).toContain(said)
+        expect(JSON.stringify(answer).length).toBeLessThan(4_096)
+        return took
+      })
+      expect(took, name).toBeLessThan(500)
+    }
   })
 })
 

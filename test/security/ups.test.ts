@@ -8,11 +8,13 @@ import type { Clock } from '../../src/core/clock.ts'
 import { openTokenStore } from '../../src/upstream/oauth/open.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectTo, type StreamTransport } from '../client.ts'
+import { createManualClock } from '../clock.ts'
 import { heldMiB } from '../memory.ts'
 import { place, serveHttp, talkTo } from '../process.ts'
 import { answers, evil, names, said, scene, stateOf, statusOf } from '../scene.ts'
 import { alive, hurried, scripted, until, withHttpServer } from '../upstream/host.ts'
 import { loginAt, withRig } from '../upstream/oauth/rig.ts'
+import { soonest } from './lag.ts'
 
 const changes = (client: Client): number =>
   (client.transport as unknown as StreamTransport).received.filter(
@@ -27,7 +29,6 @@ test('UPS-01: a server that answers nothing, or none of its lists, delays nobody
   const asked = performance.now()
   const client = await connectTo(app)
   await client.listTools()
-  expect(performance.now() - asked).toBeLessThan(10_000)
   await until(() => stateOf(app, 'good') === 'ready', 10_000)
   while (stateOf(app, 'hung') !== 'failing' || stateOf(app, 'listless') !== 'failing') {
     const result = (await client.callTool({ name: 'good__echo', arguments: { text: 'meanwhile' } })) as Answer
@@ -45,16 +46,63 @@ test('UPS-01: a server that answers nothing, or none of its lists, delays nobody
   await client.close()
 }, 90_000)
 
+test('UPS-01: with a server that never answers Pegboard is ready within 2 s', async () => {
+  const where = place({
+    exposure: { mode: 'direct' },
+    mcpServers: { hung: { ...evil('--hang-start'), start: 'eager' } },
+  })
+  const took = await soonest(2_000, async () => {
+    const began = performance.now()
+    const talk = await talkTo(where)
+    talk.send({ id: 1, method: 'tools/list' })
+    const { tools } = ((await talk.answer(1)) as Answer).result
+    const took = performance.now() - began
+    expect(tools.map(({ name }: { name: string }) => name)).toContain('filesystem__read')
+    talk.child.kill('SIGKILL')
+    return took
+  })
+  expect(took).toBeLessThan(2_000)
+})
+
+test('UPS-01: it is called failing when 30 s are over, and not before', async () => {
+  const clock = createManualClock(Date.now())
+  const { app } = await startApp({ mcpServers: { hung: evil('--hang-start') } }, undefined, { clock })
+  await app.work()
+  await until(() => {
+    clock.pass(1)
+    return stateOf(app, 'hung') === 'connecting'
+  }, 10_000)
+  clock.pass(29_000)
+  expect(stateOf(app, 'hung')).toBe('connecting')
+  clock.pass(1_000)
+  expect(statusOf(app, 'hung')).toMatchObject({
+    state: 'failing',
+    reason: 'no answer within 30 s, perhaps still downloading',
+  })
+})
+
 test('UPS-02: a call that hangs ends on time, its server is told, and what it answers later is nobody’s', async () => {
   const here = await scene(evil())
-  const asked = performance.now()
-  const [result] = await Promise.all([here.bad('hang_late'), here.beside()])
-  expect(performance.now() - asked).toBeLessThan(10_000)
-  expect(result.structuredContent.error).toMatchObject({ code: 'E_TIMEOUT', retryable: true })
-  expect(said(result)).toBe(
-    'E_TIMEOUT: mcp_bad.hang_late took longer than 1000 ms. Ask for less, or raise mcpServers.bad.timeoutMs.',
+  // On time: its limit is one second.
+  let times = 0
+  const took = await soonest(
+    1_250,
+    async () => {
+      const asked = performance.now()
+      const [result] = await Promise.all([here.bad('hang_late'), here.beside()])
+      const took = performance.now() - asked
+      expect(took).toBeGreaterThan(990)
+      expect(result.structuredContent.error).toMatchObject({ code: 'E_TIMEOUT', retryable: true })
+      expect(said(result)).toBe(
+        'E_TIMEOUT: mcp_bad.hang_late took longer than 1000 ms. Ask for less, or raise mcpServers.bad.timeoutMs.',
+      )
+      const cancelled = JSON.parse(said(await here.bad('get_cancelled'))) as string[]
+      expect(cancelled.map((one) => /^(cancelled|timed out)$/.test(one))).toEqual(Array(++times).fill(true))
+      return took
+    },
+    3,
   )
-  expect(said(await here.bad('get_cancelled'))).toMatch(/^\["(cancelled|timed out)"\]$/)
+  expect(took).toBeLessThan(1_250)
   for (let n = 0; n < 20; n++) expect(said(await here.bad('echo', { text: `after ${n}` }))).toBe(`after ${n}`)
   const { received } = here.client.transport as unknown as StreamTransport
   expect(JSON.stringify(received)).not.toContain('too late')
@@ -62,41 +110,59 @@ test('UPS-02: a call that hangs ends on time, its server is told, and what it an
 
 test('UPS-03: progress every second keeps no call alive beyond its limit', async () => {
   const here = await scene({ ...evil(), timeoutMs: 3_500 })
-  const asked = performance.now()
-  const progress: number[] = []
-  const [result] = await Promise.all([
-    here.client.callTool(
-      { name: 'bad__hang_reporting', arguments: { ms: 1_000 } },
-      { timeout: 19_000, resetTimeoutOnProgress: true, onprogress: ({ progress: at }) => progress.push(at) },
-    ) as Promise<Answer>,
-    here.beside(),
-  ])
-  expect(performance.now() - asked).toBeLessThan(15_000)
-  expect(result.structuredContent.error).toMatchObject({ code: 'E_TIMEOUT', retryable: true })
-  expect(progress).toEqual([1, 2, 3])
+  const took = await soonest(
+    4_000,
+    async () => {
+      const asked = performance.now()
+      const progress: number[] = []
+      const [result] = await Promise.all([
+        here.client.callTool(
+          { name: 'bad__hang_reporting', arguments: { ms: 1_000 } },
+          { timeout: 19_000, resetTimeoutOnProgress: true, onprogress: ({ progress: at }) => progress.push(at) },
+        ) as Promise<Answer>,
+        here.beside(),
+      ])
+      const took = performance.now() - asked
+      expect(took).toBeGreaterThan(3_490)
+      expect(result.structuredContent.error).toMatchObject({ code: 'E_TIMEOUT', retryable: true })
+      expect(progress).toEqual([1, 2, 3])
+      return took
+    },
+    3,
+  )
+  expect(took).toBeLessThan(4_000)
   expect(said(await here.bad('get_cancelled'))).toMatch(/^\["(cancelled|timed out)"\]$/)
 })
 
-test('UPS-04: a server that exits or is killed in a call fails all its calls at once, and the next one starts it again', async () => {
+test('UPS-04: a server that exits or is killed in a call fails all its calls within a second, and the next one starts it again', async () => {
   const exits = await scene({ ...evil(), timeoutMs: 10_000 })
   const killed = await scene({ ...evil(), timeoutMs: 10_000 })
   for (const [here, end, reason] of [
     [exits, () => exits.bad('crash'), 'it exited with code 1'],
-    [killed, async (pid: number) => void process.kill(pid, 'SIGKILL'), 'it was ended by SIGKILL'],
+    [killed, async (pid: number): Promise<Answer> => void process.kill(pid, 'SIGKILL'), 'it was ended by SIGKILL'],
   ] as const) {
-    const pid = Number(said(await here.bad('get_pid')))
-    const hanging = [here.bad('hang'), here.bad('hang')]
-    await here.beside()
-    const asked = performance.now()
-    await end(pid)
-    for (const result of await Promise.all(hanging)) {
-      expect(said(result)).toContain(`E_UPSTREAM_UNAVAILABLE: bad is not connected: ${reason}. `)
-      expect(result.structuredContent.error.retryable).toBe(true)
-    }
-    expect(performance.now() - asked).toBeLessThan(8_000)
-    expect(said(await here.bad('echo', { text: 'again' }))).toBe('again')
-    expect(Number(said(await here.bad('get_pid')))).not.toBe(pid)
-    await here.beside()
+    const took = await soonest(
+      1_000,
+      async () => {
+        const pid = Number(said(await here.bad('get_pid')))
+        const hanging = Array.from({ length: 10 }, () => here.bad('hang'))
+        await here.beside()
+        const asked = performance.now()
+        const ended = await end(pid)
+        const results = [...(await Promise.all(hanging)), ...(ended === undefined ? [] : [ended])]
+        const took = performance.now() - asked
+        for (const result of results) {
+          expect(said(result)).toContain(`E_UPSTREAM_UNAVAILABLE: bad is not connected: ${reason}. `)
+          expect(result.structuredContent.error.retryable).toBe(true)
+        }
+        expect(said(await here.bad('echo', { text: 'again' }))).toBe('again')
+        expect(Number(said(await here.bad('get_pid')))).not.toBe(pid)
+        await here.beside()
+        return took
+      },
+      3,
+    )
+    expect(took).toBeLessThan(1_000)
   }
 })
 

@@ -102,4 +102,49 @@ describe('a message', () => {
       checkBatch('[{"jsonrpc":"2.0","id":1,"method":"ping","id":2}]', [{ jsonrpc: '2.0', id: 2, method: 'ping' }]),
     ).toMatchObject({ ok: false, code: -32600 })
   })
+  describe('with more keys than any message needs', () => {
+    const keys = (count: number) => Array.from({ length: count }, (_, n) => `"k${n}":"{\\"\\\\${n}"`).join()
+    const crowd = `{${keys(50_000)}}`
+
+    it('goes on, when it is a call, with arguments that are refused, and with all else of it', () => {
+      const call = `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"a","arguments":${crowd},"_meta":{"x":[1]}},"id":7}`
+      expect(readMessage(call)).toEqual({
+        ok: true,
+        message: {
+          jsonrpc: '2.0',
+          method: 'tools/call',
+          params: { name: 'a', arguments: { too_many: expect.any(Array) }, _meta: { x: [1] } },
+          id: 7,
+        },
+      })
+    })
+
+    it('is refused, when it is anything else, or no JSON', () => {
+      const refused = (text: string) => {
+        const read = readMessage(text)
+        return read.ok ? 'taken' : [read.id, read.code]
+      }
+      expect(refused(`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":${crowd}}}`)).toEqual([7, -32600])
+      expect(refused(`{"jsonrpc":"2.0","id":7,"result":{"a":${crowd}}}`)).toEqual([7, -32600])
+      expect(refused(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":${crowd}}`)).toEqual([null, -32600])
+      expect(refused(crowd)).toEqual([null, -32600])
+      expect(refused(`[{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":${crowd}}}]`)).toEqual([null, -32600])
+      expect(refused(`{"jsonrpc":"2.0","id":7,"id":8,"method":"tools/call","params":{"a":${crowd}}}`)).toEqual([
+        null,
+        -32600,
+      ])
+      expect(refused(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"a":${crowd}}`)).toEqual([null, -32700])
+      expect(refused(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"a":${crowd}},"b":"c`)).toEqual([
+        null,
+        -32700,
+      ])
+    })
+
+    it('is taken when they are text, or not too many', () => {
+      const taken = (args: string) =>
+        readMessage(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":${args}}}`)
+      for (const args of [`{${keys(10_000)}}`, `{"a":${JSON.stringify(crowd)}}`])
+        expect(taken(args)).toMatchObject({ ok: true, message: { params: { arguments: JSON.parse(args) } } })
+    })
+  })
 })
