@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { isFull } from './room.ts'
+import { isFull } from '../core/full.ts'
 
 /** What tells a process from one that got its id later. */
 export type Descendants = ReadonlyMap<number, string>
@@ -59,17 +59,12 @@ const AT_ONCE = 16
 function* lookFor(mark: string, platform: string): Generator<undefined, Descendants, undefined> {
   const found = new Map<number, string>()
   if (platform !== 'linux') return found
-  try {
-    const since = Number(rowOf(process.pid)?.start)
-    for (const [at, pid] of processes().entries()) {
-      if (at % AT_ONCE === AT_ONCE - 1) yield
-      const row = rowOf(pid)
-      // What is older than we are comes of nobody that we started.
-      if (row && Number(row.start) >= since && says(pid, `${MARK}=${mark}`)) found.set(pid, row.start)
-    }
-  } catch (error) {
-    // Without a file to open nothing can be looked up; the group is ended all the same.
-    if (!isFull(error)) throw error
+  const since = Number(rowOf(process.pid)?.start)
+  for (const [at, pid] of processes().entries()) {
+    if (at % AT_ONCE === AT_ONCE - 1) yield
+    const row = rowOf(pid)
+    // What is older than we are comes of nobody that we started.
+    if (row && Number(row.start) >= since && says(pid, `${MARK}=${mark}`)) found.set(pid, row.start)
   }
   return found
 }
@@ -80,6 +75,7 @@ function says(pid: number, variable: string): boolean {
   } catch (error) {
     // Gone since, or somebody else's.
     if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
+    if (isFull(error)) return false
     throw error
   }
 }
@@ -116,7 +112,15 @@ function fromProc(): Map<number, Row> {
   return rows
 }
 
-const processes = (): number[] => readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? Number(name) : []))
+/** Without a file to open nothing can be looked up, here and below; the group of whoever is to end is ended all the same. */
+function processes(): number[] {
+  try {
+    return readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? Number(name) : []))
+  } catch (error) {
+    if (isFull(error)) return []
+    throw error
+  }
+}
 
 function rowOf(pid: number): Row | undefined {
   try {
@@ -125,8 +129,9 @@ function rowOf(pid: number): Row | undefined {
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return fields[0] === 'Z' ? undefined : { parent: Number(fields[1]), start: String(fields[19]) }
   } catch (error) {
-    if (!['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-    return undefined
+    if (isFull(error) || ['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? ''))
+      return undefined
+    throw error
   }
 }
 
