@@ -603,7 +603,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       ...how,
       limit,
       visible: (id) => view.byId.has(id),
-      usage: calls.usage.of,
+      usage: calls.usage.of(caller.principal),
     })
     const first = injected.of(caller)
     if (first.length === 0) return answer
