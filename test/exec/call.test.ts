@@ -341,6 +341,15 @@ describe('what a tool throws', () => {
     })
   })
 
+  it('says that it can be tried again when the system had no room for one more file', async () => {
+    const full = Object.assign(new Error("EMFILE: too many open files, open '/srv/secret'"), { code: 'EMFILE' })
+    expect(await thrown(full)).toMatchObject({
+      code: 'E_OVERLOADED',
+      message: "Tool 'm.a' failed: too many files or programs are open now.",
+      hint: 'Try again later.',
+    })
+  })
+
   it('stays in the log when it is a bug or comes from the system', async () => {
     for (const error of [
       new TypeError('x is undefined at /srv/secret'),
