@@ -57,7 +57,7 @@ describe('a call', () => {
   it('runs the tool and counts the success', async () => {
     const { calls, run } = callsOf([makeTool('m.a', { run: async () => valueResult({ ok: 1 }) })])
     expect(await run('m__a')).toEqual({ kind: 'value', value: { ok: 1 }, files: [], warnings: [] })
-    expect(calls.usage.of('m.a')).toBe(1)
+    expect(calls.usage.of('local')('m.a')).toBe(1)
   })
 
   it('with wrong arguments names them and shows the signature', async () => {
