@@ -24,8 +24,10 @@ import { createGate } from './exec/gate.ts'
 import { createInbox } from './exec/inbox.ts'
 import { createInspections, inspectObject, inspectQuestion } from './exec/inspect.ts'
 import { createInstance } from './exec/instance.ts'
+import type { Lacks } from './exec/on-behalf.ts'
 import { createRepeats } from './exec/repeats.ts'
 import { createSchedule } from './exec/schedule.ts'
+import { callerNow } from './exec/stored-caller.ts'
 import { noticeOf } from './exec/task.ts'
 import { taskRequests } from './exec/task-requests.ts'
 import { createTasks } from './exec/tasks.ts'
@@ -425,9 +427,18 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         answers[method]?.(params, relay, signal) ?? Promise.reject(new ProtocolFailure(-32601, 'Method not found')),
     }
   }
+  const lacks: Lacks = (who, name) => {
+    try {
+      return views.viewFor(callerNow(who, rights)).resolve(name).kind !== 'found'
+    } catch {
+      // That it may not be asked for now is told by the call.
+      return false
+    }
+  }
   const later = () => ({
     call: (request: CallRequest) => calls.call(request),
     rightsNow: rights,
+    lacks,
     store: shared.store(),
     clock,
     log,
@@ -455,6 +466,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
       await calls.usage.start({ hasPast: shared.hasPast, table: () => shared.store().table('usage'), clock, log })
       if (!execution.watchers) return
+      await instance.join()
       for (const part of [watchers(), ...(schedules ? [schedule()] : [])]) {
         if (working.has(part)) continue
         await part.start()
@@ -593,7 +605,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       ...how,
       limit,
       visible: (id) => view.byId.has(id),
-      usage: calls.usage.of,
+      usage: calls.usage.of(caller.principal),
     })
     const first = injected.of(caller)
     if (first.length === 0) return answer
@@ -826,6 +838,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       calls.stop()
       await ended
       await calls.usage.stop()
+      await instance.leave().catch(() => undefined)
       instance.stop()
       await shared.close()
       resumes.close()

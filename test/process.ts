@@ -1,4 +1,4 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, type ChildProcessWithoutNullStreams, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -36,22 +36,36 @@ export interface Served {
   readonly child: ChildProcess
   readonly url: string
   readonly token: string
+  readonly ended: Promise<unknown>
+  /** What it wrote after the line that says where it is, and on stderr. */
+  stdout(): string
+  stderr(): string
 }
 
 /** Serves over HTTP in a process of its own, ended with the test. */
-export async function serveHttp({ config, env }: Place, port = '0'): Promise<Served> {
-  const child = spawn(process.execPath, [cli, 'serve', '--http', '--port', port, '--json', '--config', config], {
-    env,
-    stdio: ['ignore', 'pipe', 'ignore'],
-  })
+export async function serveHttp(
+  { config, env }: Place,
+  port = '0',
+  flags: readonly string[] = [],
+  end: NodeJS.Signals = 'SIGTERM',
+): Promise<Served> {
+  const args = [cli, 'serve', '--http', '--port', port, '--json', ...flags, '--config', config]
+  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   const ended = once(child, 'exit')
   onTestFinished(async () => {
-    child.kill('SIGTERM')
+    child.kill(end)
     await ended
   })
-  const [line] = (await once(child.stdout as NonNullable<typeof child.stdout>, 'data')) as [Buffer]
+  let [stdout, stderr] = ['', '']
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const [line] = (await once(child.stdout, 'data')) as [Buffer]
+  child.stdout.on('data', (text: Buffer) => {
+    stdout += text
+  })
   const { url, token } = JSON.parse(line.toString()) as { url: string; token: string }
-  return { child, url, token }
+  return { child, url, token, ended, stdout: () => stdout, stderr: () => stderr }
 }
 
 /** The processes below one, as `ps` shows them: pid and command line. */
@@ -68,7 +82,8 @@ export async function descendants(pid: number | undefined): Promise<{ readonly p
 }
 
 export interface Talk {
-  readonly child: ChildProcess
+  readonly child: ChildProcessWithoutNullStreams
+  readonly ended: Promise<unknown>
   /** Everything on stdout, parsed; a line that is not JSON fails the test. */
   readonly messages: Array<Record<string, unknown>>
   readonly stderr: () => string
@@ -76,9 +91,13 @@ export interface Talk {
   answer(id: number): Promise<Record<string, unknown>>
 }
 
-/** Serves over stdio in a process of its own, the session already open. */
-export async function talkTo({ config, env }: Place): Promise<Talk> {
-  const child = spawn(process.execPath, [cli, 'serve', '--stdio', '--config', config], { env, stdio: 'pipe' })
+/**
+ * Serves over stdio in a process of its own, the session already open.
+ * @param through a program, with its arguments, that starts the one that is named after those
+ */
+export async function talkTo({ config, env }: Place, through: readonly string[] = []): Promise<Talk> {
+  const [file = '', ...args] = [...through, process.execPath, cli, 'serve', '--stdio', '--config', config]
+  const child = spawn(file, args, { env, stdio: 'pipe' })
   const ended = once(child, 'exit')
   onTestFinished(async () => {
     child.kill('SIGKILL')
@@ -127,7 +146,7 @@ export async function talkTo({ config, env }: Place): Promise<Talk> {
   })
   await answer(0)
   send({ method: 'notifications/initialized' })
-  return { child, messages, stderr: () => errors, send, answer }
+  return { child, ended, messages, stderr: () => errors, send, answer }
 }
 
 /** Whether a process runs; one that nobody has reaped yet does not. */

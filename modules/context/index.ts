@@ -15,6 +15,10 @@ const SETTING = 'modules.context.config'
 
 const Config = z.strictObject({
   enabled: z.boolean().default(false).describe('Whether the tools are there.'),
+  channel_roles: z
+    .array(z.string().min(1).max(64))
+    .default([])
+    .describe('Roles of tokens that are believed when they say from which channel a request comes.'),
 })
 
 type Settings = z.infer<typeof Config>
@@ -34,6 +38,19 @@ function serviceOf<Name extends Service>({ services }: Context, name: Name): Non
 }
 
 /**
+ * Where a request comes from is what it says itself. That is a right here, so it is not every token that is believed.
+ * @throws ToolError
+ */
+function checkBelieved(ctx: Context): void {
+  const { roles, principal } = ctx.caller
+  if (principal === 'local' || isAdmin(ctx) || roles.some((role) => ctx.config.channel_roles.includes(role))) return
+  throw new ToolError('This token is not believed when it says which channel a request comes from.', {
+    code: 'E_DENIED_BY_POLICY',
+    hint: `The operator gives it a role, and names that in ${SETTING}.channel_roles.`,
+  })
+}
+
+/**
  * The channel that is meant, and its platform. Others than the one a request comes from are for who is on this machine,
  * where the client serves all of them, and for admins. @throws ToolError
  */
@@ -42,6 +59,7 @@ function channelOf(
   given: string | undefined,
   where: string | undefined,
 ): { readonly channel: string; readonly platform: string } {
+  checkBelieved(ctx)
   const { channelId: own, platform: from } = ctx.origin
   const platform = where?.trim() || from
   // A channel of another platform is never the one that the request comes from, whatever it is called.

@@ -132,7 +132,10 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
     let child: Child | undefined
     try {
       if (target.create) {
-        made ??= make(target.database)
+        made ??= make(target.database).catch((error: unknown) => {
+          made = undefined
+          throw error
+        })
         await made
       }
       child = await take(kind)
@@ -193,6 +196,12 @@ async function make(file: string): Promise<void> {
   try {
     await (await open(file, 'a')).close()
   } catch (cause) {
+    if (['EMFILE', 'ENFILE'].includes((cause as NodeJS.ErrnoException).code ?? ''))
+      throw new ToolError('The database cannot be opened now: too many files are open.', {
+        code: 'E_OVERLOADED',
+        hint: 'Try again later.',
+        cause,
+      })
     throw new ToolError('The file of the database cannot be made.', {
       code: 'E_DB_UNAVAILABLE',
       retryable: false,

@@ -51,6 +51,7 @@ export interface Starter {
 
 /** How often is looked what a command uses. */
 const LOOK_MS = 250
+const UNSEEN = { processes: 0, bytes: 0 }
 
 // Nobody is there to answer, and nobody turns pages.
 const QUIET = { TERM: 'dumb', PAGER: 'cat', GIT_PAGER: 'cat', GIT_TERMINAL_PROMPT: '0' }
@@ -136,7 +137,8 @@ function supervised(program: Program, wanted: Wanted, settings: Settings): Omit<
   const looks = setInterval(async () => {
     if (looking) return
     looking = true
-    const { processes, bytes } = await program.usage()
+    // What cannot be seen now is looked at again the next time.
+    const { processes, bytes } = await program.usage().catch(() => UNSEEN)
     looking = false
     if (processes > max_processes) await stop('processes', 0)
     else if (bytes > max_memory_bytes) await stop('memory', 0)

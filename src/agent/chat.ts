@@ -1,4 +1,5 @@
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { limited } from '../core/limit.ts'
 import { isRecord } from '../core/record.ts'
 import { scrub } from '../core/scrub.ts'
 
@@ -40,7 +41,7 @@ export async function chat(
 ): Promise<ChatAnswer> {
   const { baseUrl, model, apiKey, headers, body, timeoutMs = TIMEOUT_MS } = endpoint
   const ask = endpoint.fetch ?? fetch
-  const limit = AbortSignal.timeout(timeoutMs)
+  const limit = limited(signal, timeoutMs)
   try {
     const response = await ask(`${baseUrl.endsWith('/') ? baseUrl.slice(0, -1) : baseUrl}/chat/completions`, {
       method: 'POST',
@@ -50,18 +51,20 @@ export async function chat(
         ...headers,
       },
       body: JSON.stringify({ model, ...body, ...request }),
-      signal: signal ? AbortSignal.any([signal, limit]) : limit,
+      signal: limit.signal,
     })
     const text = await response.text()
     return response.ok ? read(text) : { ok: false, status: response.status, text }
   } catch (error) {
     if (isPegboardError(error)) throw error
     if (signal?.aborted) throw conversationCancelled()
-    if (limit.aborted)
+    if (limit.late)
       throw new PegboardError('E_TIMEOUT', `The model took longer than ${timeoutMs} ms.`, {
         hint: 'Raise endpoint.timeoutMs, or ask for less.',
       })
     throw unreachable(`The model cannot be reached: ${scrub(messageOf(error))}`, error)
+  } finally {
+    limit.free()
   }
 }
 

@@ -5,6 +5,7 @@ import type { App } from '../app.ts'
 import type { Config } from '../config/load.ts'
 import { systemClock } from '../core/clock.ts'
 import { type Caller, localCaller } from '../core/context.ts'
+import { messageOf } from '../core/errors.ts'
 import type { Args } from './commands.ts'
 import { type Io, UsageError } from './io.ts'
 import { openApp, openConfig, openLog, profileFor, text, unpinnedWarning, whole, withFlags } from './open.ts'
@@ -18,6 +19,8 @@ const PATIENCE_MS = 1_500
 const UNLISTED_MS = 2_000
 /** Servers never seen are looked at when the first list is out, and without one after this long. */
 const UNSEEN_MS = 1_000
+/** What files cannot be followed for is tried again after so long. */
+const AGAIN_MS = 5_000
 
 /** `pegboard serve`: runs until the client leaves or the process is told to stop. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -33,20 +36,14 @@ export async function run(args: Args, io: Io): Promise<number> {
   })
   const endings: Array<() => void> = []
   let over = false
-  // What nobody waits for: indexing, and following the files.
-  const follow = async (): Promise<void> => {
-    if (over) return
-    const warning = unpinnedWarning(config)
-    if (warning !== undefined) log.warn(warning)
-    app.warm()
-    await app.work()
-    if (config.file === undefined) return
-    endings.push(app.loader.watch())
+  let cancelFollowing: (() => void) | undefined
+  const followFiles = async (): Promise<void> => {
     const { followConfig, watchConfig } = await import('../config/reload.ts')
-    if (over) return
     const { lockFile } = await import('../trust/lock.ts')
+    if (over || config.file === undefined) return
+    endings.push(app.loader.watch())
     const lock = lockFile(config.file)
-    if (lock !== undefined) endings.push(watchConfig(lock, () => app.reviewed()))
+    if (lock !== undefined) endings.push(watchConfig(lock, () => app.reviewed(), { log }))
     const machine = { env: io.env, cwd: io.cwd, self: io.self.script }
     const refine = (after: Config): Config => withAddress(withFlags(after, args), args)
     const onConfig = async (after: Config): Promise<void> => {
@@ -54,6 +51,21 @@ export async function run(args: Args, io: Io): Promise<number> {
       await app.reload(after)
     }
     endings.push(followConfig({ config, machine, log, refine, onConfig }))
+  }
+  /** There may be no descriptor left to read our own code with. */
+  const tryToFollow = (): Promise<void> =>
+    followFiles().catch((error: unknown) => {
+      log.warn('files are not followed for now', { error: messageOf(error) })
+      if (!over) cancelFollowing = systemClock.after(AGAIN_MS, () => void tryToFollow())
+    })
+  // What nobody waits for: indexing, and following the files.
+  const follow = async (): Promise<void> => {
+    if (over) return
+    const warning = unpinnedWarning(config)
+    if (warning !== undefined) log.warn(warning)
+    app.warm()
+    await app.work()
+    await tryToFollow()
   }
   try {
     await app.open()
@@ -66,6 +78,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     return 0
   } finally {
     over = true
+    cancelFollowing?.()
     for (const end of endings) end()
     await app.stop()
   }

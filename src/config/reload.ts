@@ -3,6 +3,7 @@ import { basename, dirname } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { type Clock, systemClock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
+import { isFull } from '../core/full.ts'
 import type { Log } from '../core/log.ts'
 import { isRecord } from '../core/record.ts'
 import { mustEnd } from '../core/regular.ts'
@@ -57,6 +58,8 @@ export interface WatchOptions {
   /** Quiet time after the last event before the file is looked at; default 200. */
   readonly debounceMs?: number
   readonly clock?: Clock
+  /** Told once when the file cannot be followed for now, and when it can be again. */
+  readonly log?: Log | undefined
 }
 
 const AGAIN_MS = 5_000
@@ -70,14 +73,24 @@ export function watchConfig(file: string, onChange: () => void, options: WatchOp
   let text: string | undefined
   let cancel: (() => void) | undefined
   let watcher: FSWatcher | undefined
+  let ended = false
+  let trouble: string | undefined
   /** What the system has no room for now is tried again: no event comes when it has. */
   const trying = (work: () => void): void => {
+    if (ended) return
     try {
       work()
-    } catch {
-      cancel?.()
-      cancel = clock.after(AGAIN_MS, () => trying(work))
+      if (trouble !== undefined) options.log?.info('the file is followed again', { file })
+      trouble = undefined
+    } catch (error) {
+      again(work, error)
     }
+  }
+  const again = (work: () => void, error: unknown): void => {
+    if (trouble === undefined) options.log?.warn('a file is not followed for now', { file, error: messageOf(error) })
+    trouble ??= messageOf(error)
+    cancel?.()
+    cancel = clock.after(AGAIN_MS, () => trying(work))
   }
   const look = (): void => {
     const now = textOf(file)
@@ -86,8 +99,10 @@ export function watchConfig(file: string, onChange: () => void, options: WatchOp
     text = now
     onChange()
   }
-  trying(() => {
-    const before = textOf(file)
+  const begin = (): void => {
+    // What changes before it is watched is noticed then; where it could not even be read, perhaps.
+    const known = text !== undefined || trouble === undefined
+    text ??= textOf(file)
     const stands = watch(dirname(file), { persistent: false }, (_event, name) => {
       // `..data` is what a mounted configuration swaps.
       if (name !== null && name !== basename(file) && !name.startsWith('..')) return
@@ -95,11 +110,17 @@ export function watchConfig(file: string, onChange: () => void, options: WatchOp
       cancel = clock.after(options.debounceMs ?? 200, () => trying(look))
     })
     // The folder itself may be removed; the last configuration then stays.
-    stands.on('error', () => stands.close())
-    text = before
+    stands.on('error', (error) => {
+      stands.close()
+      again(begin, error)
+    })
     watcher = stands
-  })
+    if (!known) onChange()
+    else if (trouble !== undefined) look()
+  }
+  trying(begin)
   return () => {
+    ended = true
     cancel?.()
     watcher?.close()
   }
@@ -138,6 +159,8 @@ export function followConfig(options: Follow): () => void {
   /** The last edit was not used, and somebody was told. */
   let refused = false
   let queue: Promise<void> = Promise.resolve()
+  const clock = options.clock ?? systemClock
+  let cancelAgain: (() => void) | undefined
 
   const apply = async (): Promise<void> => {
     if (stopped) return
@@ -160,23 +183,23 @@ export function followConfig(options: Follow): () => void {
       log.info('configuration reloaded', { changed: plan.live })
     } catch (error) {
       refused = true
+      if (isFull(isPegboardError(error) ? error.cause : error)) cancelAgain = clock.after(AGAIN_MS, again)
       log.error('the edited configuration is not used; the last good one stays', {
         ...(isPegboardError(error) ? { code: error.code } : {}),
         error: messageOf(error),
       })
     }
   }
-  const stop = watchConfig(
-    file,
-    () => {
-      queue = queue.then(apply)
-    },
-    options,
-  )
+  const again = (): void => {
+    cancelAgain?.()
+    queue = queue.then(apply)
+  }
+  const stop = watchConfig(file, again, options)
   // It may have been edited since it was read.
   queue = apply()
   return () => {
     stopped = true
+    cancelAgain?.()
     stop()
   }
 }

@@ -16,15 +16,30 @@ export interface Due {
   readonly nextAt: number | null
   /** The process that is doing it now. */
   readonly by?: string
+  /** Some of those who share the store do not have what it needs. */
+  readonly missing?: Missing
 }
+
+export interface Missing {
+  readonly since: number
+  /** The processes that found out. */
+  readonly in: readonly string[]
+}
+
+/** It is not done here, and is for another process. */
+export const LEFT: unique symbol = Symbol('left')
 
 /** Whether something that was kept can fall due. */
 export const isDue = (value: unknown): value is Readonly<Record<string, unknown>> =>
   isRecord(value) &&
   (value['nextAt'] === null || Number.isFinite(value['nextAt'])) &&
   (value['by'] === undefined || typeof value['by'] === 'string') &&
+  (value['missing'] === undefined || isMissing(value['missing'])) &&
   Number.isFinite(value['createdAt']) &&
   isStoredCaller(value['caller'])
+
+const isMissing = (value: unknown): boolean =>
+  isRecord(value) && Number.isFinite(value['since']) && Array.isArray(value['in'])
 
 export interface Dues<T extends Due> {
   /** From now on does what falls due. */
@@ -49,8 +64,18 @@ export interface DuesOptions<T extends Due> {
    * not done twice. Answers `undefined` where it is not to be done after all.
    */
   claim(value: T, now: number): T | undefined
-  /** Does it. Answers how it is changed by that; `undefined` deletes it. Never rejects. */
-  run(id: string, owner: string, claimed: T): Promise<(value: T) => T | undefined>
+  /** What it needs is not in this process now, as far as can be seen without asking anybody. */
+  lacks(value: T): boolean
+  /**
+   * Does it. Answers how it is changed by that; `undefined` deletes it. Never rejects.
+   * @param mayLeave whether there are others who may have what it needs: then `LEFT` may be the answer
+   */
+  run(
+    id: string,
+    owner: string,
+    claimed: T,
+    mayLeave: () => Promise<boolean>,
+  ): Promise<((value: T) => T | undefined) | typeof LEFT>
   /** The process that did it has died: how it goes on. `undefined` deletes it. */
   abandoned(id: string, owner: string, value: T): T | undefined
 }
@@ -63,6 +88,12 @@ const SPREAD_MS = 1_000
 const AGAIN_MS = 20_000
 /** In steps of this: whoever else plans to look does it at the same moment, which is one alarm. */
 const STEP_MS = 10_000
+/** What nobody has for so long is gone. */
+const GONE_MS = 60 * 60_000
+/** One that was left is looked at again after so long, and the longer it lasts the more seldom. */
+const LEFT_MS = { least: 2_000, most: 30_000, share: 1 / 8 } as const
+/** Each restart is another. */
+const MAX_MISSING = 50
 /** What came of one is tried to be kept again after this long. */
 const RETRY_MS = 1_000
 
@@ -126,24 +157,39 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
     }
     const now = clock.now()
     if (row.value.nextAt === null || row.value.nextAt > now) return plan(id, row.value)
-    const wanted = options.claim(row.value, now)
+    const { value: before } = row
+    const since = before.missing?.since ?? now
+    if (now - since < GONE_MS && before.missing?.in.includes(instance.id) && options.lacks(before))
+      return alarms.set(id, now + Math.min(LEFT_MS.most, Math.max(LEFT_MS.least, (now - since) * LEFT_MS.share)))
+    const wanted = options.claim(before, now)
     if (wanted === undefined) return void (await table.delete(id, row.revision))
     // A second alarm for the same must not end what the first began.
     if (doing.has(id)) return
     doing.add(id)
     try {
       await instance.begin()
-      const claimed = { ...wanted, by: instance.id }
+      const { missing: _before, ...rest } = wanted
+      const claimed = { ...rest, by: instance.id } as T
       // Another was faster, and does it.
       if ((await table.put({ id, owner: row.owner, value: claimed }, row.revision)) === undefined) return
       await planOrNot(id, claimed)
-      const change = await options.run(id, row.owner, claimed)
-      await kept(id, row.owner, change)
+      const mayLeave = async (): Promise<boolean> => now - since < GONE_MS && !(await instance.alone())
+      const change = await options.run(id, row.owner, claimed, mayLeave)
+      await kept(id, row.owner, change === LEFT ? left(before, claimed, since) : change)
     } finally {
       doing.delete(id)
       instance.end()
     }
   }
+
+  /** As if it had not been begun, but for what was changed meanwhile. */
+  const left =
+    (before: T, claimed: T, since: number) =>
+    (value: T): T => {
+      const lacking = [...(before.missing?.in ?? []).filter((one) => one !== instance.id), instance.id]
+      const missing: Missing = { since, in: lacking.slice(-MAX_MISSING) }
+      return value.nextAt === claimed.nextAt ? { ...before, by: value.by, missing } : value
+    }
 
   /** Writes what came of it, as soon as that can be. */
   async function kept(id: string, owner: string, change: (value: T) => T | undefined): Promise<void> {

@@ -12,14 +12,23 @@ export interface Instance {
   end(): void
   /** Whether a process still does what it said it does. */
   isAlive(id: string): Promise<boolean>
+  /** From now on it is one of those that do what falls due. */
+  join(): Promise<void>
+  /** Whether none of those is another. */
+  alone(): Promise<boolean>
   /** Called at each beat. */
   onBeat(listener: () => void): void
+  /** Nothing is said any more, not even that it goes. */
   stop(): void
+  leave(): Promise<void>
 }
 
 const BEAT_MS = 5_000
 /** A word is good for this long: a process that is only slow is not dead. */
 const GOOD_MS = 15_000
+/** Those who only wait for what falls due say so more seldom. */
+const STAY_MS = 60_000
+const STAYS_MS = 150_000
 /** More than clocks are corrected by in small steps. */
 const JUMP_MS = 1_000
 
@@ -30,6 +39,15 @@ export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: 
   let saidAt = Number.NEGATIVE_INFINITY
   let cancel: (() => void) | undefined
   const table = () => shared.store().table<number>('instance')
+  const members = () => shared.store().table<number>('member')
+  let cancelStay: (() => void) | undefined
+  let joined = false
+  async function stay(): Promise<void> {
+    cancelStay?.()
+    if (!joined) return
+    cancelStay = clock.after(STAY_MS, () => void stay().catch(unheard))
+    await members().put({ id, owner: '', value: process.pid, expiresAt: clock.now() + STAYS_MS })
+  }
 
   let saying = Promise.resolve()
   function say(): Promise<void> {
@@ -88,7 +106,24 @@ export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: 
       watchClock()
       return (await table().get(other)) !== undefined || ticksOf(clock) - backAt < GOOD_MS
     },
+    async join() {
+      joined = true
+      await stay()
+    },
+    async alone() {
+      return (await members().list()).every((member) => member.id === id)
+    },
     onBeat: (listener) => void listeners.push(listener),
-    stop: () => cancel?.(),
+    stop() {
+      cancel?.()
+      cancelStay?.()
+      joined = false
+    },
+    async leave() {
+      if (!joined) return
+      joined = false
+      cancelStay?.()
+      await members().delete(id)
+    },
   }
 }

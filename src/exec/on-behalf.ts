@@ -4,6 +4,9 @@ import type { CallRequest } from './call.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
 import { callerNow, type RightsNow, type StoredCaller } from './stored-caller.ts'
 
+/** Whether a tool is not there for somebody who is not here. */
+export type Lacks = (who: StoredCaller, name: string) => boolean
+
 /** Makes a call for somebody who is not here, with the rights it has now. Never rejects: nobody is there to be told. */
 export const onBehalf =
   (call: (request: CallRequest) => Promise<ToolResult>, rightsNow: RightsNow) =>

@@ -1,5 +1,6 @@
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure } from '../core/failure.ts'
+import { isFull } from '../core/full.ts'
 import { sizeOf } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import type { Issue } from '../core/schema.ts'
@@ -101,6 +102,11 @@ function translated(error: unknown, callId: string, tool: string): PegboardError
   }
   if (isPlain(error))
     return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message)}`, { cause: error })
+  if (hasNoRoom(error))
+    return new PegboardError('E_OVERLOADED', `Tool '${tool}' failed: too many files or programs are open now.`, {
+      hint: 'Try again later.',
+      cause: error,
+    })
   const hint = `The operator finds the details in the log under ${callId}.`
   return new PegboardError('E_INTERNAL', `Tool '${tool}' failed: internal error.`, { cause: error, hint })
 }
@@ -110,6 +116,15 @@ export function placeOf(error: unknown): string | undefined {
   if (!isPlain(error) || isPegboardError(error) || isProtocolFailure(error)) return undefined
   const { stack = '', message } = error
   return /^\s+at (.+)$/m.exec(stack.slice(stack.indexOf(message) + message.length))?.[1]
+}
+
+/** Whatever it was that could not be opened: a part of our own code that is read when it is needed is a file, too. */
+function hasNoRoom(error: unknown): boolean {
+  try {
+    return error instanceof Error && isFull(error)
+  } catch {
+    return false
+  }
 }
 
 // System errors (ENOENT and the like) carry paths and addresses; subclasses are mostly bugs.

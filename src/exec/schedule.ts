@@ -9,10 +9,10 @@ import type { Alarms } from '../state/alarms.ts'
 import type { Store } from '../state/store.ts'
 import type { CallRequest } from './call.ts'
 import { type Delivery, textOf } from './delivery.ts'
-import { createDues, type Due, isDue } from './dues.ts'
+import { createDues, type Due, isDue, LEFT } from './dues.ts'
 import type { Inbox } from './inbox.ts'
 import type { Instance } from './instance.ts'
-import { onBehalf } from './on-behalf.ts'
+import { type Lacks, onBehalf } from './on-behalf.ts'
 import type { Outcome } from './outcome.ts'
 import { lastingOwner } from './owner.ts'
 import { callerAgain, callerNow, type RightsNow, type StoredCaller, storedCaller } from './stored-caller.ts'
@@ -70,6 +70,7 @@ export interface Schedule {
 export interface ScheduleOptions {
   readonly call: (request: CallRequest) => Promise<ToolResult>
   readonly rightsNow: RightsNow
+  readonly lacks: Lacks
   readonly store: Store
   readonly clock: Clock
   readonly log: Log
@@ -99,6 +100,7 @@ const INTERRUPTED: Outcome = {
 export function createSchedule({
   call,
   rightsNow,
+  lacks,
   store,
   clock,
   log,
@@ -132,9 +134,15 @@ export function createSchedule({
         nextAt: over ? null : nextOf(job.cron as string, job.timezone ?? 'UTC', now),
       }
     },
-    async run(id, _owner, job) {
+    lacks: ({ caller, tool }) => tool !== undefined && lacks(caller, tool),
+    async run(id, _owner, job, mayLeave) {
       const owner = lastingOwner(callerAgain(job.caller))
       const last = job.tool === undefined ? undefined : await run(job.caller, job.tool, job.params ?? {})
+      if (last?.success === false && last.code === 'E_NOT_FOUND' && job.tool !== undefined)
+        if (lacks(job.caller, job.tool) && (await mayLeave())) {
+          log.warn('a job is left to other processes, because its tool is not in this one', { job: id, tool: job.tool })
+          return LEFT
+        }
       if (last?.success === false && last.code === 'E_OWNER_GONE')
         log.warn('a job was refused, because its owner may not come in any more', { job: id, error: last.error })
       if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)

@@ -16,8 +16,8 @@ export interface ToolCount {
 export interface Usage {
   /** @param code of one that failed */
   add(tool: string, principal: string, ms: number, code: string | undefined): void
-  /** How often a tool ran successfully, whoever ran it: ranking uses it. */
-  of(tool: string): number
+  /** How often tools ran successfully for somebody. Ranking uses it: what others do neither shows nor steers what somebody finds. */
+  of(principal: string): (tool: string) => number
   counts(principal: string): readonly ToolCount[]
   /** From now on it is kept, and goes on from what was kept before. */
   start(kept: UsageStore): Promise<void>
@@ -49,7 +49,6 @@ const FORGET_MS = 90 * 24 * 60 * 60_000
 const TRIES = 10
 
 export function createUsage(): Usage {
-  const total = new Map<string, number>()
   const principals = new Map<string, Map<string, Counter>>()
   /** What was added since it was last kept. */
   let news = new Map<string, Map<string, Counter>>()
@@ -104,12 +103,14 @@ export function createUsage(): Usage {
   return {
     add(tool, principal, ms, code) {
       count(countersOf(principals, principal), tool, ms, code)
-      if (code === undefined) total.set(tool, (total.get(tool) ?? 0) + 1)
       if (!kept) return
       count(countersOf(news, principal), tool, ms, code)
       if (!cancel) keepSoon()
     },
-    of: (tool) => total.get(tool) ?? 0,
+    of(principal) {
+      const own = principals.get(principal)
+      return (tool) => own?.get(tool)?.ok ?? 0
+    },
     counts: (principal) =>
       [...(principals.get(principal) ?? [])].map(([tool, { ok, failed, ms }]) => ({
         tool,
@@ -123,7 +124,6 @@ export function createUsage(): Usage {
         const own = countersOf(principals, owner)
         const { ok, failed, ms } = own.get(value.tool) ?? { ok: 0, failed: 0, ms: 0 }
         own.set(value.tool, { ok: ok + value.ok, failed: failed + value.failed, ms: ms + value.ms })
-        total.set(value.tool, (total.get(value.tool) ?? 0) + value.ok)
       }
       kept = store
     },

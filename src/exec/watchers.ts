@@ -7,11 +7,11 @@ import type { ToolResult } from '../core/result.ts'
 import type { Alarms } from '../state/alarms.ts'
 import type { Store } from '../state/store.ts'
 import type { CallRequest } from './call.ts'
-import { createDues, type Due, isDue } from './dues.ts'
+import { createDues, type Due, isDue, LEFT } from './dues.ts'
 import type { Inbox } from './inbox.ts'
 import type { Instance } from './instance.ts'
 import { isWorthTelling, type Strategy, thresholdOf } from './notify-when.ts'
-import { onBehalf } from './on-behalf.ts'
+import { type Lacks, onBehalf } from './on-behalf.ts'
 import type { Outcome } from './outcome.ts'
 import { lastingOwner } from './owner.ts'
 import { type RightsNow, type StoredCaller, storedCaller } from './stored-caller.ts'
@@ -73,6 +73,7 @@ export interface Watchers {
 export interface WatchersOptions {
   readonly call: (request: CallRequest) => Promise<ToolResult>
   readonly rightsNow: RightsNow
+  readonly lacks: Lacks
   readonly store: Store
   readonly clock: Clock
   readonly log: Log
@@ -97,6 +98,7 @@ const GONE: ReadonlySet<string> = new Set(['E_NOT_FOUND'])
 export function createWatchers({
   call,
   rightsNow,
+  lacks,
   store,
   clock,
   log,
@@ -112,9 +114,18 @@ export function createWatchers({
     log,
     instance,
     claim: (watcher, now) => ({ ...watcher, nextAt: now + watcher.intervalMs }),
-    async run(id, owner, watcher) {
+    lacks: ({ caller, tool }) => lacks(caller, tool),
+    async run(id, owner, watcher, mayLeave) {
       const now = await look(watcher.caller, watcher.tool, watcher.params)
-      if (!now.success && GONE.has(now.code)) {
+      // The tool itself may say so of something that it looks for.
+      if (!now.success && GONE.has(now.code) && lacks(watcher.caller, watcher.tool)) {
+        if (await mayLeave()) {
+          log.warn('a watcher is left to other processes, because its tool is not in this one', {
+            watcher: id,
+            tool: watcher.tool,
+          })
+          return LEFT
+        }
         inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${now.error}`)
         log.warn('a watcher was dropped, because its tool is gone', { watcher: id, tool: watcher.tool })
         return () => undefined

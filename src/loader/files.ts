@@ -2,6 +2,7 @@ import { dirname, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Clock } from '../core/clock.ts'
 import { type ErrorCode, isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { isFull } from '../core/full.ts'
 import { plain } from '../core/plain.ts'
 import { mustEnd } from '../core/regular.ts'
 import { discover, type Entry } from './discover.ts'
@@ -34,6 +35,8 @@ export interface Files {
   isStuck(entry: Entry): boolean
   /** Bundled ones first, then drop-ins, each in name order. */
   records(): readonly FileRecord[]
+  /** Some could not be opened, as too many were open: `refresh` tries those again. */
+  readonly waiting: boolean
   problems(): readonly Problem[]
   /** What helpers exported, by stem without `_`. */
   readonly shared: Readonly<Record<string, unknown>>
@@ -56,6 +59,7 @@ export function createFiles(options: FilesOptions): Files {
   const helpers = new Set<string>()
   const problems = new Map<string, Problem>()
   const stuck = new Set<string>()
+  const unopened = new Set<string>()
   const shared: Record<string, unknown> = {}
 
   async function find(): Promise<Entry[]> {
@@ -93,6 +97,7 @@ export function createFiles(options: FilesOptions): Files {
   function forget(entry: Entry): void {
     records.delete(entry.file)
     problems.delete(entry.file)
+    unopened.delete(entry.file)
     if (helpers.delete(entry.file)) delete shared[entry.stem.replace(/^_+/, '')]
   }
 
@@ -107,15 +112,19 @@ export function createFiles(options: FilesOptions): Files {
       options.importer.renew()
       for (const entry of entries.filter(among)) {
         const known = records.has(entry.file) || problems.has(entry.file) || helpers.has(entry.file)
-        if (known && (entry.bundled || !pick(entry))) continue
+        if (known && !unopened.delete(entry.file) && (entry.bundled || !pick(entry))) continue
         try {
           stuck.delete(entry.file)
           await read(entry)
           problems.delete(entry.file)
         } catch (error) {
+          if (isFull(error)) unopened.add(entry.file)
           problems.set(entry.file, await problemOf(error, entry))
         }
       }
+    },
+    get waiting() {
+      return unopened.size > 0
     },
     records: () => entries.flatMap((entry) => records.get(entry.file) ?? []),
     problems: () => entries.flatMap((entry) => problems.get(entry.file) ?? []),

@@ -1,7 +1,7 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
 import { systemClock } from '../core/clock.ts'
-import { isPegboardError, messageOf } from '../core/errors.ts'
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { ToolModule } from '../core/module.ts'
 import { nearest } from '../core/names.ts'
 import { isRecord } from '../core/record.ts'
@@ -66,8 +66,10 @@ export function createLoader(options: LoaderOptions): Loader {
 
   async function round(pick: (entry: Entry) => boolean, among?: (entry: Entry) => boolean): Promise<Report> {
     const before = new Map([...running].map(([id, { instance }]) => [id, instance]))
-    if (modulesDir !== undefined) seen = await fingerprint(modulesDir)
+    const now = modulesDir === undefined ? seen : await fingerprint(modulesDir)
     await files.refresh(pick, among)
+    // Only now: what could not be read is still to be found.
+    seen = now
     const records = files.records().filter((record) => wanted(record.loaded.id))
     const settled = settleOwners(records, (id) => settings[id]?.override === true)
     refused = settled.refused
@@ -209,7 +211,7 @@ export function createLoader(options: LoaderOptions): Loader {
     if (modulesDir === undefined) return
     const now = await fingerprint(modulesDir)
     const changed = changedPaths(seen, now)
-    if (changed.size === 0) return
+    if (changed.size === 0 && !files.waiting) return
     const owns = (entry: Entry, path: string): boolean =>
       entry.file === path || (entry.folder !== undefined && path.startsWith(entry.folder + sep))
     const isShared = (path: string): boolean => {
@@ -227,6 +229,7 @@ export function createLoader(options: LoaderOptions): Loader {
       removed: done.removed,
       failed: done.failed.length,
     })
+    if (files.waiting) throw new PegboardError('E_OVERLOADED', 'Not all files could be opened: too many are open.')
   }
 
   return {

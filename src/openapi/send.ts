@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Readable } from 'node:stream'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { limited } from '../core/limit.ts'
 
 /** One HTTP request. Nothing of it is ever logged: it may carry secrets. */
 export interface Outgoing {
@@ -46,14 +47,14 @@ export function createSender(id: string, mayBePrivate: (url: URL) => boolean, se
     assertReachable(url, rulesFor(isFree, setting))
     const agent = agents.get(isFree) ?? createAgent(isFree, setting)
     agents.set(isFree, agent)
-    const deadline = AbortSignal.timeout(timeoutMs)
+    const limit = limited(signal, timeoutMs)
     try {
       const undici = (await import('undici')).default
       const answer = await undici.request(url, {
         method: request.method as 'GET',
         headers: { 'user-agent': 'pegboard', 'accept-encoding': 'identity', ...request.headers },
         body: request.body ?? null,
-        signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
+        signal: limit.signal,
         dispatcher: await agent,
       })
       const body = await readAll(answer.body, maxBytes)
@@ -61,8 +62,10 @@ export function createSender(id: string, mayBePrivate: (url: URL) => boolean, se
       return { status, reason: STATUS_CODES[status] ?? '', headers, body }
     } catch (error) {
       if (signal?.aborted) throw signal.reason
-      if (deadline.aborted) throw new PegboardError('E_TIMEOUT', `The API ${id} did not answer within ${timeoutMs} ms.`)
+      if (limit.late) throw new PegboardError('E_TIMEOUT', `The API ${id} did not answer within ${timeoutMs} ms.`)
       throw isPegboardError(error) ? error : unavailable(error)
+    } finally {
+      limit.free()
     }
   }
 

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import type { Agent, Dispatcher } from 'undici'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import type { Fetch, FetchInit } from '../core/fetch.ts'
+import { limited } from '../core/limit.ts'
 import type { NetRules } from './net.ts'
 
 export interface FetchOptions {
@@ -83,11 +84,10 @@ export function createFetch(options: FetchOptions): GuardedFetch {
 
   async function guardedFetch(given: string | URL, init: FetchInit = {}): Promise<Response> {
     const { timeoutMs = options.timeoutMs ?? 30_000 } = init
-    const deadline = AbortSignal.timeout(timeoutMs)
-    const signal = init.signal ? AbortSignal.any([init.signal, deadline]) : deadline
+    const limit = limited(init.signal, timeoutMs)
     const told = (error: unknown): unknown => {
       if (init.signal?.aborted) return init.signal.reason
-      if (deadline.aborted)
+      if (limit.late)
         return new PegboardError('E_TIMEOUT', `The address did not answer within ${timeoutMs} ms.`, {
           hint: 'Ask for less, or allow more time.',
         })
@@ -110,7 +110,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
       let answer: Dispatcher.ResponseData | undefined
       try {
         init.signal?.throwIfAborted()
-        answer = await send(url, request, signal)
+        answer = await send(url, request, limit.signal)
         const location = REDIRECTS.has(answer.statusCode) ? text(answer.headers['location']) : ''
         if (location === '' || init.redirect === 'manual') {
           const caps = {
@@ -119,6 +119,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
             setting: options.sizeSetting ?? options.setting,
           }
           const empty = NO_BODY.has(answer.statusCode) || request.method === 'HEAD'
+          answer.body.once('close', limit.free)
           if (empty) await answer.body.dump()
           const body = empty ? null : unpacked(answer.body, text(answer.headers['content-encoding']), caps)
           return response(answer, url, hops > 0, body && translated(body, told))
@@ -136,6 +137,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
       } catch (error) {
         // Nobody reads it any more: its connection would be held as long as it goes on.
         answer?.body.on('error', () => undefined).destroy()
+        limit.free()
         const failure = told(error)
         throw hops > 0 && isPegboardError(failure) && failure.code === 'E_SSRF_BLOCKED' ? redirected(failure) : failure
       }

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { isFull } from './room.ts'
+import { isFull } from '../core/full.ts'
 
 /** What tells a process from one that got its id later. */
 export type Descendants = ReadonlyMap<number, string>
@@ -89,18 +89,13 @@ function* lookForMarks(platform: string): Generator<undefined, Marked, undefined
   const found = new Map<string, Map<number, string>>()
   if (platform !== 'linux') return found
   const room = Buffer.allocUnsafe(ROOM)
-  try {
-    for (const [at, pid] of processes().entries()) {
-      if (at % AT_ONCE === AT_ONCE - 1) yield
-      const mark = markOf(pid, room)
-      const row = mark === undefined ? undefined : rowOf(pid)
-      // Once more, for its id may be somebody else's by now.
-      if (mark === undefined || !row || markOf(pid, room) !== mark) continue
-      found.set(mark, (found.get(mark) ?? new Map<number, string>()).set(pid, row.start))
-    }
-  } catch (error) {
-    // Without a file to open nothing can be looked up; the group is ended all the same.
-    if (!isFull(error)) throw error
+  for (const [at, pid] of processes().entries()) {
+    if (at % AT_ONCE === AT_ONCE - 1) yield
+    const mark = markOf(pid, room)
+    const row = mark === undefined ? undefined : rowOf(pid)
+    // Once more, for its id may be somebody else's by now.
+    if (mark === undefined || !row || markOf(pid, room) !== mark) continue
+    found.set(mark, (found.get(mark) ?? new Map<number, string>()).set(pid, row.start))
   }
   return found
 }
@@ -156,7 +151,8 @@ function fromProc(): Map<number, Row> {
   return rows
 }
 
-const processes = (): number[] => readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? Number(name) : []))
+const processes = (): number[] =>
+  (unlessGone(() => readdirSync('/proc')) ?? []).flatMap((name) => (/^\d+$/.test(name) ? Number(name) : []))
 
 function rowOf(pid: number): Row | undefined {
   const stat = unlessGone(() => readFileSync(`/proc/${pid}/stat`, 'latin1'))
@@ -167,11 +163,15 @@ function rowOf(pid: number): Row | undefined {
     : { parent: Number(fields[1]), start: String(fields[19]) }
 }
 
-/** What is read of a process that may be gone since, or somebody else's. */
+/**
+ * What is read of a process that may be gone since, or somebody else's. Without a file to open nothing can be looked up: the group
+ * of whoever is to end is ended all the same.
+ */
 function unlessGone<T>(read: () => T): T | undefined {
   try {
     return read()
   } catch (error) {
+    if (isFull(error)) return undefined
     if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
     throw error
   }

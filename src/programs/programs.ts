@@ -2,9 +2,10 @@ import { type ChildProcessByStdio, execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { PegboardError } from '../core/errors.ts'
+import { isFull } from '../core/full.ts'
 import type { Processes, Program, ProgramProcess, ProgramUsage } from '../core/services.ts'
 import { descendantsOf, endDescendants } from './descendants.ts'
-import { isFull, noRoom, spawnPiped } from './room.ts'
+import { noRoom, spawnPiped } from './room.ts'
 import { childEnvironment, type Environment, killTree, spawnPlan } from './spawn.ts'
 import { pipes } from './stray.ts'
 import { createWatchdog, type Watchdog } from './watchdog.ts'
@@ -26,6 +27,7 @@ type Child = ChildProcessByStdio<Writable, Readable, Readable>
 const GRACE_MS = 500
 /** A grandchild may hold a pipe open for ever: so long is waited for what the program wrote last. */
 const DRAIN_MS = 200
+const UNSEEN = 'What a program uses cannot be looked up'
 
 /** Programs of tools: each in a group of its own, watched, and ended with all that it started. */
 export function createPrograms({ platform, environment, warn }: ProgramsOptions): Programs {
@@ -161,7 +163,7 @@ async function residentBytes(pid: number): Promise<number> {
     return Number(/^VmRSS:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0) * 1024
   } catch (error) {
     if (['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return 0
-    throw error
+    throw isFull(error) ? noRoom(error, UNSEEN) : error
   }
 }
 
@@ -188,7 +190,7 @@ async function processFromProc(pid: number): Promise<ProgramProcess | undefined>
     }
   } catch (error) {
     if (['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
-    throw error
+    throw isFull(error) ? noRoom(error, UNSEEN) : error
   }
 }
 

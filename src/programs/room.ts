@@ -1,13 +1,8 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { PegboardError } from '../core/errors.ts'
 
-/** What the system says when it has no room now for one more file or process; later it may have. */
-const FULL = new Set(['EMFILE', 'ENFILE', 'EAGAIN'])
-
-export const isFull = (error: unknown): boolean => FULL.has((error as NodeJS.ErrnoException).code ?? '')
-
-export const noRoom = (cause: unknown): PegboardError =>
-  new PegboardError('E_OVERLOADED', 'No program can be started now: too many files or programs are open.', {
+export const noRoom = (cause: unknown, what = 'No program can be started'): PegboardError =>
+  new PegboardError('E_OVERLOADED', `${what} now: too many files or programs are open.`, {
     hint: 'Try again later.',
     cause,
   })

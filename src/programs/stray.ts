@@ -1,6 +1,6 @@
 import type { StdioOptions } from 'node:child_process'
 import { openSync, readdirSync, readFileSync } from 'node:fs'
-import { isFull } from './room.ts'
+import { isFull } from '../core/full.ts'
 
 /** Of the flags of a descriptor: programs that are started do not get it. All that we open has it. */
 const CLOSED_FOR_OTHERS = 0o2000000

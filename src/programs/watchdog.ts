@@ -1,8 +1,9 @@
 import type { ChildProcessByStdio, SpawnOptions } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import type { Writable } from 'node:stream'
+import { isFull } from '../core/full.ts'
 import { MARK } from './descendants.ts'
-import { isFull, spawnPiped } from './room.ts'
+import { spawnPiped } from './room.ts'
 import type { Environment } from './spawn.ts'
 
 /**

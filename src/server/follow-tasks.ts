@@ -1,6 +1,8 @@
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
+import { createEnding } from '../core/ending.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { limited } from '../core/limit.ts'
 import { isOver, takesTasks } from '../core/tasks.ts'
 import { findTask } from './find-task.ts'
 import type { ServerHost } from './host.ts'
@@ -63,24 +65,26 @@ export function followTasks(
   { names, clientCapabilities, subscription }: WantedTasks,
   send: (message: object) => void,
 ): () => void {
-  const ending = new AbortController()
+  const ending = createEnding()
   const timers = new Map<string, () => void>()
 
   async function look(name: string, before: string): Promise<void> {
     const found = findTask(host, caller, name)
     if (!found?.endpoints) return
-    const signal = AbortSignal.any([ending.signal, AbortSignal.timeout(SHORT_MS)])
+    const limit = limited(ending, SHORT_MS)
     const {
       resultType: _theirs,
       _meta,
       ...task
-    } = await found.endpoints.request(
-      'tasks/get',
-      { taskId: found.id },
-      { principal: caller.principal, meta: {}, clientCapabilities },
-      signal,
-    )
-    if (ending.signal.aborted) return
+    } = await found.endpoints
+      .request(
+        'tasks/get',
+        { taskId: found.id },
+        { principal: caller.principal, meta: {}, clientCapabilities },
+        limit.signal,
+      )
+      .finally(limit.free)
+    if (ending.aborted) return
     const now = JSON.stringify(task)
     const params = { ...task, taskId: name, _meta: { [SUBSCRIPTION]: subscription } }
     if (now !== before) send({ jsonrpc: '2.0', method: 'notifications/tasks', params })
@@ -102,7 +106,7 @@ export function followTasks(
 
   for (const name of names) begin(name, '')
   return () => {
-    ending.abort()
+    ending.abort(undefined)
     for (const cancel of timers.values()) cancel()
   }
 }

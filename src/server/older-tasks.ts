@@ -1,5 +1,6 @@
 import type { Server, ServerContext } from '@modelcontextprotocol/server'
 import { ProtocolFailure } from '../core/failure.ts'
+import { limited } from '../core/limit.ts'
 import { isOver, olderTask, RELATED } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import { sessionOwner } from '../exec/owner.ts'
@@ -47,7 +48,7 @@ export function relayOlderTasks(server: Server, host: ServerHost, { caller, rela
   }
 
   async function list(ctx: ServerContext): Promise<Json> {
-    const short = AbortSignal.any([ctx.mcpReq.signal, AbortSignal.timeout(SHORT_MS)])
+    const short = limited(ctx.mcpReq.signal, SHORT_MS)
     const who = caller(ctx)
     const begun = await host.tasks.names(holderOf(who))
     // Those that were begun by a tool are the same kind of task, named by their ids.
@@ -55,13 +56,14 @@ export function relayOlderTasks(server: Server, host: ServerHost, { caller, rela
     const states = await Promise.all(
       [...new Set([...begun, ...here])].slice(0, LISTED).map(async (taskId) => {
         try {
-          return [await stateOf(find({ taskId }, ctx), ctx, short)]
+          return [await stateOf(find({ taskId }, ctx), ctx, short.signal)]
         } catch {
           // Its server has forgotten it, or cannot be asked now.
           return []
         }
       }),
     )
+    short.free()
     return { tasks: states.flat() }
   }
 

@@ -10,11 +10,10 @@ import { isWanted } from '../core/levels.ts'
 import { rawBytes } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import type { McpResult } from '../core/result.ts'
-import { olderTask } from '../core/tasks.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
 import type { ListedTool } from '../view/listing.ts'
 import { callTool, laneCall, progressTo } from './answer.ts'
-import { type Connection, callerOf, holderOf } from './caller.ts'
+import { type Connection, callerOf } from './caller.ts'
 import { modernCapabilities, serverCapabilities, withTasks } from './capabilities.ts'
 import { type Claims, createClaims, withoutClaims } from './claims.ts'
 import type { ServerHost } from './host.ts'
@@ -26,6 +25,7 @@ import { toldOfList } from './observed.ts'
 import { relayOlderTasks } from './older-tasks.ts'
 import { asProtocolError, passThrough } from './passthrough.ts'
 import { ownerOfResource } from './route.ts'
+import { taskStatus } from './task-status.ts'
 import { relayTasks } from './tasks.ts'
 
 /** One MCP server instance over the shared catalogue: cheap, made per connection (2025) or per request (2026). */
@@ -208,10 +208,8 @@ export function createMcpInstance(
             void server.sendResourceUpdated({ uri }).catch(() => undefined)
         },
         task: (owner, task) => {
-          const known = connection.era === 'legacy' ? host.tasks.find(owner, String(task['taskId'])) : undefined
-          if (!known || known.session !== connection.session) return
-          if (!callers().some((caller) => holderOf(caller) === known.holder)) return
-          const params = sayable(host, callerNow(), { ...olderTask(task), taskId: known.name }, owner)
+          if (connection.era !== 'legacy') return
+          const params = taskStatus(host, { session: connection.session, callers: callers() }, owner, task)
           if (params) void server.notification({ method: 'notifications/tasks/status', params } as never).catch(gone)
         },
       })

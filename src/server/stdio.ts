@@ -17,6 +17,7 @@ import { readMessage } from './message.ts'
 import { createNotifier } from './notify.ts'
 import { piecesOf } from './pieces.ts'
 import type { McpInstance } from './server.ts'
+import { taskStatus } from './task-status.ts'
 import { CUT_OFF_BYTES, isPassing, MAX_UNREAD_BYTES } from './unread.ts'
 
 /** Longest line a client may send. */
@@ -142,11 +143,20 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
 
   const notifier = createNotifier(host, options.clock)
   let stopNotifying: (() => void) | undefined
+  let stopTelling: (() => void) | undefined
   const notice = (method: string) => (): void => send({ jsonrpc: '2.0', method })
 
   // The full server, from the first message on that needs it. It is shown the opening again, and that answer is dropped.
   function loadSdk(): Promise<Sdk> {
-    sdk ??= startSdk({ host, entrant, claims, session, opening: lane.opening(), send: sendFor }).then((started) => {
+    sdk ??= startSdk({
+      host,
+      entrant,
+      claims,
+      session,
+      opening: lane.opening(),
+      send: sendFor,
+      begun: () => stopTelling?.(),
+    }).then((started) => {
       handle = started.handle
       if (!lane.opening()) {
         stopNotifying = notifier.add({
@@ -206,7 +216,14 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   let modern = false
   const receive = (message: Message): void => {
     if (!modern && lane.take(message)) {
-      if (message.method === 'initialize')
+      if (message.method === 'initialize') {
+        // The full server, once there is one, tells of tasks itself.
+        stopTelling = host.onUpstream({
+          task(owner, task) {
+            const params = taskStatus(host, { session, callers: lane.callers() }, owner, task)
+            if (params) send({ jsonrpc: '2.0', method: 'notifications/tasks/status', params })
+          },
+        })
         stopNotifying = notifier.add({
           callers: lane.callers,
           notify: (method, params) => send({ jsonrpc: '2.0', method, params }),
@@ -214,6 +231,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
           promptsChanged: notice('notifications/prompts/list_changed'),
           resourcesChanged: notice('notifications/resources/list_changed'),
         })
+      }
       return
     }
     if (!lane.opening()) modern = true
@@ -245,6 +263,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     gone = true
     options.input.off('data', feed)
     stopNotifying?.()
+    stopTelling?.()
     for (const stop of followed.values()) stop()
     notifier.close()
     lane.close()
@@ -275,9 +294,11 @@ interface SdkOptions {
   readonly session: string
   readonly opening: readonly Message[] | undefined
   readonly send: (message: object) => void
+  /** Called when it listens. */
+  readonly begun: () => void
 }
 
-async function startSdk({ host, entrant, claims, session, opening, send }: SdkOptions): Promise<Sdk> {
+async function startSdk({ host, entrant, claims, session, opening, send, begun }: SdkOptions): Promise<Sdk> {
   const [{ serveStdio }, { createMcpInstance }] = await Promise.all([
     import('@modelcontextprotocol/server/stdio'),
     import('./server.ts'),
@@ -302,6 +323,7 @@ async function startSdk({ host, entrant, claims, session, opening, send }: SdkOp
     ({ era }) => {
       instance?.dispose()
       instance = createMcpInstance(host, { era, entrant, ...(era === 'legacy' ? { session } : {}) }, claims)
+      begun()
       return instance.server
     },
     { transport: wire as never, onerror: (error) => host.log.debug('protocol', { error: error.message }) },

@@ -37,6 +37,7 @@ export function createAdapters(clients: Clients, keep: (caller: Caller, file: Se
           broughtBy.set(adapter, { module, until })
           const off = (): void => {
             if (added.get(name) === adapter) added.delete(name)
+            until?.removeEventListener('abort', off)
           }
           until?.addEventListener('abort', off, { once: true })
           return off

@@ -1,6 +1,7 @@
 import type { Agent } from 'undici'
 import type { Stop } from '../core/ending.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { limited } from '../core/limit.ts'
 import { isRecord } from '../core/record.ts'
 import { scrub } from '../core/scrub.ts'
 import type { Llm } from '../core/services.ts'
@@ -46,8 +47,7 @@ export function createEndpoint({ baseUrl, model, apiKey, timeoutMs }: LlmSetting
 
   async function post(body: object, stop: Stop | undefined): Promise<unknown> {
     assertReachable(url, rules)
-    const timeout = AbortSignal.timeout(timeoutMs)
-    const outer = stop && ('signal' in stop ? stop.signal : stop)
+    const limit = limited(stop, timeoutMs)
     try {
       agent ??= createGuardedAgent(rules)
       // The default export, because a bundler leaves the named ones of a CommonJS package undefined.
@@ -60,19 +60,21 @@ export function createEndpoint({ baseUrl, model, apiKey, timeoutMs }: LlmSetting
           ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
         },
         body: JSON.stringify(body),
-        signal: outer ? AbortSignal.any([outer, timeout]) : timeout,
+        signal: limit.signal,
         dispatcher: await agent,
       })
       const text = await readText(answer.body)
       if (answer.statusCode !== 200) throw failed(`status ${answer.statusCode}: ${quote(text.slice(0, 300))}`)
       return JSON.parse(text)
     } catch (error) {
-      if (outer?.aborted) throw outer.reason
+      if (stop?.aborted) throw stop.reason
       if (isPegboardError(error)) throw error
-      if (timeout.aborted) throw failed(`it took longer than ${timeoutMs} ms`, error)
+      if (limit.late) throw failed(`it took longer than ${timeoutMs} ms`, error)
       const cause = (error as { cause?: unknown }).cause
       if (isPegboardError(cause)) throw cause
       throw failed(quote(messageOf(error)), error)
+    } finally {
+      limit.free()
     }
   }
 

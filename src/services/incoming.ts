@@ -17,7 +17,10 @@ export function createIncoming(log: Log) {
       // Wrapped, so that the same function given twice is two.
       const own: Listener = (message) => listener(message)
       listeners.add(own)
-      const off = (): void => void listeners.delete(own)
+      const off = (): void => {
+        listeners.delete(own)
+        until?.removeEventListener('abort', off)
+      }
       until?.addEventListener('abort', off, { once: true })
       return off
     },

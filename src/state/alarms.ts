@@ -44,7 +44,7 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
   function plan(): void {
     cancel?.()
     cancel = undefined
-    if (!hears || times.size === 0) return
+    if (!hears) return
     let next = clock.now() + LOOK_MS
     for (const at of times.values()) if (at < next) next = at
     cancel = clock.after(Math.max(0, next - clock.now()), () => {

@@ -1,4 +1,4 @@
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, renameSync, statSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
@@ -49,12 +49,17 @@ export function openSqliteStore(
     const lost = isEmptied(file, clock)
     // SQLite would delete what was not yet written into a file that is not there any more.
     if (lost) putAside()
+    else if (isCutOff(file))
+      log.error(
+        'the log beside the state file is gone, though nobody had closed it: what was written last is lost, unless another program wrote it into the file',
+        { file: `${file}-wal` },
+      )
     const database = openSound(file)
     if (lost) {
       log.error('the state file is empty, and was not before: what was planned is not', { file: aside })
       noteLoss(database, clock)
     }
-    return storeOf(database, clock, log)
+    return marked(file, storeOf(database, clock, log))
   } catch (error) {
     if (made || troubleOf(error) !== 'damaged') throw unusable(file, error)
     putAside()
@@ -64,7 +69,7 @@ export function openSqliteStore(
     })
     const database = openSound(file)
     noteLoss(database, clock)
-    return storeOf(database, clock, log)
+    return marked(file, storeOf(database, clock, log))
   }
 }
 
@@ -84,6 +89,35 @@ function isEmptied(file: string, clock: Pick<Clock, 'now'>): boolean {
   const [main, wal] = [file, `${file}-wal`].map((one) => statSync(one, { throwIfNoEntry: false }))
   if (wal && wal.size > 0) return main === undefined || main.size === 0
   return main?.isFile() === true && main.size <= PAGE_BYTES && clock.now() - main.mtimeMs > MAKING_MS
+}
+
+/** While this is there, somebody has the file open, or died with it open: then SQLite leaves its log beside it. */
+const MARK = '-open'
+
+// The log first: whoever closes takes the mark away before SQLite takes the log.
+const isCutOff = (file: string): boolean => !existsSync(`${file}-wal`) && existsSync(file + MARK)
+
+function marked(file: string, store: Store): Store {
+  const mark = (): void => {
+    try {
+      closeSync(openSync(file + MARK, 'a', 0o600))
+    } catch {
+      // Without it a missing log is not noticed, and nothing else is wrong.
+    }
+  }
+  mark()
+  return {
+    ...store,
+    async close() {
+      try {
+        rmSync(file + MARK, { force: true })
+      } finally {
+        await store.close()
+      }
+      // Others have it open still.
+      if (existsSync(`${file}-wal`)) mark()
+    },
+  }
 }
 
 /** The same, or a store that forgets at the end of the process where there is no SQLite here, with a warning that says so. */

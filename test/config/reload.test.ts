@@ -5,6 +5,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type Config, loadConfig, readConfig } from '../../src/config/load.ts'
 import { followConfig, planReload, type ReloadPlan, watchConfig } from '../../src/config/reload.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
+import { createManualClock } from '../clock.ts'
+import { canLimit, useUpDescriptors } from '../full.ts'
 
 const machine = { env: {}, cwd: '/start', platform: 'linux', home: '/home/ada' } as const
 const config = (value: unknown): Config => readConfig(JSON.stringify(value), '/etc/p/c.json', machine).config
@@ -123,6 +125,34 @@ describe('following a file', () => {
     stop = followConfig({ config: first, machine, log: silentLog, onConfig: (_after, plan) => void seen.push(plan) })
     await vi.waitFor(() => expect(seen).toEqual([{ live: ['policy.maxEffect'], restart: [] }]), { timeout: 15_000 })
   })
+
+  it.runIf(canLimit)(
+    'says that a file cannot be followed for now, and hands on what was edited meanwhile',
+    async () => {
+      const clock = createManualClock(0)
+      const { config: first } = await loadConfig({ ...machine, cwd: dir }, file)
+      const lines: string[] = []
+      const seen: ReloadPlan[] = []
+      const free = useUpDescriptors()
+      stop = followConfig({
+        config: first,
+        machine,
+        clock,
+        log: createLog((line) => lines.push(JSON.parse(line).message)),
+        onConfig: (_after, plan) => void seen.push(plan),
+      })
+      try {
+        await vi.waitFor(() => expect(lines).toContain('the edited configuration is not used; the last good one stays'))
+        expect(lines).toContain('a file is not followed for now')
+      } finally {
+        free()
+      }
+      writeFileSync(file, '{"policy": {"maxEffect": "read"}}')
+      clock.pass(5_000)
+      await vi.waitFor(() => expect(seen).toEqual([{ live: ['policy.maxEffect'], restart: [] }]), { timeout: 15_000 })
+      expect(lines).toContain('the file is followed again')
+    },
+  )
 
   it('does nothing without a file', () => {
     stop = followConfig({ config: { ...config({}), file: undefined }, machine, log: silentLog, onConfig() {} })

@@ -57,7 +57,7 @@ describe('a call', () => {
   it('runs the tool and counts the success', async () => {
     const { calls, run } = callsOf([makeTool('m.a', { run: async () => valueResult({ ok: 1 }) })])
     expect(await run('m__a')).toEqual({ kind: 'value', value: { ok: 1 }, files: [], warnings: [] })
-    expect(calls.usage.of('m.a')).toBe(1)
+    expect(calls.usage.of('local')('m.a')).toBe(1)
   })
 
   it('with wrong arguments names them and shows the signature', async () => {
@@ -338,6 +338,15 @@ describe('what a tool throws', () => {
     expect(await thrown(new Error('no such city'))).toMatchObject({
       code: 'E_TOOL_FAILED',
       message: "Tool 'm.a' failed: no such city",
+    })
+  })
+
+  it('says that it can be tried again when the system had no room for one more file', async () => {
+    const full = Object.assign(new Error("EMFILE: too many open files, open '/srv/secret'"), { code: 'EMFILE' })
+    expect(await thrown(full)).toMatchObject({
+      code: 'E_OVERLOADED',
+      message: "Tool 'm.a' failed: too many files or programs are open now.",
+      hint: 'Try again later.',
     })
   })
 

@@ -32,6 +32,7 @@ it('does what rang too early at a process whose clock is ahead, before it was ev
     clock,
     log: silentLog,
     instance: createInstance(shared, clock, silentLog),
+    lacks: () => false,
     claim: (value) => ({ ...value, nextAt: null }),
     run: async (id) => {
       done.push(id)

@@ -32,13 +32,15 @@ function rig(
     if (channel === 'gone') throw new PegboardError('E_NOT_FOUND', 'no such channel')
     sent.push([channel, text])
   }
-  const process = () => {
+  /** @param options.lacks the tools are not in this one */
+  const process = ({ lacks: lacking = false } = {}) => {
     const nobody = () => undefined
     const shared = { store: () => store, tell: nobody, hear: nobody, onBack: nobody }
     const inbox = createInbox(shared, clock, silentLog)
     const instance = createInstance(shared, clock, silentLog)
     const options = {
       rightsNow: (who: StoredCaller) => rights(who),
+      lacks: () => lacking,
       store,
       clock,
       log: silentLog,
@@ -46,11 +48,13 @@ function rig(
       instance,
       call: async (request: CallRequest) => {
         calls.push(request.name)
+        if (lacking) throw new PegboardError('E_NOT_FOUND', `Tool '${request.name}' not found.`)
         return valueResult(await answer(request, calls.length))
       },
     }
     return {
       inbox,
+      instance,
       schedule: createSchedule({
         ...options,
         delivery: { send },
@@ -529,22 +533,98 @@ describe('a watcher', () => {
   })
 
   it('goes on after a restart, and ends when its tool is gone [DIG-68]', async () => {
-    let gone = false
-    const { process, pass, calls } = rig(() => {
-      if (gone) throw new PegboardError('E_NOT_FOUND', "Tool 'a.b' not found.")
-      return 1
-    })
+    const { process, pass, calls } = rig(() => 1)
     const before = process()
     await before.watchers.start()
     await before.watchers.add(localCaller, watcher({ strategy: 'on_change' }))
-    await before.watchers.stop()
-    const after = process()
-    await after.watchers.start()
     await pass(30_000)
-    expect([calls.length, (await after.watchers.list(localCaller)).length]).toEqual([1, 1])
-    gone = true
+    expect([calls.length, (await before.watchers.list(localCaller)).length]).toEqual([1, 1])
+    await before.watchers.stop()
+    const after = process({ lacks: true })
+    await after.watchers.start()
     await pass(30_000)
     expect(await after.watchers.list(localCaller)).toEqual([])
     expect(await after.notices()).toEqual([expect.stringContaining("ended: E_NOT_FOUND: Tool 'a.b' not found.")])
+  })
+
+  it('goes on where the tool itself finds nothing', async () => {
+    const { process, pass } = rig(() => {
+      throw new PegboardError('E_NOT_FOUND', "'a.txt' does not exist.")
+    })
+    const { watchers } = process()
+    await watchers.start()
+    await watchers.add(localCaller, watcher())
+    await pass(60_000)
+    expect((await watchers.list(localCaller)).map(({ checks }) => checks)).toEqual([2])
+  })
+})
+
+describe('one of several processes that does not have a tool', () => {
+  const both = async () => {
+    const one = rig()
+    const [without, having] = [one.process({ lacks: true }), one.process()]
+    for (const { instance, watchers, schedule } of [without, having]) {
+      await instance.join()
+      // The first to look is the one without.
+      await watchers.start()
+      await schedule.start()
+    }
+    return { ...one, without, having }
+  }
+
+  it('leaves a watcher to the others', async () => {
+    const { without, having, pass, calls } = await both()
+    await without.watchers.add(localCaller, watcher())
+    await pass(5 * 60_000)
+    const [seen] = await having.watchers.list(localCaller)
+    expect(seen?.checks).toBeGreaterThanOrEqual(4)
+    expect(seen?.history.every(({ success }) => success)).toBe(true)
+    expect(calls.length).toBeGreaterThan(seen?.checks ?? 0)
+    expect(await having.notices()).not.toContainEqual(expect.stringContaining('ended'))
+  })
+
+  it('leaves jobs to the others, each to be done once', async () => {
+    const { without, having, pass } = await both()
+    await without.schedule.add(localCaller, { tool: 'a.b', when: 'in 30s', label: 'tea' })
+    await without.schedule.add(localCaller, { tool: 'a.b', cron: '*/15 * * * *', maxRuns: 2, label: 'bell' })
+    await pass(HOUR)
+    const told = [...(await without.notices()), ...(await having.notices())]
+    expect(told.filter((text) => text.startsWith('Scheduled job tea'))).toEqual([
+      expect.stringMatching(/^Scheduled job tea \(a\.b\)(?:, \d+ s late,)? gave "done"$/),
+    ])
+    expect(
+      told.filter((text) => text.startsWith('Scheduled job bell (a.b)') && text.includes('gave "done"')),
+    ).toHaveLength(2)
+    expect(told.filter((text) => text.includes('E_NOT_FOUND'))).toEqual([])
+    expect(await having.schedule.list(localCaller)).toEqual([])
+  })
+
+  it('lets a watcher go that nobody can do for an hour', async () => {
+    const one = rig()
+    const all = [one.process({ lacks: true }), one.process({ lacks: true })] as const
+    for (const { instance, watchers } of all) {
+      await instance.join()
+      await watchers.start()
+    }
+    await all[0].watchers.add(localCaller, watcher())
+    await one.pass(HOUR / 2)
+    expect(await all[0].watchers.list(localCaller)).toHaveLength(1)
+    await one.pass(HOUR / 2 + 2 * 60_000)
+    expect(await all[0].watchers.list(localCaller)).toEqual([])
+    // Each asked once, and whoever let it go once more.
+    expect(one.calls).toHaveLength(3)
+    expect([...(await all[0].notices()), ...(await all[1].notices())]).toContainEqual(
+      expect.stringContaining("ended: E_NOT_FOUND: Tool 'a.b' not found."),
+    )
+  })
+
+  it('respects what is changed meanwhile', async () => {
+    const { without, having, pass } = await both()
+    await having.watchers.stop()
+    const { id } = await without.watchers.add(localCaller, watcher())
+    await pass(40_000)
+    expect(await without.watchers.pause(localCaller, id)).toMatchObject({ status: 'paused', nextAt: null })
+    await pass(120_000)
+    expect(await without.watchers.get(localCaller, id)).toMatchObject({ status: 'paused', checks: 0 })
   })
 })

@@ -12,7 +12,7 @@ describe('how often tools are used', () => {
     usage.add('m.a', 'local', 1, undefined)
     expect(usage.counts('ada')).toEqual([{ tool: 'm.a', calls: 2_001, failures: 1, ms: 4 }])
     expect(usage.counts('nobody')).toEqual([])
-    expect(usage.of('m.a')).toBe(2_001)
+    expect(['ada', 'local', 'nobody'].map((who) => usage.of(who)('m.a'))).toEqual([2_000, 1, 0])
   })
 
   it('outlives the process, and adds up what several count at the same time', async () => {
@@ -29,13 +29,13 @@ describe('how often tools are used', () => {
     const later = createUsage()
     await later.start(kept)
     expect(later.counts('ada')).toEqual([{ tool: 'm.a', calls: 6, failures: 1, ms: 14 }])
-    expect([later.of('m.a'), later.of('m.b')]).toEqual([5, 1])
+    expect([later.of('ada')('m.a'), later.of('bob')('m.b'), later.of('ada')('m.b')]).toEqual([5, 1, 0])
     later.add('m.a', 'ada', 14, undefined)
     clock.pass(30_000)
     await later.stop()
     const last = createUsage()
     await last.start(kept)
-    expect(last.of('m.a')).toBe(6)
+    expect(last.of('ada')('m.a')).toBe(6)
   })
 
   it('goes on where it cannot be kept', async () => {
@@ -48,6 +48,6 @@ describe('how often tools are used', () => {
     usage.add('m.a', 'ada', 1, undefined)
     clock.pass(30_000)
     await usage.stop()
-    expect(usage.of('m.a')).toBe(1)
+    expect(usage.of('ada')('m.a')).toBe(1)
   })
 })

@@ -44,7 +44,7 @@ describe.skipIf(!canMount)('a state folder on a disk', () => {
       .poll(() => call('background_status', { task_id: begun.task_id }), { timeout: 20_000 })
       .toMatchObject({ status: 'completed' })
     await sleep(1_500)
-    expect(await call('disk__files')).toEqual(['state.db', 'state.db-shm', 'state.db-wal'])
+    expect(await call('disk__files')).toEqual(['state.db', 'state.db-open', 'state.db-shm', 'state.db-wal'])
     process.kill(await call('disk__pid'), 'SIGTERM')
     const again = await connect()
     const found = await labels(again.call)

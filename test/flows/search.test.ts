@@ -240,3 +240,19 @@ describe('search_tools', () => {
     expect((await find(Array(8).fill(long))).error).toBeUndefined()
   })
 })
+
+it('what one principal calls orders what it finds, and nothing that another one does', async () => {
+  const { app } = await startApp(DISCOVERY)
+  const [first, second] = ['east.lamp', 'west.lamp']
+  const twin = (id: string) => makeTool(id, { description: 'Switches the lamp.' })
+  app.catalog.set(owner('east'), { tools: [twin('east.lamp')] })
+  app.catalog.set(owner('west'), { tools: [twin('west.lamp')] })
+  const found = async (principal: string) =>
+    (await app.search('switch the lamp', { ...localCaller, principal }, 2)).hits.map(({ id }) => id)
+  const before = await found('ann')
+  expect([...before].sort()).toEqual([first, second])
+  const last = before[1] as string
+  for (let n = 0; n < 5; n++) await app.call({ name: last, input: {}, caller: { ...localCaller, principal: 'bob' } })
+  expect(await found('bob')).toEqual([last, before[0]])
+  expect(await found('ann')).toEqual(before)
+})

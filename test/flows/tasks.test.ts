@@ -98,6 +98,15 @@ describe('tasks of 2025-11-25 servers, for clients of the same revision', () => 
     expect(told[0]).toMatchObject({ taskId, status: 'completed', statusMessage: 'with [redacted]' })
   })
 
+  it('are told of before a client has asked for anything of them', async () => {
+    const { client, begin, told } = await older(await started({ t: fixture('older-tasks.mjs') }))
+    const { taskId } = await begin('t__slow')
+    await client.callTool({ name: 't__finish', arguments: {} })
+    await expect
+      .poll(() => told, { timeout: 10_000 })
+      .toEqual([expect.objectContaining({ taskId, status: 'completed' })])
+  })
+
   it('are begun, looked at, listed and waited for under names of ours', async () => {
     const { client, request, begin, told } = await older(await started({ t: fixture('older-tasks.mjs') }))
     const task = await begin('t__slow', { ttl: 5_000 })

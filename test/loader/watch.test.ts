@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
 import { watchFolder } from '../../src/loader/watch.ts'
 import { createManualClock } from '../clock.ts'
@@ -70,4 +70,39 @@ it('looks again later where nothing could be read, without an event', async () =
     return times === 3
   })
   end()
+})
+
+it('finds what came while the folders could not be read', async () => {
+  const clock = createManualClock(0)
+  // Like any folder for which there is no descriptor left.
+  const bundledDirs: string[] = []
+  const found = await bench({ 'one.mjs': moduleSource('one', 'v1') }, { clock, bundledDirs })
+  await found.loader.loadAll()
+  bundledDirs.push(join(found.dir, 'x'.repeat(300)))
+  found.loader.watch()
+  await put(found.dir, { 'two.mjs': moduleSource('two', 'new') })
+  const later = (is: () => boolean): Promise<void> =>
+    until(() => {
+      clock.pass(1_000)
+      return is()
+    })
+  await later(() => found.warnings.some(({ message }) => message === 'modules could not be read again'))
+  bundledDirs.pop()
+  await later(() => found.catalog.snapshot().byId.has('two.say'))
+})
+
+it('reads a module again that could not be opened, though it is as it was', async () => {
+  const clock = createManualClock(0)
+  const text = `if (globalThis.crowded) throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' })\n`
+  const found = await bench({ 'one.mjs': text + moduleSource('one', 'v1') }, { clock })
+  Object.assign(globalThis, { crowded: true })
+  onTestFinished(() => Object.assign(globalThis, { crowded: false }) && undefined)
+  expect((await found.loader.loadAll()).failed.map(({ file }) => file)).toEqual(['one.mjs'])
+  Object.assign(globalThis, { crowded: false })
+  found.loader.watch()
+  await until(() => {
+    clock.pass(1_000)
+    return found.catalog.snapshot().byId.has('one.say')
+  })
+  expect(found.loader.status().failed).toEqual([])
 })

@@ -14,7 +14,8 @@ const DAY = 24 * 60 * 60_000
 
 async function open(more: Json = {}, start = Date.UTC(2026, 0, 1)) {
   const clock = createManualClock(start)
-  const { app } = await startApp({ modules: { context: { config: { enabled: true } } }, ...more }, undefined, { clock })
+  const config = { enabled: true, channel_roles: ['bot'] }
+  const { app } = await startApp({ modules: { context: { config } }, ...more }, undefined, { clock })
   const call = async (action: string, input: unknown = {}, caller: Caller = localCaller): Promise<Answer> =>
     ((await app.call({ name: `context.${action}`, input, caller })) as Answer).value
   return { app, call, clock }
@@ -22,6 +23,8 @@ async function open(more: Json = {}, start = Date.UTC(2026, 0, 1)) {
 const inChannel = (channelId: string, principal = 'local'): Caller => ({
   ...localCaller,
   principal,
+  // A token of a program that serves chats.
+  roles: principal === 'local' ? [] : ['bot'],
   origin: { ...noOrigin, platform: 'irc', channelId, userId: 'u1', userName: 'Ada' },
 })
 
@@ -110,6 +113,29 @@ describe('a conversation', () => {
     expect((await call('conversation_get', { channel_id: '#staff' }, admin)).messages).toMatchObject([
       { content: 'secret' },
     ])
+  })
+})
+
+describe('a token without a role that is believed', () => {
+  it('reads and changes no channel, whichever it says it comes from', async () => {
+    const { call } = await open()
+    await call('conversation_append', { content: 'secret' }, inChannel('#lobby'))
+    const eve: Caller = { ...inChannel('#lobby', 'eve'), roles: ['reader'] }
+    for (const [action, input] of Object.entries({
+      conversation_get: {},
+      conversation_append: { content: 'x' },
+      conversation_update: { message_id: 'x', content: 'y' },
+      conversation_delete: { all: true },
+      message_record: { text: 'x' },
+      message_search: { query: 'secret' },
+    }))
+      for (const more of [{}, { channel_id: '#lobby' }, { channel_id: '#lobby', platform: 'irc' }])
+        await expect(call(action, { ...input, ...more }, eve), action).rejects.toMatchObject({
+          code: 'E_DENIED_BY_POLICY',
+          hint: 'The operator gives it a role, and names that in modules.context.config.channel_roles.',
+        })
+    const bot = inChannel('#lobby', 'bot')
+    expect((await call('conversation_get', {}, bot)).messages).toMatchObject([{ content: 'secret' }])
   })
 })
 

@@ -6,6 +6,7 @@ import type { Processes, Program } from '../../src/core/services.ts'
 import { createPrograms } from '../../src/programs/programs.ts'
 import { temporaryFolder } from '../app.ts'
 import { sqliteIn } from '../databases.ts'
+import { canLimit, useUpDescriptors } from '../full.ts'
 
 const ENDLESS = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c'
 const QUICK = 'SELECT 1'
@@ -18,7 +19,11 @@ interface Opened {
 }
 
 /** The driver on real processes. @param onStart is told of each before the driver is */
-async function open(onStart: (program: Program) => void = () => undefined, file?: string): Promise<Opened> {
+async function open(
+  onStart: (program: Program) => void = () => undefined,
+  file?: string,
+  create?: boolean,
+): Promise<Opened> {
   const database = file ?? join(temporaryFolder(), 'test.db')
   if (file === undefined) await sqliteIn(database).exec('CREATE TABLE t (a)')
   const programs = createPrograms({ platform: process.platform, environment: process.env, warn: () => undefined })
@@ -33,7 +38,15 @@ async function open(onStart: (program: Program) => void = () => undefined, file?
     },
   }
   const driver = createSqlite(
-    { driver: 'sqlite', database, allowedFunctions: [], busyMs: 1_000, connectMs: 60_000, maxSessions: 1 },
+    {
+      driver: 'sqlite',
+      database,
+      allowedFunctions: [],
+      busyMs: 1_000,
+      connectMs: 60_000,
+      maxSessions: 1,
+      ...(create && { create }),
+    },
     processes,
   )
   onTestFinished(async () => {
@@ -119,3 +132,16 @@ it('leaves no process behind that was being started when it was closed', async (
   await close
   expect(await started[0]?.ended).toEqual({ code: null, signal: expect.stringMatching(/^SIG(TERM|KILL)$/) })
 }, 60_000)
+
+it.runIf(canLimit)(
+  'opens what it makes as soon as a file can be opened again',
+  async () => {
+    const { run } = await open(undefined, join(temporaryFolder(), 'new.db'), true)
+    const free = useUpDescriptors()
+    onTestFinished(free)
+    await expect(run(QUICK)).rejects.toMatchObject({ code: 'E_OVERLOADED' })
+    free()
+    expect(await run(QUICK)).toEqual(ONE)
+  },
+  60_000,
+)

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { getEventListeners } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
@@ -9,6 +10,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { PegboardError } from '../../src/core/errors.ts'
 import { createFetch, type FetchOptions, type GuardedFetch } from '../../src/policy/fetch.ts'
 import { temporaryFolder } from '../app.ts'
+import { derivedFrom } from '../signals.ts'
 
 const setting = 'x.allow_private'
 
@@ -214,6 +216,19 @@ describe('a guarded fetch', () => {
     const asked = made()(url, { signal: abort.signal })
     abort.abort(new Error('enough'))
     await expect(asked).rejects.toThrow('enough')
+  })
+
+  it('leaves nothing with a signal that goes on: that of a module may last for weeks', async () => {
+    const url = await serve((request, answer) =>
+      request.url === '/moved' ? answer.writeHead(302, { location: '/' }).end() : answer.end('whole'),
+    )
+    const { signal } = new AbortController()
+    const fetch = made()
+    for (const path of ['', '/moved']) expect(await (await fetch(url + path, { signal })).text()).toBe('whole')
+    await (await fetch(url, { signal, method: 'HEAD' })).text()
+    await expect(fetch('http://0.0.0.0:1', { signal })).rejects.toBeInstanceOf(PegboardError)
+    await expect.poll(() => getEventListeners(signal, 'abort').length).toBe(0)
+    expect(derivedFrom(signal)).toBe(0)
   })
 
   it('checks certificates whatever the environment says, and knows no proxy of it', async () => {

@@ -1,6 +1,7 @@
 import { tmpdir } from 'node:os'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createPrograms, type Programs } from '../../src/programs/programs.ts'
+import { canLimit, useUpDescriptors } from '../full.ts'
 import { alive } from '../upstream/host.ts'
 
 function programs(environment: Record<string, string | undefined> = process.env): Programs {
@@ -41,6 +42,24 @@ describe('programs of tools', () => {
       code: 'E_NOT_FOUND',
     })
     await expect(made.start({ command: node, cwd: '/no/such/folder' })).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
+  })
+
+  it.runIf(canLimit)('end when they are told to, though no file can be opened to see what they started', async () => {
+    const program = await programs().start({ command: node, args: ['-e', 'setTimeout(() => 0, 60_000)'], cwd })
+    const free = useUpDescriptors()
+    onTestFinished(free)
+    await program.stop(0)
+    expect((await program.ended).code).toBeNull()
+  })
+
+  it.runIf(canLimit)('say so when no file can be opened to see what they use', async () => {
+    const program = await programs().start({ command: node, args: ['-e', 'setTimeout(() => 0, 60_000)'], cwd })
+    const free = useUpDescriptors()
+    onTestFinished(free)
+    await expect(program.usage()).rejects.toMatchObject({ code: 'E_OVERLOADED' })
+    await expect(program.list()).rejects.toMatchObject({ code: 'E_OVERLOADED' })
+    free()
+    expect((await program.usage()).processes).toBe(1)
   })
 
   it.runIf(process.platform !== 'win32')('tell what all of theirs use together', async () => {

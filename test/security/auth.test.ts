@@ -12,7 +12,7 @@ import { createManualClock } from '../clock.ts'
 import { cli, place } from '../process.ts'
 import { type Answer, ask, initialize, modern, open, speak, TOKEN } from '../server/echo.ts'
 import { modern as modernServer, scripted } from '../upstream/host.ts'
-import { authorization, listening, resource } from '../upstream/oauth/rig.ts'
+import { authorization, listening, resource, saidOfItself } from '../upstream/oauth/rig.ts'
 import { type Issuer, person, startIssuer } from './issuer.ts'
 import { client, type Front, front, runs } from './rig.ts'
 
@@ -184,17 +184,8 @@ async function login(
     requests.push(`${request.method} ${request.url}`)
     const json = (body: object): void => void response.end(JSON.stringify(body))
     response.setHeader('content-type', 'application/json')
-    if (request.url?.startsWith(METADATA)) return json({ resource: `${own}/mcp`, authorization_servers: [own] })
-    if (request.url === '/.well-known/oauth-authorization-server')
-      return json({
-        issuer: own,
-        authorization_endpoint: `${own}/authorize`,
-        token_endpoint: `${own}/token`,
-        registration_endpoint: `${own}/register`,
-        response_types_supported: ['code'],
-        code_challenge_methods_supported: ['S256'],
-        ...metadata(own),
-      })
+    const said = saidOfItself(own, request.url, { registration_endpoint: `${own}/register`, ...metadata(own) })
+    if (said) return json(said)
     if (request.url === '/register') {
       response.statusCode = 201
       return json({ client_id: 'x', redirect_uris: ['http://127.0.0.1/callback'] })

@@ -8,7 +8,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { expect, onTestFinished, test } from 'vitest'
 import { createTokenStore } from '../../src/upstream/oauth/store.ts'
 import type { Answer } from '../app.ts'
-import { cli, place, run } from '../process.ts'
+import { cli, place, run, serveHttp } from '../process.ts'
 import { until } from '../upstream/host.ts'
 
 /** One of each kind, with letters that are written otherwise in addresses, in JSON and in base64. */
@@ -189,29 +189,7 @@ test('no secret of any kind is in an answer, an error, the log, the audit log, w
     AWS_SECRET_ACCESS_KEY: KINDS.own,
     PEGBOARD_KEYRING: 'off',
   }
-  const child = spawn(
-    process.execPath,
-    [cli, 'serve', '--http', '--port', '0', '--json', '--verbose', '--config', here.config],
-    {
-      env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  )
-  const ended = once(child, 'exit')
-  onTestFinished(async () => {
-    child.kill('SIGKILL')
-    await ended
-  })
-  let stderr = ''
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    stderr += text
-  })
-  const [line] = (await once(child.stdout, 'data')) as [Buffer]
-  let stdout = ''
-  child.stdout.on('data', (text: Buffer) => {
-    stdout += text
-  })
-  const { url } = JSON.parse(line.toString()) as { url: string }
+  const { child, url, ended, stdout, stderr } = await serveHttp({ ...here, env }, '0', ['--verbose'], 'SIGKILL')
   let said = ''
   const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } })
   const told: typeof fetch = async (input, init) => {
@@ -265,7 +243,7 @@ test('no secret of any kind is in an answer, an error, the log, the audit log, w
     )
     said += (await answer.text()) + JSON.stringify([...answer.headers])
   }
-  await until(() => stderr.includes('crash ') && stderr.includes('rejection '), 10_000)
+  await until(() => stderr().includes('crash ') && stderr().includes('rejection '), 10_000)
   const environment = JSON.stringify(await call('child__answer'))
   const children = await run('ps', ['-A', '-ww', '-o', 'args='])
   await client.close()
@@ -280,8 +258,8 @@ test('no secret of any kind is in an answer, an error, the log, the audit log, w
   ).toHaveLength(3)
 
   expect(leaksIn(said)).toEqual([])
-  expect(leaksIn(stdout)).toEqual([])
-  expect(leaksIn(stderr)).toEqual([])
+  expect(leaksIn(stdout())).toEqual([])
+  expect(leaksIn(stderr())).toEqual([])
   expect(leaksIn(children.stdout)).toEqual([])
   // Its children have nothing of ours.
   expect(environment).toContain('API_KEY')

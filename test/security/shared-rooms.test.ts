@@ -92,21 +92,27 @@ test('what somebody keeps is for others word for word what never was', async () 
   expect(JSON.stringify(await call(ann, 'memory__recall'))).toContain('for ann alone')
 }, 120_000)
 
-test('where no request is believed, a token leads into no channel', async () => {
-  const modules = { context: { config: { enabled: true } } }
+test('a token leads into no channel, unless requests are believed and its role is', async () => {
+  const BOT = 'the-token-that-a-bot-comes-with'
+  const bot = { token: BOT, principal: 'bot', roles: ['bot'] }
+  const modules = { context: { config: { enabled: true, channel_roles: ['bot'] } } }
   const place = { channel_id: '42', platform: 'telegram' }
   const claim = { name: 'context__conversation_get', arguments: {}, _meta: { toolctx: place } } as never
   for (const [trustMeta, seen] of [
-    ['origin', true],
-    ['none', false],
+    ['origin', [false, true]],
+    ['none', [false, false]],
   ] as const) {
-    const server = await front({ tokens }, { modules, server: { trustMeta } })
+    const server = await front({ tokens: [...tokens, bot] }, { modules, server: { trustMeta } })
     const input = { ...place, content: 'for chat 42' }
     await server.app.call({ name: 'context.conversation_append', input, caller: localCaller })
-    const eve = await client(server.url, EVE)
-    const named = await call(eve, 'context__conversation_get', place)
-    expect([trustMeta, JSON.stringify(named).includes('for chat 42')]).toEqual([trustMeta, false])
-    expect([trustMeta, JSON.stringify(await eve.callTool(claim)).includes('for chat 42')]).toEqual([trustMeta, seen])
+    const read: boolean[] = []
+    for (const token of [EVE, BOT]) {
+      const who = await client(server.url, token)
+      const named = await call(who, 'context__conversation_get', place)
+      expect([trustMeta, JSON.stringify(named).includes('for chat 42')]).toEqual([trustMeta, false])
+      read.push(JSON.stringify(await who.callTool(claim)).includes('for chat 42'))
+    }
+    expect([trustMeta, read]).toEqual([trustMeta, seen])
   }
 }, 120_000)
 

@@ -1,5 +1,15 @@
 import { spawn } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buildSync } from 'esbuild'
@@ -189,6 +199,34 @@ describe('a SQLite file', () => {
     expect(() => openSqliteStore(join(at, 'a-file', 'state.db'), clock, log)).toThrow(
       expect.objectContaining({ code: 'E_STATE', hint: expect.stringContaining('dirs.state') }),
     )
+  })
+
+  it('tells when the log beside it was deleted after a crash, and of no other missing log', async () => {
+    const dir = folder()
+    const stores = [
+      openSqliteStore(join(dir, 'state.db'), clock, log),
+      openSqliteStore(join(dir, 'state.db'), clock, log),
+    ]
+    /** What a crash would leave at this moment, looked at by the next that comes. */
+    const next = async (...deleted: string[]): Promise<unknown> => {
+      const left = folder()
+      cpSync(dir, left, { recursive: true })
+      for (const name of deleted) rmSync(join(left, name))
+      errors.length = 0
+      const store = openSqliteStore(join(left, 'state.db'), clock, log)
+      const found = [(await store.table('t').get('a'))?.value, errors.map((text) => text.slice(0, 42))]
+      await store.close()
+      return found
+    }
+    const gone = 'the log beside the state file is gone, thou'.slice(0, 42)
+    await stores[0]?.table('t').put({ id: 'a', owner: 'x', value: 1 })
+    expect(await next()).toEqual([1, []])
+    expect(await next('state.db-wal', 'state.db-shm')).toEqual([undefined, [gone]])
+    // As long as one has it open it says so.
+    await stores[0]?.close()
+    expect(await next('state.db-wal', 'state.db-shm')).toEqual([undefined, [gone]])
+    await stores[1]?.close()
+    expect(await next()).toEqual([1, []])
   })
 
   it('keeps what was acknowledged, whenever its process is killed', async () => {

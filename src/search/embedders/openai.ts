@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf, PegboardError } from '../../core/errors.ts'
+import { limited } from '../../core/limit.ts'
 import { isRecord } from '../../core/record.ts'
 import { batchesOf, checkDims, type Embedder, type EmbedderSource } from '../embedder.ts'
 import type { EmbedderSettings } from '../options.ts'
@@ -47,7 +48,7 @@ export function openaiEmbedder(
       const agent = new Agent({ keepAliveTimeout: 30_000, connect: { timeout: 10_000 } })
 
       async function post(texts: readonly string[], outer: AbortSignal): Promise<Float32Array[] | Refusal> {
-        const timeout = AbortSignal.timeout(settings.requestTimeoutMs)
+        const limit = limited(outer, settings.requestTimeoutMs)
         try {
           const answer = await request(url, {
             method: 'POST',
@@ -61,7 +62,7 @@ export function openaiEmbedder(
               input: texts,
               ...(settings.dims === undefined ? {} : { dimensions: settings.dims }),
             }),
-            signal: AbortSignal.any([outer, timeout]),
+            signal: limit.signal,
             dispatcher: agent,
           })
           const body = await readText(answer.body)
@@ -70,10 +71,10 @@ export function openaiEmbedder(
         } catch (error) {
           outer.throwIfAborted()
           if (error instanceof PegboardError) throw error
-          const what = timeout.aborted
-            ? `did not answer within ${settings.requestTimeoutMs} ms`
-            : quote(messageOf(error))
+          const what = limit.late ? `did not answer within ${settings.requestTimeoutMs} ms` : quote(messageOf(error))
           return { error: new Error(`${label}: ${what}`, { cause: error }), wait: 0 }
+        } finally {
+          limit.free()
         }
       }
 

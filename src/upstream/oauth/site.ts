@@ -1,5 +1,6 @@
 import type { FetchLike } from '@modelcontextprotocol/client'
 import { isPegboardError } from '../../core/errors.ts'
+import { limited } from '../../core/limit.ts'
 import { assertReachable } from '../../policy/net.ts'
 import { createHttpClient } from '../fetch.ts'
 import { namedRules, serverRules } from '../reach.ts'
@@ -45,8 +46,8 @@ export async function createSite(id: string, settings: ServerSettings, target: H
     async fetch(input, init) {
       if (refusal !== undefined) throw refusal
       const to = new URL(input)
-      const limit = AbortSignal.timeout(REQUEST_MS)
-      const signal = init?.signal ? AbortSignal.any([init.signal, limit]) : limit
+      // What is answered may be read until then.
+      const { signal } = limited(init?.signal ?? undefined, REQUEST_MS)
       try {
         return await (to.origin === url.origin ? own : others).fetch(to, { ...init, signal })
       } catch (error) {

@@ -6,7 +6,7 @@ import { clientCredentials } from '../../../src/upstream/oauth/renew.ts'
 import { createSite } from '../../../src/upstream/oauth/site.ts'
 import type { HttpTarget } from '../../../src/upstream/settings.ts'
 import { settingsOf } from '../host.ts'
-import { listening, withFolder } from './rig.ts'
+import { listening, saidOfItself, withFolder } from './rig.ts'
 
 interface Company {
   readonly idp: Array<Record<string, string>>
@@ -26,17 +26,9 @@ async function company(idp: object, test: (company: Company) => Promise<void>): 
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
     const form = Object.fromEntries(new URLSearchParams(Buffer.concat(chunks).toString()))
+    const said = saidOfItself(own, request.url, { token_endpoint_auth_methods_supported: ['client_secret_basic'] })
+    if (said) return answer(said)
     switch (request.url) {
-      case '/.well-known/oauth-protected-resource/mcp':
-        return answer({ resource: `${own}/mcp`, authorization_servers: [own] })
-      case '/.well-known/oauth-authorization-server':
-        return answer({
-          issuer: own,
-          authorization_endpoint: `${own}/authorize`,
-          token_endpoint: `${own}/token`,
-          response_types_supported: ['code'],
-          token_endpoint_auth_methods_supported: ['client_secret_basic'],
-        })
       case '/idp':
         seen.idp.push(form)
         if (state.refused) return answer({ told: form['subject_token'] }, 500)

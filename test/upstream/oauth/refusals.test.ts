@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createTokenStore } from '../../../src/upstream/oauth/store.ts'
 import { until, withServers } from '../host.ts'
-import { listening, loginAt, withFolder, withRig } from './rig.ts'
+import { listening, loginAt, saidOfItself, withFolder, withRig } from './rig.ts'
 
 /** A server that wants a login, with an authorization server that says of itself what a test likes. */
 async function withMetadata(
@@ -11,23 +11,9 @@ async function withMetadata(
   const requests: string[] = []
   const { origin, close } = await listening((own) => (request, response) => {
     requests.push(`${request.method} ${request.url}`)
-    const json = (body: object): void => {
-      response.writeHead(200, { 'content-type': 'application/json' })
-      response.end(JSON.stringify(body))
-    }
-    if (request.url?.startsWith('/.well-known/oauth-protected-resource'))
-      return json({ resource: `${own}/mcp`, authorization_servers: [own] })
-    if (request.url === '/.well-known/oauth-authorization-server')
-      return json({
-        issuer: own,
-        authorization_endpoint: `${own}/authorize`,
-        token_endpoint: `${own}/token`,
-        registration_endpoint: `${own}/register`,
-        response_types_supported: ['code'],
-        code_challenge_methods_supported: ['S256'],
-        ...change(own),
-      })
-    response.writeHead(request.url === '/mcp' ? 401 : 404).end()
+    const said = saidOfItself(own, request.url, { registration_endpoint: `${own}/register`, ...change(own) })
+    if (!said) return void response.writeHead(request.url === '/mcp' ? 401 : 404).end()
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(said))
   })
   const opened: string[] = []
   try {
@@ -128,20 +114,10 @@ describe('a token endpoint', () => {
   /** What it answers, and the status of the server that wants the token, with all that was logged. */
   async function answered(body: string): Promise<string> {
     const { origin, close } = await listening((own) => (request, response) => {
-      const json = (value: unknown): void =>
-        void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value))
-      const path = String(request.url)
-      if (path.startsWith('/.well-known/oauth-protected-resource'))
-        return json({ resource: `${own}/mcp`, authorization_servers: [own] })
-      if (path.startsWith('/.well-known/'))
-        return json({
-          issuer: own,
-          authorization_endpoint: `${own}/login`,
-          token_endpoint: `${own}/token`,
-          response_types_supported: ['code'],
-        })
-      if (path === '/token') return void response.writeHead(200, { 'content-type': 'application/json' }).end(body)
-      response.writeHead(401).end()
+      const said = saidOfItself(own, request.url)
+      const text = request.url === '/token' ? body : said && JSON.stringify(said)
+      if (text === undefined) return void response.writeHead(401).end()
+      response.writeHead(200, { 'content-type': 'application/json' }).end(text)
     })
     let heard = ''
     try {

@@ -36,6 +36,24 @@ export async function listening(
   }
 }
 
+/**
+ * What a server at `/mcp` that wants a login, and its authorization server, say of themselves at one origin; `undefined` at any other
+ * path. @param change what a test would have it say of the authorization server
+ */
+export function saidOfItself(own: string, path: string | undefined, change: object = {}): object | undefined {
+  if (path?.startsWith('/.well-known/oauth-protected-resource'))
+    return { resource: `${own}/mcp`, authorization_servers: [own] }
+  if (path !== '/.well-known/oauth-authorization-server') return undefined
+  return {
+    issuer: own,
+    authorization_endpoint: `${own}/authorize`,
+    token_endpoint: `${own}/token`,
+    response_types_supported: ['code'],
+    code_challenge_methods_supported: ['S256'],
+    ...change,
+  }
+}
+
 export interface Authorization {
   readonly origin: string
   readonly provider: Provider

@@ -1,0 +1,74 @@
+import { randomBytes } from 'node:crypto'
+import { expect, it, onTestFinished } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { localCaller } from '../../src/core/context.ts'
+import { PegboardError } from '../../src/core/errors.ts'
+import { silentLog } from '../../src/core/log.ts'
+import { valueResult } from '../../src/core/result.ts'
+import { createInbox } from '../../src/exec/inbox.ts'
+import { createInstance } from '../../src/exec/instance.ts'
+import { createSchedule } from '../../src/exec/schedule.ts'
+import { createCommonClock } from '../../src/state/common-clock.ts'
+import { connectRedis } from '../../src/state/redis.ts'
+import { createRedisShared } from '../../src/state/shared.ts'
+import { redisUrl } from '../redis.ts'
+
+it.skipIf(redisUrl === undefined)(
+  'jobs that ring in a process without their tool are done by another one on the same Redis, each once',
+  async () => {
+    const prefix = `pegboard-test-${randomBytes(6).toString('hex')}`
+    onTestFinished(async () => {
+      const redis = await connectRedis(String(redisUrl), silentLog)
+      const keys = await redis.keys(`${prefix}:*`)
+      if (keys.length > 0) await redis.del(...keys)
+      redis.disconnect()
+    })
+    const done: string[] = []
+    let asked = 0
+    const process = async (lacking: boolean) => {
+      const clock = createCommonClock(systemClock)
+      const shared = createRedisShared(String(redisUrl), prefix, clock, silentLog)
+      await shared.open()
+      const instance = createInstance(shared, clock, silentLog)
+      const schedule = createSchedule({
+        rightsNow: ({ roles }) => ({ roles }),
+        lacks: () => lacking,
+        store: shared.store(),
+        clock,
+        log: silentLog,
+        inbox: createInbox(shared, clock, silentLog),
+        instance,
+        delivery: { send: async () => undefined },
+        graceMs: 60_000,
+        key: shared.key,
+        alarms: shared.alarms('job'),
+        call: async ({ name, input }) => {
+          asked++
+          if (lacking) throw new PegboardError('E_NOT_FOUND', `Tool '${name}' not found.`)
+          done.push(String((input as { n: number }).n))
+          return valueResult('done')
+        },
+      })
+      onTestFinished(async () => {
+        await schedule.stop()
+        await instance.leave()
+        instance.stop()
+        await shared.close()
+      })
+      await instance.join()
+      await schedule.start()
+      return schedule
+    }
+    const without = await process(true)
+    await process(false)
+    const wanted = Array.from({ length: 12 }, (_, n) => String(n))
+    for (const n of wanted) await without.add(localCaller, { tool: 'a.b', params: { n }, when: 'in 1s' })
+    await expect.poll(() => [...done].sort(), { timeout: 45_000 }).toEqual([...wanted].sort())
+    await expect.poll(async () => await without.list(localCaller), { timeout: 10_000 }).toEqual([])
+    // Each is asked for here at most once beside.
+    expect(asked).toBeGreaterThan(12)
+    expect(asked).toBeLessThanOrEqual(24)
+    expect(done).toHaveLength(12)
+  },
+  90_000,
+)

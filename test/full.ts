@@ -1,0 +1,27 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { closeSync, openSync, readdirSync } from 'node:fs'
+
+export const canLimit = process.platform === 'linux' && spawnSync('prlimit', ['--version']).status === 0
+
+/** From now on this process can open no file, until the answer is called. */
+export function useUpDescriptors(): () => void {
+  const pid = String(process.pid)
+  const told = execFileSync('prlimit', ['--pid', pid, '--nofile', '--noheadings', '--output=SOFT'], {
+    encoding: 'utf8',
+  })
+  const limit = (count: number): unknown => execFileSync('prlimit', ['--pid', pid, `--nofile=${count}:`])
+  // What is lowered is the greatest number: those below it have to be in use, and some are needed to raise it again.
+  const taken: number[] = []
+  const top = Math.max(...readdirSync('/proc/self/fd').map(Number)) + 20
+  limit(top)
+  for (;;)
+    try {
+      taken.push(openSync('/dev/null', 'r'))
+    } catch {
+      break
+    }
+  return () => {
+    for (const one of taken.splice(0)) closeSync(one)
+    limit(Number(told))
+  }
+}
