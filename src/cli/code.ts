@@ -2,6 +2,7 @@ import { createCipheriv } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { setFlagsFromString } from 'node:v8'
 import { Script } from 'node:vm'
 import { defaultDirs } from '../config/places.ts'
 import { once } from '../core/once.ts'
@@ -38,6 +39,13 @@ const PART = /^(start|later|config|modules|zod|rest):(.+)$/
 /** What a start without a schema to check runs. */
 const WITHOUT_ZOD: ReadonlySet<string> = new Set(['start', 'later', 'modules'])
 
+/** Nearly all that a start makes stays: V8 makes room for it at once instead of copying it each time it doubles the room. */
+const GROWTH = 16
+const GROWTH_MS = 500
+/** What V8 has, in all versions that this was looked up for; another may not know the word and would complain on stderr. */
+const USUAL_GROWTH = 2
+const LAST_KNOWN_V8 = 13
+
 const packs = new Map<string, Pack>()
 const parts = new Map<string, Namespace>()
 
@@ -47,6 +55,34 @@ const parts = new Map<string, Namespace>()
  */
 export const load = (): Bundle => packNamed('start') as Bundle
 
+/** Starts the command line. */
+export async function main(): Promise<void> {
+  await load().main()
+  if (Number.parseInt(process.versions.v8, 10) > LAST_KNOWN_V8) return
+  grow(GROWTH)
+  setTimeout(() => grow(USUAL_GROWTH), GROWTH_MS).unref()
+}
+
+let growth = USUAL_GROWTH
+function grow(factor: number): void {
+  growth = factor
+  setFlagsFromString(`--semi-space-growth-factor=${factor}`)
+}
+
+/** With other flags V8 takes over no code that is compiled, neither ours nor Node's. */
+function withUsualGrowth<T>(make: () => T): T {
+  const now = growth
+  if (now === USUAL_GROWTH) return make()
+  grow(USUAL_GROWTH)
+  try {
+    return make()
+  } finally {
+    grow(now)
+  }
+}
+
+const builtin = (id: string): unknown => withUsualGrowth(() => require(id))
+
 function packNamed(name: string): Pack {
   const known = packs.get(name)
   if (known) return known
@@ -54,15 +90,13 @@ function packNamed(name: string): Pack {
   const folder = join(defaultDirs({ env: process.env, cwd: process.cwd() }, process.cwd()).cache, 'code')
   const kept = join(folder, `${BUILD}-${name}-${process.version}-${process.arch}.bin`)
   const cachedData = read(kept)
-  const script = new Script(readFileSync(file, 'latin1'), {
-    filename: file,
-    ...(cachedData ? { cachedData } : {}),
-  })
+  const source = readFileSync(file, 'latin1')
+  const script = withUsualGrowth(() => new Script(source, { filename: file, ...(cachedData ? { cachedData } : {}) }))
   const evaluate = script.runInThisContext() as Evaluate
   const pack = evaluate(
     (id) => {
       if (LATER.has(id)) return laterBuiltin(id)
-      if (!PART.test(id)) return require(id)
+      if (!PART.test(id)) return builtin(id)
       const canWait = id.startsWith('later:') || (id.startsWith('zod:') && WITHOUT_ZOD.has(name))
       return canWait ? laterPart(id) : partNamed(id)
     },
@@ -105,7 +139,7 @@ const LATER: ReadonlySet<string> = new Set(
 )
 
 function laterBuiltin(id: string): object {
-  const real = once(() => require(id) as object)
+  const real = once(() => builtin(id) as object)
   return new Proxy(
     {},
     {
