@@ -135,7 +135,9 @@ function laterPart(id: string): Namespace {
 
 /** Parts of Node that a start does without, or needs late: reading them takes as long as making the catalogue. */
 const LATER: ReadonlySet<string> = new Set(
-  ['child_process', 'fs/promises', 'http', 'module', 'readline/promises', 'worker_threads'].map((id) => `node:${id}`),
+  ['child_process', 'fs/promises', 'http', 'module', 'readline/promises', 'timers/promises', 'worker_threads'].map(
+    (id) => `node:${id}`,
+  ),
 )
 
 function laterBuiltin(id: string): object {
