@@ -534,7 +534,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     clientInfo: { name: 'pegboard', version: own.version },
     callTimeoutMs: config.execution.timeoutMs,
     // A line also holds what is around the result, and lists may be longer than any result.
-    maxFrameBytes: Math.max(16 * 1024 * 1024, 2 * config.execution.maxResultBytes),
+    maxFrameBytes: Math.max(16 * 1024 * 1024, 3 * config.execution.maxResultBytes),
+    // Characters may be written with three bytes for each that counts.
+    maxAnswerBytes: 3 * config.execution.maxResultBytes + 64 * 1024,
     // The first list goes out before children take the processor.
     delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
     hooks: {

@@ -34,8 +34,13 @@ export interface FrameHandlers {
 /**
  * Cuts a byte stream at newlines. Lines over `maxBytes` are dropped without being held in memory. What a handler throws
  * is thrown on once the rest of the chunk has been read.
+ * @param maxBytes or whether a line that is coming has come too far, asked as it grows
  */
-export function createFrames(maxBytes: number, handlers: FrameHandlers): (chunk: Buffer) => void {
+export function createFrames(
+  maxBytes: number | ((bytes: number) => boolean),
+  handlers: FrameHandlers,
+): (chunk: Buffer) => void {
+  const isOver = typeof maxBytes === 'number' ? (bytes: number) => bytes > maxBytes : maxBytes
   let parts: Buffer[] = []
   let size = 0
   /** How many of the parts are not joined again, and the bytes of those after them. */
@@ -46,7 +51,7 @@ export function createFrames(maxBytes: number, handlers: FrameHandlers): (chunk:
   const keep = (piece: Buffer): void => {
     if (piece.length === 0) return
     size += piece.length
-    if (!dropped && size > maxBytes) {
+    if (!dropped && isOver(size)) {
       // Copies: a slice would keep the whole chunk alive.
       dropped = {
         head: Buffer.from((parts[0] ?? piece).subarray(0, SAMPLE)),

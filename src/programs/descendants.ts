@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isFull } from './room.ts'
 
@@ -17,6 +17,7 @@ interface Row {
  */
 export function descendantsOf(pid: number, platform: string): Descendants {
   if (platform === 'win32') return new Map()
+  if (platform === 'linux' && existsSync('/proc/thread-self/children')) return fromChildren(pid)
   const rows = table(platform)
   const found = new Map<number, string>()
   const below = new Set([pid])
@@ -32,12 +33,38 @@ export function descendantsOf(pid: number, platform: string): Descendants {
   return found
 }
 
+/** Not every kernel tells them; where it does, nobody else's processes are looked at, of which there may be hundreds. */
+function fromChildren(pid: number): Descendants {
+  const found = new Map<number, string>()
+  const open = [pid]
+  for (let parent = open.pop(); parent !== undefined; parent = open.pop())
+    for (const child of childrenOf(parent)) {
+      const row = found.has(child) ? undefined : rowOf(child)
+      if (!row) continue
+      found.set(child, row.start)
+      open.push(child)
+    }
+  return found
+}
+
+function childrenOf(pid: number): number[] {
+  // Each thread has those that it started.
+  const threads = unlessGone(() => readdirSync(`/proc/${pid}/task`)) ?? []
+  return threads.flatMap((thread) => {
+    const ids = unlessGone(() => readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1')) ?? ''
+    return ids.split(' ').filter(Boolean).map(Number)
+  })
+}
+
 /** In the environment of a program: whatever comes of it has it, too, unless it takes it off. */
 export const MARK = 'PEGBOARD_CHILD'
 
-/** All that have the mark, whoever their parents are now. Only Linux says so. */
-export function markedWith(mark: string, platform: string): Descendants {
-  const look = lookFor(mark, platform)
+/** What has a mark, by it, whoever its parents are now. */
+export type Marked = ReadonlyMap<string, Descendants>
+
+/** All that have one. Only Linux says so. */
+export function marked(platform: string): Marked {
+  const look = lookForMarks(platform)
   for (;;) {
     const { done, value } = look.next()
     if (done) return value
@@ -45,8 +72,8 @@ export function markedWith(mark: string, platform: string): Descendants {
 }
 
 /** The same, a few processes in each turn of the loop: to look at hundreds takes as long as many calls. */
-export async function soonMarkedWith(mark: string, platform: string): Promise<Descendants> {
-  const look = lookFor(mark, platform)
+export async function soonMarked(platform: string): Promise<Marked> {
+  const look = lookForMarks(platform)
   for (;;) {
     const { done, value } = look.next()
     if (done) return value
@@ -55,17 +82,21 @@ export async function soonMarkedWith(mark: string, platform: string): Promise<De
 }
 
 const AT_ONCE = 16
+/** An environment may be longer, which few are. */
+const ROOM = 32 * 1024
 
-function* lookFor(mark: string, platform: string): Generator<undefined, Descendants, undefined> {
-  const found = new Map<number, string>()
+function* lookForMarks(platform: string): Generator<undefined, Marked, undefined> {
+  const found = new Map<string, Map<number, string>>()
   if (platform !== 'linux') return found
+  const room = Buffer.allocUnsafe(ROOM)
   try {
-    const since = Number(rowOf(process.pid)?.start)
     for (const [at, pid] of processes().entries()) {
       if (at % AT_ONCE === AT_ONCE - 1) yield
-      const row = rowOf(pid)
-      // What is older than we are comes of nobody that we started.
-      if (row && Number(row.start) >= since && says(pid, `${MARK}=${mark}`)) found.set(pid, row.start)
+      const mark = markOf(pid, room)
+      const row = mark === undefined ? undefined : rowOf(pid)
+      // Once more, for its id may be somebody else's by now.
+      if (mark === undefined || !row || markOf(pid, room) !== mark) continue
+      found.set(mark, (found.get(mark) ?? new Map<number, string>()).set(pid, row.start))
     }
   } catch (error) {
     // Without a file to open nothing can be looked up; the group is ended all the same.
@@ -74,14 +105,23 @@ function* lookFor(mark: string, platform: string): Generator<undefined, Descenda
   return found
 }
 
-function says(pid: number, variable: string): boolean {
+function markOf(pid: number, room: Buffer): string | undefined {
+  const words = unlessGone(() => environmentOf(pid, room))
+  return words?.includes(MARK) ? MARKED.exec(words)?.[1] : undefined
+}
+
+const MARKED = new RegExp(`(?:^|\0)${MARK}=([^\0]*)`)
+
+/** With memory of its own, each of hundreds would have V8 look through all of the heap a moment later. */
+function environmentOf(pid: number, room: Buffer): string {
+  const file = openSync(`/proc/${pid}/environ`, 'r')
   try {
-    return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(variable)
-  } catch (error) {
-    // Gone since, or somebody else's.
-    if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
-    throw error
+    const bytes = readSync(file, room)
+    if (bytes < room.length) return room.toString('latin1', 0, bytes)
+  } finally {
+    closeSync(file)
   }
+  return readFileSync(`/proc/${pid}/environ`, 'latin1')
 }
 
 /** Signals those that are still there; answers whether any was. */
@@ -119,14 +159,21 @@ function fromProc(): Map<number, Row> {
 const processes = (): number[] => readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? Number(name) : []))
 
 function rowOf(pid: number): Row | undefined {
+  const stat = unlessGone(() => readFileSync(`/proc/${pid}/stat`, 'latin1'))
+  // A program's name may hold anything, brackets and spaces too; the fields begin behind it.
+  const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return fields === undefined || fields[0] === 'Z'
+    ? undefined
+    : { parent: Number(fields[1]), start: String(fields[19]) }
+}
+
+/** What is read of a process that may be gone since, or somebody else's. */
+function unlessGone<T>(read: () => T): T | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // A program's name may hold anything, brackets and spaces too; the fields begin behind it.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return fields[0] === 'Z' ? undefined : { parent: Number(fields[1]), start: String(fields[19]) }
+    return read()
   } catch (error) {
-    if (!['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-    return undefined
+    if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw error
   }
 }
 

@@ -4,10 +4,12 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Environment } from '../programs/spawn.ts'
+import type { Strays } from '../programs/strays.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
 import type { Habits } from './alone.ts'
 import type { Credentials } from './credentials.ts'
 import { createHttpWire } from './http.ts'
+import type { Flood } from './intake.ts'
 import type { EraVerdict } from './manifest.ts'
 import { openConnection, type Prior, type Seen } from './open.ts'
 import { networkReason, pegboardCause, statusOf } from './reasons.ts'
@@ -65,6 +67,7 @@ export interface ConnectOptions {
   /** Ends an attempt that is under way. */
   readonly signal: AbortSignal
   readonly maxFrameBytes?: number | undefined
+  readonly maxAnswerBytes?: number | undefined
   /** Who we are to a remote server. */
   readonly credentials?: Credentials | undefined
   /** What is known of the server from other connections. */
@@ -72,6 +75,8 @@ export interface ConnectOptions {
   /** Every live child leaves a function here that ends it at once. */
   readonly reapers: Set<() => void>
   readonly starts: Starts
+  readonly strays: Strays
+  readonly flood: Flood
   readonly watchdog: Watchdog
   /** Any notification but progress. `attributed` when the caller it belongs to has it already. */
   onNotification(method: string, params: Json, attributed: boolean): void

@@ -6,8 +6,17 @@ const NEWLINE = 0x0a
 const SLICE = 8 * 1024
 /** What is read of one pipe in one turn of the loop. The rest waits, and so does the program that prints it. */
 const TURN = { bytes: 256 * 1024, ms: 2 }
-/** After so much that is of no use, a pause: at most twelve megabytes a second are read of it. */
-const USELESS_MS = 20
+/**
+ * After so much that is of no use, a pause: at most four megabytes a second are read of it, of all pipes together. To read
+ * costs little, but what is read is memory that V8 counts, and every few megabytes have it look through all of the heap.
+ */
+const USELESS_MS = 60
+
+/** What is printed for nobody, by all programs. */
+export interface Flood {
+  /** Pipes that wait because of it. */
+  waiting: number
+}
 
 /** Reads a pipe in turns, so that a program that prints without end does not hold up everything else. */
 export interface Intake {
@@ -23,6 +32,7 @@ export interface Intake {
 export function createIntake(
   pipe: Pick<Readable, 'on' | 'pause' | 'resume'>,
   clock: Clock,
+  flood: Flood,
   take: (bytes: Buffer) => void,
   useless: () => boolean = () => false,
 ): Intake {
@@ -35,11 +45,12 @@ export function createIntake(
   const isWasteful = (): boolean => wasted.bytes >= TURN.bytes || wasted.ms >= TURN.ms
 
   function nextTurn(): void {
-    if (isPaused && isWasteful()) clock.after(USELESS_MS, afterPause)
+    if (isPaused && isWasteful()) clock.after(USELESS_MS * ++flood.waiting, afterPause)
     else goOn()
   }
 
   function afterPause(): void {
+    flood.waiting--
     wasted.bytes = 0
     wasted.ms = 0
     goOn()

@@ -47,6 +47,7 @@ export interface Lane {
 
 interface Pending {
   number: number
+  readonly isCall: boolean
   readonly resolve: (result: Json) => void
   readonly reject: (error: unknown) => void
   readonly onProgress: ((params: Json) => void) | undefined
@@ -141,6 +142,7 @@ export function createLane(
         closed: failAll,
         error: events.error,
         flooded: () => limit.isSpent(),
+        onlyCalls: () => asked.size === 0 && [...pending.values()].every(({ isCall }) => isCall),
         oversize(id, bytes) {
           const call = id === undefined ? undefined : pending.get(numberOf(id))
           if (!call) return events.error(new Error(`a message of ${bytes} bytes was dropped`))
@@ -190,7 +192,14 @@ export function createLane(
           if (signal) offEnd(signal, onAbort)
         }
         if (signal) onEnd(signal, onAbort)
-        const call: Pending = { number: 0, resolve, reject, onProgress: options.onProgress, settle }
+        const call: Pending = {
+          number: 0,
+          isCall: method === 'tools/call',
+          resolve,
+          reject,
+          onProgress: options.onProgress,
+          settle,
+        }
         call.number = pending.add(call)
         const id = `p:${call.number}`
         const body = options.onProgress

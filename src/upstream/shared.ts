@@ -4,8 +4,10 @@ import type { Later } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer.ts'
 import type { Environment } from '../programs/spawn.ts'
+import type { Strays } from '../programs/strays.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
+import type { Flood } from './intake.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/store.ts'
 import type { Starts } from './starts.ts'
@@ -42,10 +44,14 @@ export interface UpstreamShared {
   /** For a program that may be downloading itself, as long as it has said nothing. */
   readonly installTimeoutMs: number
   readonly maxFrameBytes: number | undefined
+  readonly maxAnswerBytes: number | undefined
   /** Ends every live child at once; for the last moment of this process. */
   readonly reapers: Set<() => void>
   /** Processes are started one after the other. */
   readonly starts: Starts
+  /** Finds what outlived its server. */
+  readonly strays: Strays
+  readonly flood: Flood
   /** Ends children that this process cannot end any more. */
   readonly watchdog: Watchdog
   /** For what is kept for the next start. */

@@ -11,19 +11,13 @@ import { plain } from '../core/plain.ts'
 import { rawResult } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import { scanAnswer } from '../core/scan.ts'
-import {
-  type Descendants,
-  descendantsOf,
-  endDescendants,
-  MARK,
-  markedWith,
-  soonMarkedWith,
-} from '../programs/descendants.ts'
+import { type Descendants, descendantsOf, endDescendants, MARK } from '../programs/descendants.ts'
 import { spawnPiped } from '../programs/room.ts'
 import { childEnvironment, type Environment, killTree, parseEnvFile, spawnPlan } from '../programs/spawn.ts'
+import type { Strays } from '../programs/strays.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
 import { isList, LONG_NUMBER, withExactIntegers } from './exact.ts'
-import { createIntake, type Intake } from './intake.ts'
+import { createIntake, type Flood, type Intake } from './intake.ts'
 import { lastWords } from './reasons.ts'
 import type { StdioTarget } from './settings.ts'
 import type { Starts } from './starts.ts'
@@ -39,8 +33,13 @@ export interface StdioOptions {
   readonly clock: Clock
   /** Whose turn it is to be started. */
   readonly starts: Starts
+  /** Finds what outlived a child. */
+  readonly strays: Strays
+  readonly flood: Flood
   /** Longest line read; default 16 MiB. A longer one fails the call it answers, nothing else. */
   readonly maxFrameBytes?: number | undefined
+  /** The same while nothing but results of calls is waited for; default what else is read. */
+  readonly maxAnswerBytes?: number | undefined
   /** Holds a function for every child alive: for the last moment of this process. */
   readonly reapers: Set<() => void>
   /** Ends the child when this process is gone without having done it. */
@@ -48,6 +47,8 @@ export interface StdioOptions {
 }
 
 const MAX_FRAME = 16 * 1024 * 1024
+/** Of the first line. No answer to the opening is as long as that. */
+const MAX_OPENING = 1024 * 1024
 const MAX_UNREAD = 64 * 1024 * 1024
 const TAIL = 8 * 1024
 // A server may print a banner; one that prints nothing else is not an MCP server.
@@ -78,12 +79,13 @@ export function createStdioWire(options: StdioOptions): Wire {
   let exited: Promise<void> = Promise.resolve()
   const mark = options.watchdog.mark()
   let closing = false
+  let swept: Promise<void> | undefined
 
   const runs = (): boolean => child?.pid !== undefined && child.exitCode === null && child.signalCode === null
   /** What it started that left its group: its parents can only be told while they live. */
   const below = (): Descendants => (runs() ? descendantsOf(child?.pid as number, platform) : new Map())
 
-  const reap = (): void => endNow(new Map([...below(), ...markedWith(mark, platform)]))
+  const reap = (): void => endNow(new Map([...below(), ...options.strays.now(mark)]))
 
   const endNow = (strays: Descendants): void => {
     if (!child) return
@@ -94,7 +96,7 @@ export function createStdioWire(options: StdioOptions): Wire {
   /** What left its group and outlived it. */
   const sweep = async (): Promise<void> => {
     if (child?.pid === undefined) return
-    const strays = await soonMarkedWith(mark, platform)
+    const strays = await options.strays.of(mark)
     endDescendants(strays, 'SIGKILL', platform)
   }
 
@@ -105,7 +107,7 @@ export function createStdioWire(options: StdioOptions): Wire {
     for (const one of intakes) one.stop()
     endNow(below())
     // Whoever closes it gives those that are left a moment.
-    if (!closing) void sweep().catch((error: unknown) => events?.error(error as Error))
+    if (!closing) swept = sweep().catch((error: unknown) => events?.error(error as Error))
     options.reapers.delete(reap)
     if (child?.pid !== undefined) options.watchdog.release(child.pid)
     child?.stdin.destroy()
@@ -115,7 +117,12 @@ export function createStdioWire(options: StdioOptions): Wire {
   }
 
   const maxFrame = options.maxFrameBytes ?? MAX_FRAME
-  const frames = createFrames(maxFrame, {
+  const maxOpening = Math.min(maxFrame, MAX_OPENING)
+  const maxAnswer = Math.min(maxFrame, options.maxAnswerBytes ?? maxFrame)
+  const shortest = Math.min(maxOpening, maxAnswer)
+  const longest = (): number => (!spoke ? maxOpening : events?.onlyCalls() ? maxAnswer : maxFrame)
+  const isOver = (bytes: number): boolean => bytes > shortest && bytes > longest()
+  const frames = createFrames(isOver, {
     frame(line, parts) {
       for (const one of parse(line, parts)) {
         if (gone) return
@@ -134,8 +141,7 @@ export function createStdioWire(options: StdioOptions): Wire {
     },
     overrun() {
       overlong = true
-      // No answer to the opening is as long as that.
-      if (!spoke) lost(`it printed more than ${maxFrame} bytes without the end of a line`)
+      if (!spoke) lost(`it printed more than ${maxOpening} bytes without the end of a line`)
     },
     oversize(head, tail, bytes) {
       overlong = false
@@ -207,9 +213,15 @@ export function createStdioWire(options: StdioOptions): Wire {
         started.once('error', () => resolve())
       })
       intakes = [
-        createIntake(started.stdout, options.clock, frames, () => overlong || events?.flooded() === true),
+        createIntake(
+          started.stdout,
+          options.clock,
+          options.flood,
+          frames,
+          () => overlong || events?.flooded() === true,
+        ),
         // Of a flood of complaints only the end is kept.
-        createIntake(started.stderr, options.clock, complained, () => true),
+        createIntake(started.stderr, options.clock, options.flood, complained, () => true),
       ]
       // A broken pipe is told by `exit`, with a better reason.
       for (const stream of [started.stdin, started.stdout, started.stderr]) stream.on('error', () => undefined)
@@ -245,7 +257,8 @@ export function createStdioWire(options: StdioOptions): Wire {
       }
       closing = true
       lost('closed')
-      strays = new Map([...strays, ...(await soonMarkedWith(mark, platform))])
+      if (swept) await swept
+      else strays = new Map([...strays, ...(await options.strays.of(mark))])
       if (endDescendants(strays, 'SIGTERM', platform)) {
         await within(new Promise(() => undefined), Math.min(graceMs, STRAY_MS))
         endDescendants(strays, 'SIGKILL', platform)

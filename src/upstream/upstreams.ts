@@ -7,6 +7,7 @@ import { createLater } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer.ts'
 import type { Environment } from '../programs/spawn.ts'
+import { createStrays } from '../programs/strays.ts'
 import { createWatchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
 import { createNames } from './adapt.ts'
@@ -48,6 +49,8 @@ export interface UpstreamsOptions {
   readonly delayMs?: { readonly cold?: number; readonly known?: number }
   /** Longest message of a stdio server; default 16 MiB. */
   readonly maxFrameBytes?: number
+  /** The same while nothing but results of calls is waited for; default the same. */
+  readonly maxAnswerBytes?: number
   readonly platform?: string
 }
 
@@ -145,8 +148,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
     installTimeoutMs: options.installTimeoutMs ?? options.connectTimeoutMs ?? 180_000,
     maxFrameBytes: options.maxFrameBytes,
+    maxAnswerBytes: options.maxAnswerBytes,
     reapers: new Set(),
     starts: createStarts(),
+    strays: createStrays(platform),
+    flood: { waiting: 0 },
     watchdog,
     later: createLater(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS),
     unread: createLater(clock, READ_QUIET_MS, READ_LONGEST_MS, () => turns.busy, READ_BUSY_MS),

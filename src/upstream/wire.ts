@@ -16,6 +16,8 @@ export interface WireEvents {
   error(error: Error): void
   /** Whether messages come so fast that what comes now is left out. */
   flooded(): boolean
+  /** Whether nothing but results of calls is waited for, which are shorter than lists may be. */
+  onlyCalls(): boolean
 }
 
 /** An open channel to one server: a child's pipes, or HTTP. */

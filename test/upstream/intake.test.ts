@@ -26,7 +26,7 @@ describe('a pipe', () => {
     const lines = Array.from({ length: 1_000 }, (_, n) => `${String(n).padEnd(99)}\n`).join('')
     let text = ''
     let pieces = 0
-    createIntake(pipe, slowClock(), (bytes) => {
+    createIntake(pipe, slowClock(), { waiting: 0 }, (bytes) => {
       text += bytes.toString()
       pieces++
     })
@@ -44,7 +44,7 @@ describe('a pipe', () => {
     let inTurn = 0
     let most = 0
     let all = 0
-    createIntake(printing('x'.repeat(1_000)), systemClock, (bytes) => {
+    createIntake(printing('x'.repeat(1_000)), systemClock, { waiting: 0 }, (bytes) => {
       inTurn += bytes.length
       all += bytes.length
     })
@@ -70,6 +70,7 @@ describe('a pipe', () => {
     createIntake(
       printing('x'),
       clock,
+      { waiting: 0 },
       (bytes) => {
         all += bytes.length
       },
@@ -87,7 +88,7 @@ describe('a pipe', () => {
   it('that ends is read to its end at once', () => {
     const pipe = new PassThrough({ highWaterMark: 1 << 20 })
     let text = ''
-    const intake = createIntake(pipe, slowClock(), (bytes) => {
+    const intake = createIntake(pipe, slowClock(), { waiting: 0 }, (bytes) => {
       text += bytes.toString()
     })
     const lines = 'line\n'.repeat(20_000)

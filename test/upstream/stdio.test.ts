@@ -131,6 +131,24 @@ describe('a server on stdio', () => {
       { maxFrameBytes: 1_000_000 },
     ))
 
+  it('that answers a call with more than any result may have is not kept to be looked at, while a list may be as long', () =>
+    withServers(
+      { s: scripted() },
+      async ({ call, catalog, text }) => {
+        const [huge, small] = await Promise.allSettled([
+          call('mcp_s.huge', { bytes: 3_000 }),
+          call('mcp_s.echo', { text: 'fits' }),
+        ])
+        expect(huge).toMatchObject({ reason: { code: 'E_TOO_LARGE' } })
+        expect(small).toMatchObject({ status: 'fulfilled' })
+        expect(await text('mcp_s.echo', { text: 'same process' })).toBe('same process')
+        // That of this server has more than four thousand bytes.
+        await call('mcp_s.change_tools', { times: 1 })
+        await until(() => catalog.snapshot().byId.has('mcp_s.appeared'))
+      },
+      { maxAnswerBytes: 2_000 },
+    ))
+
   it('that prints one line without end instead of an answer is ended as soon as that is clear, and says so', () =>
     withServers(
       {
