@@ -51,8 +51,8 @@ const WAIT_MS = 10_000
  */
 export async function createToolset(options: ToolsetOptions = {}): Promise<Toolset> {
   const { app: running, profile, caller } = options
-  const app = running ?? (await startApp(options))
-  return toolsetOf(app, {
+  const app = running ?? (await awake(() => startApp(options)))
+  const toolset = toolsetOf(app, {
     ...(profile === undefined ? {} : { profile }),
     ...(caller === undefined ? {} : { caller }),
     textTools: app.server.textTools,
@@ -62,6 +62,24 @@ export async function createToolset(options: ToolsetOptions = {}): Promise<Tools
       if (!running) await app.stop()
     },
   })
+  return {
+    ...toolset,
+    call: (...request) => awake(() => toolset.call(...request)),
+    close: () => awake(() => toolset.close()),
+  }
+}
+
+/** The longest a timer takes, 25 days. */
+const NEVER_MS = 0x7fff_ffff
+
+/** Our timers do not hold the process; a program that awaits us would end in the middle of it, without a word. */
+async function awake<T>(work: () => Promise<T>): Promise<T> {
+  const held = setInterval(() => undefined, NEVER_MS)
+  try {
+    return await work()
+  } finally {
+    clearInterval(held)
+  }
 }
 
 async function startApp({ config = {}, env, log, profile, waitMs = WAIT_MS }: ToolsetOptions): Promise<App> {

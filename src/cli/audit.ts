@@ -4,7 +4,7 @@ import type { Config } from '../config/load.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { type Break, createVerifier } from '../observe/chain.ts'
 import type { Args } from './commands.ts'
-import { type Io, UsageError, writeJson } from './io.ts'
+import { counted, type Io, UsageError, writeJson } from './io.ts'
 import { openConfig, text } from './open.ts'
 
 interface Found extends Break {
@@ -17,7 +17,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   if (what !== 'verify')
     throw new UsageError('audit takes verify, and files where it is not those of the configuration')
   const { config } = await openConfig(args, io)
-  const files = named.length > 0 ? named.map((file) => resolve(io.cwd, file)) : kept(config)
+  const files = named.length > 0 ? named.map((file) => there(resolve(io.cwd, file))) : kept(config)
   const look = createVerifier(readKey(text(args, 'key'), config, io))
   const breaks: Found[] = []
   let lines = 0
@@ -34,9 +34,15 @@ export async function run(args: Args, io: Io): Promise<number> {
   else {
     for (const { file, line, what: why } of breaks) io.stdout(`${basename(file)}:${line}: ${why}\n`)
     const fit = breaks.length === 0 ? 'all as they were written' : `${breaks.length} not as they were written`
-    io.stdout(`${lines} lines in ${files.length} files, ${fit}.\n`)
+    io.stdout(`${counted(lines, 'line')} in ${counted(files.length, 'file')}, ${fit}.\n`)
   }
   return breaks.length === 0 ? 0 : 1
+}
+
+/** What is not there is said before its key is looked for. */
+function there(file: string): string {
+  if (existsSync(file)) return file
+  throw new PegboardError('E_NOT_FOUND', `There is no audit log at ${file}.`)
 }
 
 /** The oldest first. */

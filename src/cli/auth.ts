@@ -119,7 +119,8 @@ async function list(
         rows.map((row) => [
           row.server,
           row.principal ?? '',
-          row.state,
+          // Most servers want none.
+          row.state === 'not logged in' ? 'not logged in; has not asked for a login' : row.state,
           until(row).replace(/^, /, ''),
           row.wants_scope === undefined ? '' : `wants the scope "${row.wants_scope}"`,
         ]),

@@ -1,6 +1,7 @@
 import type { App } from '../app.ts'
 import type { Caller } from '../core/context.ts'
 import { failureLine } from './describe.ts'
+import { counted } from './io.ts'
 import { PLACEHOLDER, type Reach, snippetsFor } from './snippets.ts'
 
 /** What is being served, as people and scripts are told when it starts. */
@@ -19,12 +20,19 @@ export interface Facts {
   readonly failed: readonly { readonly file: string; readonly error: string }[]
   /** Modules are still being loaded: there will be more than these numbers say. */
   readonly loading?: true
+  /** Every address of this machine is listened on, and clients elsewhere may call it by these names. */
+  readonly names?: readonly string[]
 }
 
 export function factsOf(
   app: App,
   caller: Caller,
-  http?: { readonly url: string; readonly token: string | undefined; readonly profiles?: readonly string[] },
+  http?: {
+    readonly url: string
+    readonly token: string | undefined
+    readonly profiles?: readonly string[]
+    readonly names?: readonly string[] | undefined
+  },
 ): Facts {
   const view = app.view(caller)
   const { mode, why, tokens, budgetTokens } = app.explainExposure(caller)
@@ -34,6 +42,7 @@ export function factsOf(
       ? { profiles: http.profiles.map((id) => `${http.url}/${encodeURIComponent(id)}`) }
       : {}),
     ...(http?.token === undefined ? {} : { token: http.token }),
+    ...(http?.names === undefined ? {} : { names: http.names }),
     mode,
     why,
     tools: view.size,
@@ -46,11 +55,21 @@ export function factsOf(
   }
 }
 
+/** How much there is, how it is shown, and why. */
+export const shownText = ({ tools, categories, mode, why }: Facts): string =>
+  `${counted(tools, 'tool')} in ${counted(categories, 'category', 'categories')}, shown in ${mode} mode: ${why}.`
+
+const reachedBy = (names: readonly string[]): string =>
+  names.length > 0
+    ? `It listens on every address of this machine; clients elsewhere call it by: ${names.join(', ')}.`
+    : 'It listens on every address of this machine; server.http.allowedHosts names how clients elsewhere may call it.'
+
 /** The lines `serve` prints. @param reach leaves the snippets out when undefined */
 export function bannerText(facts: Facts, reach: Reach | undefined): string {
   const lines = [
     facts.url === undefined ? 'Pegboard serves on stdio.' : `Pegboard serves at ${facts.url}`,
-    `${facts.loading ? 'So far ' : ''}${counted(facts.tools, 'tool', 'tools')} in ${counted(facts.categories, 'category', 'categories')}, shown in ${facts.mode} mode: ${facts.why}.`,
+    ...(facts.names ? [reachedBy(facts.names)] : []),
+    `${facts.loading ? 'So far ' : ''}${shownText(facts)}`,
     ...(facts.loading ? ['Modules are still being loaded; more tools appear when they are there.'] : []),
     `A client gets about ${facts.listedTokens} tokens of definitions.`,
     ...(facts.profiles ? [`Profiles: ${facts.profiles.join(' ')}`] : []),
@@ -62,5 +81,3 @@ export function bannerText(facts: Facts, reach: Reach | undefined): string {
   const snippets = snippetsFor(reach).map(({ client, place, text }) => `\n${client}, ${place}:\n${text}\n`)
   return `${lines.join('\n')}\n${snippets.join('')}`
 }
-
-const counted = (count: number, one: string, many: string): string => `${count} ${count === 1 ? one : many}`

@@ -1,7 +1,7 @@
 import type { App } from '../app.ts'
 import type { Config } from '../config/load.ts'
 import type { Caller } from '../core/context.ts'
-import { isPegboardError, messageOf } from '../core/errors.ts'
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { plainJson } from '../core/plain.ts'
 import type { McpResult } from '../core/result.ts'
 import type { JsonSchema } from '../core/schema.ts'
@@ -10,7 +10,7 @@ import { isNamed } from '../upstream/upstreams.ts'
 import { askOnTerminal } from './ask.ts'
 import type { Args } from './commands.ts'
 import { type Io, UsageError, writeJson } from './io.ts'
-import { withApp } from './open.ts'
+import { type Session, withApp } from './open.ts'
 
 /** `pegboard call <tool>`: runs a tool or meta-tool as a local client. Exit code 1 when it fails. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -21,7 +21,8 @@ export async function run(args: Args, io: Io): Promise<number> {
   return withApp(
     args,
     io,
-    async ({ app, caller }) => {
+    async (session) => {
+      const { app, caller } = session
       const input = typeof given === 'function' ? given(schemaOf(app, caller, name)) : given
       let result: McpResult
       try {
@@ -32,7 +33,8 @@ export async function run(args: Args, io: Io): Promise<number> {
         const request = { name, input, caller: asked, signal: io.stop, waited: true, ...(relay && { relay }) }
         result = toMcpResult(await app.surface.call(request), files, caller)
       } catch (error) {
-        if (!json || !isPegboardError(error)) throw error
+        if (!isPegboardError(error)) throw error
+        if (!json) throw error.code === 'E_NOT_FOUND' ? await forOperator(error, session, name) : error
         result = toErrorResult(error, false)
       }
       if (json) writeJson(io, result)
@@ -44,6 +46,17 @@ export async function run(args: Args, io: Io): Promise<number> {
         !isThere(app, caller, name) && mayHave(name, id, module, config),
     },
   )
+}
+
+/** Clients are not told what is hidden from them; whoever wrote the configuration may know. */
+async function forOperator(error: PegboardError, session: Session, name: string): Promise<PegboardError> {
+  const { verdictOf } = await import('./verdict.ts')
+  const { tool, visible, stage, rule } = verdictOf(session, name)
+  if (visible || stage === 'unknown' || rule === undefined) return error
+  return new PegboardError('E_NOT_FOUND', `${tool} is hidden: ${rule}.`, {
+    hint: `pegboard why ${tool} says what clients are told.`,
+    cause: error,
+  })
 }
 
 const isThere = (app: App, caller: Caller, name: string): boolean =>

@@ -16,7 +16,7 @@ import { asClient, clientLines, clientReport } from './client-report.ts'
 import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
 import { typable } from './invocation.ts'
-import { type Io, table, writeJson } from './io.ts'
+import { counted, type Io, table, writeJson } from './io.ts'
 import { type Session, starting, text, unpinnedWarning, withApp } from './open.ts'
 
 /** `pegboard check`: exit code 1 when something configured cannot be used. */
@@ -221,7 +221,7 @@ function reportText(report: Report): string {
   ])
   const rows = report.categories.map(({ id, tools, tokens, state }) => [
     `  ${id}`,
-    `${tools} ${tools === 1 ? 'tool' : 'tools'}`,
+    counted(tools, 'tool'),
     `${tokens} tokens`,
     state === 'ready' ? '' : state,
   ])

@@ -12,8 +12,8 @@ export function generalHelp(): string {
 }
 
 export function commandHelp(command: Command): string {
-  const own = optionLines(command.options)
-  return [`Usage: ${usageOf(command)}\n\n${command.summary}\n\nOptions:\n`, own, optionLines(commonOptions)].join('')
+  const options = optionLines({ ...command.options, ...commonOptions })
+  return `Usage: ${usageOf(command)}\n\n${command.summary}\n\nOptions:\n${options}`
 }
 
 /** `pegboard search <query> [--limit N] …`, without the common options. */

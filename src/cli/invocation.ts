@@ -1,5 +1,6 @@
 import { basename, isAbsolute, relative, resolve, sep } from 'node:path'
 import type { Environment } from '../config/places.ts'
+import { commands } from './commands.ts'
 import type { Io } from './io.ts'
 import { quoted } from './snippets.ts'
 
@@ -12,8 +13,7 @@ export function calledAs(script: string, env: Environment, cwd: string): string 
   return `node ${quoted(near.startsWith('..') || isAbsolute(near) ? script : near)}`
 }
 
-const COMMAND =
-  /(?<![\w/.-]|npx )pegboard (?=(?:auth|review|list|check|search|call|serve|schema|prompt|parse|eval|token)\b)/g
+const COMMAND = new RegExp(`(?<![\\w/.-]|npx )pegboard (?=(?:${commands.map(({ name }) => name).join('|')})\\b)`, 'g')
 const HELP = /(?<![\w/.-]|npx )pegboard help\b/g
 
 /** Commands in a text of ours as they have to be typed here. @param config as --config named it */

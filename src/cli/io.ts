@@ -43,6 +43,9 @@ export const steady = (text: string): string =>
 /** A finished JSON document on stdout. */
 export const writeJson = (io: Io, value: unknown): void => io.stdout(`${plainJson(JSON.stringify(value, null, 2))}\n`)
 
+/** `1 tool`, `2 tools`. */
+export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`
+
 /** Rows as aligned columns; the last column is not padded. Empty text for no rows. */
 export function table(given: ReadonlyArray<readonly string[]>): string {
   // A description must not make a row of its own.

@@ -83,7 +83,13 @@ function modules({ app, caller, config }: Session): Row[] {
   const view = app.view(caller)
   const loaded = [...app.catalog.snapshot().owners.values()]
     .filter((owner) => owner.origin === 'module')
-    .map(({ id, state, summary, reason }) => ({ id, state, tools: view.count(id), summary, ...(reason && { reason }) }))
+    .map(({ id, state, summary, reason, tools }) => {
+      const count = view.count(id)
+      // Of a module that shows nothing, what would change that.
+      const waits =
+        reason ?? (count > 0 ? undefined : tools.map((tool) => view.hidden.get(tool.id)?.reason).find(Boolean))
+      return { id, state, tools: count, summary, ...(waits && { reason: waits }) }
+    })
   const failed = app
     .failed()
     .map(({ file, error }) => ({ id: file, state: 'failed', tools: 0, summary: '', reason: error }))

@@ -15,7 +15,7 @@ import { type Kept, keepDefinitions, keptKey } from '../trust/trust.ts'
 import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
 import type { Args } from './commands.ts'
 import { typable } from './invocation.ts'
-import { type Io, UsageError, writeJson } from './io.ts'
+import { counted, type Io, UsageError, writeJson } from './io.ts'
 import { openConfig, openLog, text } from './open.ts'
 
 /** A tool that is not let in, or not yet. */
@@ -35,6 +35,8 @@ interface Server {
   /** Its tools were read on this machine once. */
   readonly seen: boolean
   readonly waiting: readonly Waiting[]
+  /** Kept out by a review, until they change. */
+  readonly rejected: readonly string[]
   /** In the lock, and no longer offered. */
   readonly gone: readonly string[]
 }
@@ -65,9 +67,13 @@ export async function run(args: Args, io: Io): Promise<number> {
   const servers = serversOf(desk, wanted)
   if (accept === true || reject === true) return await decide(desk, servers, names, accept === true, args, io)
   const shown = names.length === 0 ? servers : servers.map((server) => only(server, names))
-  const differs = shown.some(({ seen, waiting }) => !seen || waiting.length > 0)
-  if (args.values['json'] === true) writeJson(io, { ok: !differs, servers: shown })
-  else io.stdout(typable(reportText(shown), text(args, 'config'), io))
+  const out = wanted === undefined ? config.skipped.filter(({ self }) => self !== true) : []
+  const waits = shown.some(({ seen, waiting }) => !seen || waiting.length > 0)
+  // What is left out cannot be compared.
+  const differs = waits || (frozen === true && out.length > 0)
+  if (args.values['json'] === true)
+    writeJson(io, { ok: !differs, servers: shown, ...(out.length === 0 ? {} : { left_out: out }) })
+  else io.stdout(typable(reportText(shown, out), text(args, 'config'), io))
   return frozen === true && differs ? 1 : 0
 }
 
@@ -110,7 +116,7 @@ function serverOf(desk: Desk, id: string): Server {
   const tools = desk.tools.get(id)
   const pins = desk.lock.pins(id)
   const gone = tools ? [...(pins?.keys() ?? [])].filter((name) => !tools.some((tool) => tool.name === name)) : []
-  if (!tools) return { id, trust: settings.trust, seen: false, waiting: [], gone }
+  if (!tools) return { id, trust: settings.trust, seen: false, waiting: [], rejected: [], gone }
   const { held, taken } = assess(
     {
       server: id,
@@ -124,10 +130,12 @@ function serverOf(desk: Desk, id: string): Server {
   const passes = createFilter(settings)
   const before = desk.kept.get(keptKey(desk.file, id)) ?? {}
   const first = new Set(taken.map(({ name }) => name))
+  const isRejected = ({ name }: Seen): boolean => held.get(name)?.why === 'rejected'
   const waiting = tools
-    .filter(({ name }) => passes(name) && (first.has(name) || (held.has(name) && held.get(name)?.why !== 'rejected')))
+    .filter((tool) => passes(tool.name) && (first.has(tool.name) || (held.has(tool.name) && !isRejected(tool))))
     .map((tool) => waitingTool(tool, held.get(tool.name), pins?.get(tool.name), before))
-  return { id, trust: settings.trust, seen: true, waiting, gone }
+  const rejected = tools.filter((tool) => passes(tool.name) && isRejected(tool)).map(({ name }) => name)
+  return { id, trust: settings.trust, seen: true, waiting, rejected, gone }
 }
 
 function waitingTool(tool: Seen, held: Held | undefined, pin: string | undefined, before: Kept): Waiting {
@@ -165,6 +173,7 @@ const othersThan = (desk: Desk, id: string): Strangers =>
 const only = (server: Server, names: readonly string[]): Server => ({
   ...server,
   waiting: server.waiting.filter(({ name }) => names.includes(name)),
+  rejected: server.rejected.filter((name) => names.includes(name)),
 })
 
 /** Writes the decision into the lock; a running server notices. */
@@ -227,31 +236,39 @@ const STATES: Readonly<Record<Waiting['state'], string>> = {
   first: 'let in when its server is next used',
 }
 
-function reportText(servers: readonly Server[]): string {
-  if (servers.length === 0) return 'No servers are configured.\n'
+function reportText(servers: readonly Server[], out: Config['skipped']): string {
+  if (servers.length + out.length === 0) return 'No servers are configured.\n'
   const waiting = servers.filter((server) => server.waiting.length > 0)
   const how = waiting.length === 0 ? '' : `\n${howToDecide(waiting.map(({ id }) => id))}`
-  return `${servers.map(serverText).join('\n')}${how}`
+  const texts = [...servers.map(serverText), ...out.map(({ id, reason }) => `${id}: left out: ${reason}\n`)]
+  return `${texts.join('\n')}${how}`
 }
 
 function howToDecide([id = '', ...more]: readonly string[]): string {
-  const name = more.length > 0 ? 'SERVER' : /^[\w-]+$/.test(id) ? id : JSON.stringify(id)
+  const name = more.length > 0 ? 'SERVER' : word(id)
   return [
     `Let in all of ${more.length > 0 ? 'a server' : 'it'}:  pegboard review ${name} --accept\n`,
     'For some of it name the tools after the server; --reject in place of --accept keeps them out.\n',
   ].join('')
 }
 
-function serverText({ id, trust, seen, waiting, gone }: Server): string {
+/** As it is typed in a command. */
+const word = (name: string): string => (/^[\w-]+$/.test(name) ? name : JSON.stringify(name))
+
+function serverText({ id, trust, seen, waiting, rejected, gone }: Server): string {
   const head = `${id} (trust: ${trust}): `
   if (!seen) return `${head}not seen on this machine yet; pegboard check starts it once\n`
-  const left = gone.length > 0 ? `  no longer offered: ${gone.map(line).join(', ')}\n` : ''
-  if (waiting.length === 0) return `${head}nothing waits\n${left}`
-  return [
-    `${head}${waiting.length} ${waiting.length === 1 ? 'tool' : 'tools'} to look at\n`,
-    ...waiting.map(waitingText),
-    left,
+  const left = [
+    ...(rejected.length > 0
+      ? [
+          `  kept out: ${rejected.map(line).join(', ')}\n`,
+          `    let in again:  pegboard review ${word(id)} ${rejected.length === 1 ? line(word(rejected[0] ?? '')) : 'TOOL'} --accept\n`,
+        ]
+      : []),
+    ...(gone.length > 0 ? [`  no longer offered: ${gone.map(line).join(', ')}\n`] : []),
   ].join('')
+  if (waiting.length === 0) return `${head}nothing waits\n${left}`
+  return [`${head}${counted(waiting.length, 'tool')} to look at\n`, ...waiting.map(waitingText), left].join('')
 }
 
 function waitingText({ name, state, findings, changes, unknownBefore }: Waiting): string {

@@ -6,7 +6,7 @@ import type { JsonSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Args } from './commands.ts'
 import { defaultOf, typeOf } from './describe.ts'
-import { type Io, table, writeJson } from './io.ts'
+import { counted, type Io, table, writeJson } from './io.ts'
 import { withApp } from './open.ts'
 
 /** `pegboard schema [module]`: the developer's view, hidden parameters and internal tools included and marked. */
@@ -18,7 +18,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     if (wanted === undefined) {
       const rows = [...owners.values()].map(({ id, summary, tools }) => ({ id, summary, actions: tools.length }))
       if (json) writeJson(io, rows)
-      else io.stdout(table(rows.map((row) => [row.id, `${row.actions} tools`, row.summary])))
+      else io.stdout(table(rows.map((row) => [row.id, counted(row.actions, 'tool'), row.summary])))
       return 0
     }
     const owner = owners.get(wanted) ?? owners.get(`mcp_${wanted}`)

@@ -60,7 +60,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     const started = app.start()
     started.catch((error: unknown) => log.error('modules could not be loaded', { error }))
     await Promise.race([started, new Promise((resolve) => setTimeout(resolve, PATIENCE_MS).unref())])
-    const serving = { app, config, args, io, follow, caller }
+    const serving = { app, config, args, io, follow, caller, started }
     await (overHttp ? serveHttp(serving) : serveStdio(serving))
     return 0
   } finally {
@@ -93,6 +93,8 @@ interface Serving {
   /** A client that chooses no profile. */
   readonly caller: Caller
   follow(): Promise<void>
+  /** All modules are there. */
+  readonly started: Promise<void>
 }
 
 async function serveStdio({ app, config, args, io, follow, caller }: Serving): Promise<void> {
@@ -135,7 +137,7 @@ async function serveStdio({ app, config, args, io, follow, caller }: Serving): P
     )
 }
 
-async function serveHttp({ app, config, args, io, follow, caller }: Serving): Promise<void> {
+async function serveHttp({ app, config, args, io, follow, caller, started }: Serving): Promise<void> {
   const token = await tokenFor(config)
   if (token !== undefined) io.know?.([token])
   const { listenHttp } = await import('../server/listen.ts')
@@ -147,17 +149,24 @@ async function serveHttp({ app, config, args, io, follow, caller }: Serving): Pr
     clock: systemClock,
     forget: app.forget,
   })
-  const { bannerText, factsOf } = await import('./banner.ts')
+  const { bannerText, factsOf, shownText } = await import('./banner.ts')
+  const { isWildcard } = await import('../server/door.ts')
   const { PLACEHOLDER } = await import('./snippets.ts')
   const { typable } = await import('./invocation.ts')
-  const { auth, oauth, tokens } = config.server.http
-  const http = { url: `${server.url}/mcp`, token }
+  const { auth, oauth, tokens, host, publicUrl, allowedHosts } = config.server.http
+  const names = [...(publicUrl === undefined ? [] : [new URL(publicUrl).hostname]), ...allowedHosts]
+  const http = { url: `${server.url}/mcp`, token, names: isWildcard(host) ? names : undefined }
   // Beyond this machine there may be none but those of others; clients of an issuer fetch theirs.
   const wanted = auth === 'token' && (tokens.length > 0 || !oauth)
   const shown = { ...http, token: token ?? (wanted ? PLACEHOLDER : undefined) }
   const facts = factsOf(app, caller, { ...http, profiles: Object.keys(config.profiles) })
   if (args.values['json'] === true) io.stdout(`${JSON.stringify(facts)}\n`)
   else io.stdout(typable(bannerText(facts, { ...reach({ args, config, io }), http: shown }), text(args, 'config'), io))
+  const loaded = (): void => {
+    if (!io.stop.aborted && args.values['json'] !== true)
+      io.stdout(`\nAll modules are loaded: ${shownText(factsOf(app, caller))}\n`)
+  }
+  if (facts.loading) started.then(loaded, () => undefined)
   await follow()
   await stopped(io)
   await app.drain(GRACE_MS)

@@ -4,6 +4,7 @@ import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { nearest } from '../core/names.ts'
+import type { Effect } from '../core/tool.ts'
 import { grantFitsNone } from '../policy/scope.ts'
 import { grantsOf } from '../server/auth.ts'
 import {
@@ -16,7 +17,7 @@ import {
 } from '../server/tokens.ts'
 import type { Args } from './commands.ts'
 import { typable } from './invocation.ts'
-import { type Io, table, UsageError, writeJson } from './io.ts'
+import { counted, type Io, table, UsageError, writeJson } from './io.ts'
 import { oneOf, openConfig, openLog, profileFor, text, withApp } from './open.ts'
 
 /** `pegboard token`: bearer tokens that this machine, or all that share a Redis, let in. A running server notices. */
@@ -94,7 +95,7 @@ async function create({ args, io, config, tokens, name }: Task): Promise<number>
     ...(lasts === undefined ? {} : { expiresAt: now + durationOf(lasts) }),
   })
   await tokens.add(kept)
-  for (const warning of await fittingNothing(args, io, tools)) io.stderr(`pegboard: warning: ${warning}\n`)
+  for (const warning of await doubtsOf(args, io, { tools, effect })) io.stderr(`pegboard: warning: ${warning}\n`)
   if (args.values['json'] === true) writeJson(io, { token, ...shown(kept, now) })
   else {
     io.stdout(`${token}\n`)
@@ -103,16 +104,31 @@ async function create({ args, io, config, tokens, name }: Task): Promise<number>
   return 0
 }
 
-/** Patterns that no tool fits which is known here: probably typos. */
-async function fittingNothing(args: Args, io: Io, patterns: readonly string[] = []): Promise<readonly string[]> {
-  if (patterns.length === 0) return []
+/** What a token is probably meant for and is not: patterns that no tool fits which is known here, servers that are not believed. */
+async function doubtsOf(
+  args: Args,
+  io: Io,
+  {
+    tools: patterns = [],
+    effect,
+  }: { readonly tools: readonly string[] | undefined; readonly effect: Effect | undefined },
+): Promise<readonly string[]> {
+  if (patterns.length === 0 && effect !== 'read') return []
   const found: string[] = []
   const values = { config: args.values['config'] }
   await withApp(
     { values, positionals: [] },
     { ...io, stderr: () => undefined },
-    ({ app }) => {
+    ({ app, caller }) => {
       const { owners, tools } = app.catalog.snapshot()
+      if (effect === 'read') {
+        const grants = grantsOf({ tools: patterns.length > 0 ? patterns : undefined })
+        const hearsay = app.view({ ...caller, ...grants }).tools.filter(({ tool }) => tool.hearsay === true)
+        for (const { id, module } of app.upstreams.status()) {
+          const count = hearsay.filter(({ tool }) => tool.module === module && tool.effect === 'read').length
+          if (count > 0) found.push(unbelieved(id, module, count))
+        }
+      }
       const names = [...owners.keys(), ...tools.map(({ id }) => id)]
       for (const pattern of patterns.filter((one) => grantFitsNone(one, owners.values()))) {
         const [near] = nearest(pattern.replace(/[._]*\*$/, ''), names)
@@ -124,6 +140,9 @@ async function fittingNothing(args: Args, io: Io, patterns: readonly string[] = 
   )
   return found
 }
+
+const unbelieved = (id: string, module: string, count: number): string =>
+  `--effect read leaves out ${counted(count, 'tool')} of ${module}, of which only the server says that they read; mcpServers.${id}.trustHints has it believed.`
 
 async function list({ args, io, tokens, name }: Task): Promise<number> {
   if (name !== undefined) throw new UsageError('token list takes nothing more')

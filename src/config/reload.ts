@@ -135,6 +135,8 @@ export function followConfig(options: Follow): () => void {
   if (file === undefined) return () => undefined
   let current = options.config
   let stopped = false
+  /** The last edit was not used, and somebody was told. */
+  let refused = false
   let queue: Promise<void> = Promise.resolve()
 
   const apply = async (): Promise<void> => {
@@ -144,14 +146,20 @@ export function followConfig(options: Follow): () => void {
       const { config: read, warnings } = await loadConfig(machine, file)
       const config = options.refine?.(read) ?? read
       const plan = planReload(current, config)
-      if (plan.live.length + plan.restart.length === 0) return
+      if (plan.live.length + plan.restart.length === 0) {
+        if (refused) log.info('the configuration can be used again, and is what it was')
+        refused = false
+        return
+      }
       for (const warning of warnings) log.warn(warning)
       if (plan.restart.length > 0)
         log.warn('some changes of the configuration wait for a restart', { keys: plan.restart })
       await options.onConfig(config, plan)
       current = config
+      refused = false
       log.info('configuration reloaded', { changed: plan.live })
     } catch (error) {
+      refused = true
       log.error('the edited configuration is not used; the last good one stays', {
         ...(isPegboardError(error) ? { code: error.code } : {}),
         error: messageOf(error),

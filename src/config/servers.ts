@@ -59,7 +59,7 @@ export function readServers(
       continue
     }
     try {
-      const parsed = parseServer(id, filled.value, own.has(id) ? { where, allowPrivate: false } : {})
+      const parsed = parseServer(id, filled.value, { where, ...(own.has(id) && { allowPrivate: false }) })
       const settings = located(parsed.settings, base, machine)
       if (file !== undefined && settings.enabled && isSelf(settings.target, file, machine)) {
         skip(id, `${where} starts Pegboard with this very file, which would never end`, true)

@@ -46,9 +46,10 @@ export function editDistance(a: string, b: string, max: number): number {
   return previous[b.length] ?? max + 1
 }
 
-/** Up to `limit` candidates within `max` edits of `name`, nearest first. */
-export function nearest(name: string, candidates: Iterable<string>, max = 3, limit = 3): string[] {
+/** Up to `limit` candidates within `most` edits of `name`, nearest first; of a short name no more than half may differ. */
+export function nearest(name: string, candidates: Iterable<string>, most = 3, limit = 3): string[] {
   const wanted = name.toLowerCase()
+  const max = Math.min(most, Math.max(1, Math.floor(wanted.length / 2)))
   const scored: Array<readonly [number, string]> = []
   for (const candidate of candidates) {
     const distance = editDistance(wanted, candidate.toLowerCase(), max)

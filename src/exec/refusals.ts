@@ -77,7 +77,10 @@ export function notFound(
     })
   if (finders.length > 0)
     return new PegboardError('E_NOT_FOUND', message, { hint: `Find the right name with ${finders.join(' or ')}.` })
-  if (all.length === 0) return new PegboardError('E_NOT_FOUND', `${message} There are no tools now.`)
+  if (all.length === 0)
+    return new PegboardError('E_NOT_FOUND', `${message} There are no tools now.`, {
+      hint: 'Whoever runs Pegboard decides what this client may use.',
+    })
   return new PegboardError('E_NOT_FOUND', `${message} There is: ${all.slice(0, 15).join(', ')}.`, {
     hint: 'Use one of these names.',
   })

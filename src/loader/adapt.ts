@@ -10,6 +10,7 @@ import { isRecord } from '../core/record.ts'
 import { type ToolResult, valueResult } from '../core/result.ts'
 import { emptyObject, type Issue, isStandardSchema, type JsonSchema, type Schema, toSchema } from '../core/schema.ts'
 import type { Draft, Tool, Tripwire } from '../core/tool.ts'
+import { wanted } from '../core/wanted.ts'
 import { checkSchema } from './check.ts'
 import { isPrepared } from './deferred.ts'
 
@@ -284,7 +285,7 @@ function promiseKept(output: Schema, result: unknown, id: string): void {
 }
 
 function convert(given: unknown, place: string): Schema {
-  const schema = toSchema(given)
+  const schema = toSchema(given, wanted)
   let json: JsonSchema
   try {
     json = schema.json

@@ -80,6 +80,17 @@ export function spawnPlan(
   }
 }
 
+/**
+ * Whether there is no such program for sure, so that no process needs to be made to find that out: that takes as long as many calls.
+ * @param cwd of the program
+ */
+export function isMissing(file: string, env: Environment, cwd: string | undefined, platform: string): boolean {
+  if (platform === 'win32') return false
+  const from = cwd ?? process.cwd()
+  if (file.includes('/')) return !existsSync(path.resolve(from, file))
+  return Boolean(env['PATH']) && !env['PATH']?.split(':').some((folder) => existsSync(path.resolve(from, folder, file)))
+}
+
 // Environment names have no case on Windows, but the record that holds them does.
 const read = (env: Environment, name: string): string | undefined =>
   env[name] ?? Object.entries(env).find(([key]) => key.toUpperCase() === name)?.[1]

@@ -54,7 +54,7 @@ const SINGLE = new Map<string, number>([
 ])
 
 export function createDoor(settings: HttpSettings): Door {
-  const own = WILDCARD.has(settings.host) ? [] : [isIP(settings.host) === 6 ? `[${settings.host}]` : settings.host]
+  const own = isWildcard(settings.host) ? [] : [isIP(settings.host) === 6 ? `[${settings.host}]` : settings.host]
   const known = settings.publicUrl === undefined ? [] : [new URL(settings.publicUrl).hostname]
   const hosts = new Set([...LOOPBACK, ...own, ...known, ...settings.allowedHosts].map((name) => name.toLowerCase()))
   const origins = new Set([...LOOPBACK, ...settings.allowedOrigins].map((name) => name.toLowerCase()))
@@ -100,10 +100,13 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^(?:::ffff:)?127\.\d+\.\d+\.\d+$/.test(host)
 }
 
+/** True when every address of this machine is listened on. */
+export const isWildcard = (host: string): boolean => WILDCARD.has(host)
+
 /** The address as a client on this machine writes it. */
 export function urlHost(host: string): string {
   if (host === '::') return '[::1]'
-  if (WILDCARD.has(host)) return '127.0.0.1'
+  if (isWildcard(host)) return '127.0.0.1'
   return isIP(host) === 6 ? `[${host}]` : host
 }
 

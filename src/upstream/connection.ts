@@ -59,6 +59,8 @@ export interface ConnectOptions {
   readonly clientInfo: { readonly name: string; readonly version: string }
   readonly clock: Clock
   readonly log: Log
+  /** One that dies of the probe is not started again without it: it died of both before. */
+  readonly once?: boolean
   /** What the last connection found out, to spare a legacy server the probe. */
   readonly verdict?: EraVerdict | undefined
   readonly connectTimeoutMs: number
@@ -82,6 +84,8 @@ export interface ConnectOptions {
   onNotification(method: string, params: Json, attributed: boolean): void
   /** A server taken for a legacy one has answered the probe after all. */
   onModern(): void
+  /** It died when it was probed. */
+  onProbeFatal?(): void
   /** The connection is gone. Not called for a connection that never was, nor after `close`. */
   onClosed(reason: string): void
 }
@@ -117,9 +121,10 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
       return await openConnection(options, wire(), legacy, seen)
     } catch (error) {
       if (legacy || options.signal.aborted) throw unavailable(error)
+      if (seen.probeFatal) options.onProbeFatal?.()
       const prior = seen.discover
         ? { kind: 'modern' as const, discover: seen.discover as never }
-        : seen.probeFatal && { kind: 'legacy' as const }
+        : seen.probeFatal && !options.once && { kind: 'legacy' as const }
       if (!prior) throw unavailable(error)
       return await openConnection(options, wire(), prior, {}).catch((again: unknown) => {
         throw unavailable(again)

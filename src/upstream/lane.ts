@@ -148,7 +148,11 @@ export function createLane(
           if (!call) return events.error(new Error(`a message of ${bytes} bytes was dropped`))
           pending.delete(call.number)
           call.settle()
-          call.reject(new PegboardError('E_TOO_LARGE', `${name} answered with ${bytes} bytes.`))
+          call.reject(
+            new PegboardError('E_TOO_LARGE', `${name} answered with ${bytes} bytes.`, {
+              hint: 'Ask for a part, or raise execution.maxResultBytes.',
+            }),
+          )
         },
       }),
     send(message, options) {

@@ -63,6 +63,8 @@ export interface Link {
 }
 
 const RECONNECT_WAIT_MS = 5_000
+/** Of a server that is not to be probed now. */
+const PLAIN: EraVerdict = { era: 'legacy', transport: 'stdio', at: 0 }
 /** A server may refuse us with as many words as it likes. */
 const MAX_REASON = 16 * 1024
 
@@ -76,6 +78,8 @@ export function createLink(options: LinkOptions): Link {
   let connecting: Promise<Connection> | undefined
   let leaving: Promise<unknown> | undefined
   let verdict: EraVerdict | undefined
+  /** It died of the probe and without it: from then on an attempt is one process, with it or without it in turn. */
+  let turn: 'probe' | 'plain' | undefined
   let seen = false
   let patient = false
   let state: LinkState | undefined
@@ -123,6 +127,7 @@ export function createLink(options: LinkOptions): Link {
     backoff.begin()
     const known = verdict && isStale(verdict, beganAt) ? undefined : verdict
     let modern = false
+    let probeFatal = false
     let connection: Connection | undefined
     let broken: string | undefined
     try {
@@ -135,11 +140,15 @@ export function createLink(options: LinkOptions): Link {
         signal: ending.signal,
         credentials: options.credentials,
         habits: options.habits,
-        verdict: known,
+        once: turn !== undefined,
+        verdict: known ?? (turn === 'plain' ? PLAIN : undefined),
         onNotification: options.notification,
         onModern() {
           modern = true
           if (connection !== undefined && connection === live) relearn(connection, beganAt)
+        },
+        onProbeFatal() {
+          probeFatal = true
         },
         onClosed: (why) => {
           broken = why
@@ -148,6 +157,7 @@ export function createLink(options: LinkOptions): Link {
       })
       verdict = verdictOf(connection, beganAt, known)
       stopWarning?.()
+      turn = undefined
       seen = true
       await options.opened(connection, beganAt)
       if (ending.signal.aborted) throw unavailable('is stopped')
@@ -169,6 +179,7 @@ export function createLink(options: LinkOptions): Link {
       await connection?.close(0)
       // A server may have been replaced by one that speaks otherwise.
       verdict = undefined
+      turn = turn === 'probe' && probeFatal ? 'plain' : turn !== undefined || probeFatal ? 'probe' : undefined
       const why = messageOf(error).slice(0, MAX_REASON).replace(/\.$/, '')
       const waitMs = ending.signal.aborted ? undefined : failed(why, tail, askedOf(error))
       locked = isPegboardError(error) && REFUSALS.has(error.code) ? refused(error) : undefined

@@ -70,7 +70,8 @@ export async function openConnection(
   const asks: Asks = createAsks(settings.relay, attribution, reply, {
     habits: options.habits ?? { asks: false },
     clock,
-    refused: (method, why) => log.warn(`${method} declined: ${why}`),
+    // Many ask for roots as they start, whoever is there.
+    refused: (method, why) => log[method === 'roots/list' ? 'debug' : 'warn'](`${method} declined: ${why}`),
   })
   const lane: Lane = createLane(
     id,

@@ -13,7 +13,7 @@ import { isRecord } from '../core/record.ts'
 import { scanAnswer } from '../core/scan.ts'
 import { type Descendants, descendantsOf, endDescendants, MARK } from '../programs/descendants.ts'
 import { spawnPiped } from '../programs/room.ts'
-import { childEnvironment, type Environment, killTree, parseEnvFile, spawnPlan } from '../programs/spawn.ts'
+import { childEnvironment, type Environment, isMissing, killTree, parseEnvFile, spawnPlan } from '../programs/spawn.ts'
 import type { Strays } from '../programs/strays.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
 import { isList, LONG_NUMBER, withExactIntegers } from './exact.ts'
@@ -182,6 +182,7 @@ export function createStdioWire(options: StdioOptions): Wire {
       await options.starts.turn()
       if (gone) throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server has gone')
       try {
+        if (isMissing(plan.file, env, target.cwd, platform)) throw Object.assign(new Error(), { code: 'ENOENT' })
         options.watchdog.wake()
         child = spawnPiped(plan.file, plan.args, {
           ...plan.options,

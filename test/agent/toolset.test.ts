@@ -1,10 +1,12 @@
 import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createToolset, type ToolsetOptions } from '../../src/agent.ts'
 import { localCaller } from '../../src/core/context.ts'
 import { valueResult } from '../../src/core/result.ts'
 import { servers, startApp, temporaryFolder } from '../app.ts'
+import { cli, place, run } from '../process.ts'
 import { makeTool } from '../tools.ts'
 
 async function open(options: ToolsetOptions = {}) {
@@ -52,6 +54,21 @@ describe('a toolset', () => {
     const picture = await toolset.call('everything__get-tiny-image')
     expect(picture.text).toMatch(/\[image, image\/png, \d+ bytes\]/)
     expect(picture.files[0]?.mimetype).toBe('image/png')
+  })
+
+  it('answers a program that does nothing but wait for it, and lets it end', async () => {
+    const { dir, env } = place()
+    const script = join(dir, 'agent.mjs')
+    const mute = { command: process.execPath, args: ['-e', 'process.exit(1)'] }
+    writeFileSync(
+      script,
+      `import { createToolset } from ${JSON.stringify(pathToFileURL(join(dirname(cli), '../agent.js')).href)}
+const toolset = await createToolset({ config: ${JSON.stringify({ mcpServers: { mute } })}, waitMs: 1_500 })
+console.log((await toolset.call('mute__anything', {})).isError, (await toolset.call('hello__say_hello', { name: 'Ada' })).text)
+await toolset.close()
+`,
+    )
+    expect((await run(process.execPath, [script], { env })).stdout).toBe('true {"message":"Hello, Ada!"}\n')
   })
 
   it('runs tools by any spelling, with the same help, policy and limits as any client', async () => {

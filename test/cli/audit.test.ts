@@ -46,7 +46,7 @@ test('what the server writes holds', async () => {
     '--key',
     join(state, 'audit.key'),
   )
-  expect([code, out]).toEqual([0, '2 lines in 1 files, all as they were written.\n'])
+  expect([code, out]).toEqual([0, '2 lines in 1 file, all as they were written.\n'])
 })
 
 test('lines that were changed, put in or taken away are named, and the exit code is 1', async () => {
@@ -63,7 +63,7 @@ test('lines that were changed, put in or taken away are named, and the exit code
       'audit.jsonl:3: lines before it are missing',
       'audit.jsonl:4: not a signed line',
       'audit.jsonl:5: lines before it are missing',
-      '6 lines in 1 files, 4 not as they were written.',
+      '6 lines in 1 file, 4 not as they were written.',
       '',
     ],
   ])
@@ -76,6 +76,8 @@ test('without a log, a key or a word of what to do nothing is made, and it is sa
   expect((await pegboard(dir, 'audit')).code).toBe(2)
   const none = await pegboard(dir, 'audit', 'verify')
   expect([none.code, none.err]).toEqual([1, expect.stringContaining('There is no audit log at')])
+  const away = await pegboard(dir, 'audit', 'verify', 'log')
+  expect([away.code, away.err]).toEqual([1, expect.stringMatching(/There is no audit log at \S+log\./)])
   writeFileSync(join(dir, 'log'), '')
   const keyless = await pegboard(dir, 'audit', 'verify', 'log')
   expect([keyless.code, keyless.err]).toEqual([1, expect.stringContaining('The key of the audit log cannot be read')])

@@ -83,6 +83,7 @@ describe('pegboard auth', () => {
       expect(await pegboard('auth', 'web', '--logout')).toMatchObject({ code: 0, out: 'Logged out of web.\n' })
       expect(await pegboard('auth', 'web', '--logout')).toMatchObject({ out: 'There was no login at web.\n' })
       expect(JSON.parse((await pegboard('auth', '--json')).out)[0]).toEqual({ server: 'web', state: 'not logged in' })
+      expect((await pegboard('auth')).out).toMatch(/^web +not logged in; has not asked for a login$/m)
     }))
 
   it('logs in one principal of a server where each has its own login', () =>

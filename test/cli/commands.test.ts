@@ -72,6 +72,13 @@ describe('list', () => {
   it('prints modules and servers', async () => {
     const modules = await json('list', 'modules')
     expect(modules.value).toContainEqual({ id: 'notes', state: 'ready', tools: 2, summary: 'Short notes.' })
+    expect(modules.value).toContainEqual({
+      id: 'shell',
+      state: 'ready',
+      tools: 0,
+      summary: expect.any(String),
+      reason: 'set modules.shell.config.enabled to true',
+    })
     expect((await json('list', 'servers')).value).toEqual([])
   })
 
@@ -242,6 +249,16 @@ describe('call', () => {
     expect(err).toContain(message)
   })
 
+  it('says what hides a tool, which clients are not told', async () => {
+    const off = await run('call', 'shell.run', '-c', 'mcp.config.json')
+    expect(off.code).toBe(1)
+    expect(off.err).toBe(
+      'pegboard: E_NOT_FOUND: shell.run is hidden: set modules.shell.config.enabled to true. pegboard --config mcp.config.json why shell.run says what clients are told.\n',
+    )
+    const { value } = await json('call', 'shell.run')
+    expect(value.structuredContent.error.message).toContain("Tool 'shell.run' not found.")
+  })
+
   it('prints a failure as the result a client gets with --json', async () => {
     const { code, value } = await json('call', 'notes.read', 'title=none')
     expect([code, value.isError, value.structuredContent.error.code]).toEqual([1, true, 'E_TOOL_FAILED'])
@@ -249,6 +266,12 @@ describe('call', () => {
 })
 
 describe('schema', () => {
+  it('counts one tool as one', async () => {
+    const { out } = await run('schema', '-c', 'mcp.config.json')
+    expect(out).toMatch(/^notes +3 tools +Short notes\.$/m)
+    expect(out).toMatch(/^plan +1 tool +/m)
+  })
+
   it('prints every action with its parameters, internal ones marked', async () => {
     const { code, value } = await json('schema', 'notes')
     expect(code).toBe(0)
@@ -297,7 +320,10 @@ describe('the command line', () => {
     const general = await run('--help')
     for (const name of ['serve', 'list', 'search', 'call', 'check', 'schema', 'eval', 'docs'])
       expect(general.out).toMatch(new RegExp(`^ {2}${name} `, 'm'))
-    expect((await run('help', 'search')).out).toContain('Usage: pegboard search <query> [--limit N]')
+    const search = (await run('help', 'search')).out
+    expect(search).toContain('Usage: pegboard search <query> [--limit N]')
+    const about = search.split('\n').flatMap((row) => /^ +-.*? {2,}(?=[A-Z])/.exec(row)?.[0].length ?? [])
+    expect(new Set(about).size).toBe(1)
     expect((await run('search', '--help')).out).toContain('-c, --config FILE')
     expect((await run('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/)
     expect((await run()).code).toBe(2)

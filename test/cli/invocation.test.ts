@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { commands } from '../../src/cli/commands.ts'
 import { calledAs, configIn, typable } from '../../src/cli/invocation.ts'
 import { terminal } from './terminal.ts'
 
@@ -27,6 +28,10 @@ describe('typable', () => {
     expect(typable('pegboard: 1 tool waits: pegboard review x', 'my tools.json', here)).toBe(
       'pegboard: 1 tool waits: npx pegboard --config "my tools.json" review x',
     )
+  })
+
+  it.each(commands.map(({ name }) => name))('knows pegboard %s', (name) => {
+    expect(typable(`pegboard ${name} x`, 'a.json', here)).toBe(`npx pegboard --config a.json ${name} x`)
   })
 
   it('names help without a configuration', () => {

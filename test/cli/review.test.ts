@@ -86,7 +86,10 @@ For some of it name the tools after the server; --reject in place of --accept ke
       JSON.parse((await run('review', '--json')).out).servers[0].waiting.map((one: { name: string }) => one.name),
     ).toEqual(['subtract'])
     expect((await run('review', 'calc', 'subtract', '--reject')).out).toBe('calc: kept out: subtract\n')
-    expect((await run('review', 'calc')).out).toBe('calc (trust: first-use): nothing waits\n')
+    expect((await run('review', 'calc')).out).toBe(
+      'calc (trust: first-use): nothing waits\n  kept out: subtract\n    let in again:  pegboard --config mcp.config.json review calc subtract --accept\n',
+    )
+    expect(JSON.parse((await run('review', '--json')).out).servers[0].rejected).toEqual(['subtract'])
     expect(JSON.parse(readFileSync(lock, 'utf8')).servers.calc.subtract).toMatch(/^rejected [0-9a-f]{64}$/)
     expect((await run('review', '--frozen')).code).toBe(0)
   })
@@ -142,6 +145,19 @@ For some of it name the tools after the server; --reject in place of --accept ke
       err: expect.stringContaining('pegboard.lock.json cannot be read'),
     })
     expect(readFileSync(lock, 'utf8')).toBe('{')
+  })
+})
+
+describe('review --frozen', () => {
+  it('fails where a server is left out, and says which', async () => {
+    const { run } = desk([add], { command: 'npx', args: ['-y', 'some-server'] })
+    const reason = 'mcpServers.calc fetches some-server in whatever version is newest, which --frozen refuses'
+    expect(await run('review', '--frozen')).toMatchObject({ code: 1, out: `calc: left out: ${reason}\n` })
+    expect(JSON.parse((await run('review', '--frozen', '--json')).out)).toEqual({
+      ok: false,
+      servers: [],
+      left_out: [{ id: 'calc', reason }],
+    })
   })
 })
 

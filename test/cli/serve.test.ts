@@ -119,6 +119,9 @@ describe('serve', () => {
     await vi.waitFor(() => expect(out()).toContain('Pegboard serves at'), { timeout: 30_000 })
     expect(out()).toMatch(/\nSo far \d+ tools in \d+ categor(y|ies), shown in /)
     expect(out()).toContain('Modules are still being loaded; more tools appear when they are there.\n')
+    await vi.waitFor(() => expect(out()).toMatch(/\nAll modules are loaded: \d+ tools in \d+ categories, shown in /), {
+      timeout: 20_000,
+    })
     stop()
     expect(await served).toBe(0)
   }, 60_000)
@@ -175,6 +178,9 @@ describe('serve', () => {
     const served = run(['serve', '--config', 'made.json'], io)
     await vi.waitFor(() => expect(out()).toContain('VS Code'), { timeout: 30_000 })
     expect(out()).toContain('"Authorization": "Bearer TOKEN"')
+    expect(out()).toContain(
+      '\nIt listens on every address of this machine; server.http.allowedHosts names how clients elsewhere may call it.\n',
+    )
     expect(out()).toContain(
       '\nFor TOKEN below write one of server.http.tokens, or one that pegboard --config made.json token create printed.\n',
     )

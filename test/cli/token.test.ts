@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
+import { servers } from '../app.ts'
 import { folder, pegboard } from './terminal.ts'
 
 const made: ReturnType<typeof folder>[] = []
@@ -30,6 +31,26 @@ it('a token is shown once, and only its digest is kept, in a file nobody else ca
     expect([statSync(tokens).mode & 0o777, statSync(join(tokens, file)).mode & 0o777]).toEqual([0o700, 0o600])
   expect((await pegboard(dir, 'token', 'list')).out).not.toContain(out.trim().slice(-43))
 })
+
+it('for reading alone it warns of servers whose word does not count', async () => {
+  const box = servers.memory('/nowhere/memory.jsonl')
+  const one = folder({
+    'mcp.config.json': { mcpServers: { box } },
+    'believed.json': { mcpServers: { box: { ...box, trustHints: true } } },
+  })
+  made.push(one)
+  // The server has to be known.
+  await pegboard(one.dir, 'list', 'servers', '--config', 'mcp.config.json')
+  const told = async (config: string, ...words: string[]): Promise<string[]> =>
+    (await pegboard(one.dir, 'token', 'create', ...words, '--config', config)).err.split('\n').slice(0, -2)
+  const warning =
+    'pegboard: warning: --effect read leaves out 2 tools of mcp_box, of which only the server says that they read; mcpServers.box.trustHints has it believed.'
+  expect(await told('mcp.config.json', 'a', '--effect', 'read')).toEqual([warning])
+  expect(await told('mcp.config.json', 'b', '--effect', 'read', '--tools', 'box.*')).toEqual([warning])
+  expect(await told('mcp.config.json', 'c', '--effect', 'read', '--tools', 'hello.*')).toEqual([])
+  expect(await told('mcp.config.json', 'd', '--effect', 'write', '--tools', 'box.*')).toEqual([])
+  expect(await told('believed.json', 'e', '--effect', 'read')).toEqual([])
+}, 60_000)
 
 it('what it is for is said, listed and can be read by programs', async () => {
   const dir = at()

@@ -373,6 +373,16 @@ describe('files of other clients', () => {
   })
 })
 
+describe('an entry under "servers"', () => {
+  it('is named by that key in what is wrong with it', () => {
+    const { config } = read({ servers: { bad: { url: 'htp:/x' }, worse: {} } })
+    expect(config.skipped.map(({ reason }) => reason)).toEqual([
+      'servers.bad.url is not an http or https address',
+      'servers.worse names neither a command nor a url',
+    ])
+  })
+})
+
 describe('defaultDirs', () => {
   it.each([
     ['linux', { XDG_STATE_HOME: '/xs', XDG_CACHE_HOME: '/xc' }, '/xs/pegboard', '/xc/pegboard'],

@@ -102,6 +102,14 @@ describe('following a file', () => {
     writeFileSync(file, '{"policy": {"maxEfect": "read"}}')
     await vi.waitFor(() => expect(lines.join('\n')).toContain('did you mean \\"maxEffect\\"'), { timeout: 15_000 })
     expect(seen).toHaveLength(1)
+    writeFileSync(file, '{ "policy": {"maxEffect": "read"} }')
+    await vi.waitFor(
+      () => expect(lines.join('\n')).toContain('the configuration can be used again, and is what it was'),
+      {
+        timeout: 15_000,
+      },
+    )
+    expect(seen).toHaveLength(1)
 
     writeFileSync(file, '{"policy": {"maxEffect": "write"}}')
     await vi.waitFor(() => expect(seen).toHaveLength(2), { timeout: 15_000 })

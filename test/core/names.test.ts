@@ -27,6 +27,12 @@ describe('nearest names', () => {
     expect(editDistance('short', 'much longer', 3)).toBe(4)
   })
 
+  it('of a short name share half of it', () => {
+    expect(nearest('dice', ['mcp', 'todo'])).toEqual([])
+    expect(nearest('wbe', ['web', 'mcp'])).toEqual(['web'])
+    expect(nearest('ad', ['add', 'sub'])).toEqual(['add'])
+  })
+
   it('come nearest first and ignore case', () => {
     expect(nearest('filesystem.Raed', ['filesystem.find', 'filesystem.read', 'hello.greet'])).toEqual([
       'filesystem.read',

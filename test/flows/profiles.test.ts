@@ -344,7 +344,7 @@ describe('a change of the configuration', () => {
     await app.reload(config)
     expect(await names(client)).toEqual([])
     expect(JSON.stringify(await client.callTool({ name: 'who__asks', arguments: {} }))).toContain(
-      'There are no tools now.',
+      'There are no tools now. Whoever runs Pegboard decides what this client may use.',
     )
     expect((await ask(url, { path: '/mcp/work', headers: bearer(BOB), body: initialize })).status).toBe(404)
   })

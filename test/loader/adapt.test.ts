@@ -48,6 +48,14 @@ describe('a tool definition becomes a tool', () => {
     expect(tool({ effect: 'write' }).idempotent).toBe(false)
   })
 
+  it('says of a wrong argument what is wanted, and of one that is not there that it is missing', () => {
+    const input = z.object({ place: z.string(), days: z.int().min(1).max(10).default(3) })
+    const said = (given: unknown): string => sentence(tool({ input }).input.parse(given))
+    expect(said({})).toBe('place: is missing; it must be a string')
+    expect(said({ place: 'Rome', days: 11 })).toBe('days: must be at most 10')
+    expect(said({ place: 'Rome', days: 'two' })).toBe('days: must be a number, not a string')
+  })
+
   it('hands on what another tool answered, when that is returned, and nothing that only looks like it', async () => {
     const relayed = { kind: 'mcp', result: { content: [{ type: 'text', text: 'theirs' }], isError: true } } as const
     const given = {

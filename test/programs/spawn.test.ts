@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createFrames } from '../../src/core/frames.ts'
-import { childEnvironment, parseEnvFile, spawnPlan } from '../../src/programs/spawn.ts'
+import { childEnvironment, isMissing, parseEnvFile, spawnPlan } from '../../src/programs/spawn.ts'
 
 describe('the environment of a child', () => {
   it('is what programs need, what the entry names, and nothing else of ours', () => {
@@ -39,6 +39,22 @@ describe('the environment of a child', () => {
       B: 'two words',
       C: 'x=y',
     })
+  })
+})
+
+describe('a program', () => {
+  it('is missing when no folder of its PATH has it, or none is where it should be', () => {
+    const env = { PATH: '/no-such-folder:/bin' }
+    expect(isMissing('sh', env, undefined, 'linux')).toBe(false)
+    expect(isMissing('no-such-program', env, undefined, 'linux')).toBe(true)
+    expect(isMissing('/bin/sh', {}, undefined, 'linux')).toBe(false)
+    expect(isMissing('./sh', env, '/bin', 'linux')).toBe(false)
+    expect(isMissing('./sh', env, '/dev', 'linux')).toBe(true)
+  })
+
+  it('may be anywhere where there is no PATH, and on Windows', () => {
+    expect(isMissing('no-such-program', {}, undefined, 'linux')).toBe(false)
+    expect(isMissing('no-such-program', { PATH: '/bin' }, undefined, 'win32')).toBe(false)
   })
 })
 

@@ -7,6 +7,7 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { copyFile, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { cpus, loadavg, setPriority, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,18 +20,36 @@ import { startHttp, startOnStdio, startTiming, TOKEN } from './pegboard.mjs'
 import { comeAndGo, failing, leave, rage, rageOnStdio } from './rage.mjs'
 import { growth, verdicts } from './verdict.mjs'
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '30' },
-    json: { type: 'string' },
-    save: { type: 'boolean', default: false },
-  },
-})
-const minutes = Number(values.minutes)
-if (!(minutes >= 1)) {
-  process.stderr.write('--minutes takes a number from 1 on\n')
+function refuse(why) {
+  process.stderr.write(`${why}\n`)
   process.exit(2)
 }
+
+function readArgs() {
+  try {
+    return parseArgs({
+      options: {
+        minutes: { type: 'string', default: '30' },
+        json: { type: 'string' },
+        save: { type: 'boolean', default: false },
+      },
+    }).values
+  } catch (error) {
+    return refuse(`${error.message}\nThere is: [--minutes 30] [--json FILE] [--save]`)
+  }
+}
+
+const values = readArgs()
+const minutes = Number(values.minutes)
+if (!(minutes >= 1)) refuse('--minutes takes a number from 1 on')
+const redis = process.env.PEGBOARD_TEST_REDIS ?? 'redis://127.0.0.1:6379'
+// It is needed when nine tenths of the time are over.
+const { hostname, port } = new URL(redis)
+const knock = connect(Number(port || 6379), hostname)
+await once(knock, 'connect').catch((error) =>
+  refuse(`no Redis answers at ${hostname}:${port || 6379} (${error.code}); PEGBOARD_TEST_REDIS names another`),
+)
+knock.destroy()
 const here = (path) => fileURLToPath(new URL(path, import.meta.url))
 const EVIL = here('../fixtures/upstreams/evil.mjs')
 const evil = (...args) => ({ command: process.execPath, args: [EVIL, ...args] })
@@ -215,7 +234,6 @@ async function forgetPrefix(url, prefix) {
 }
 
 async function kills(forMs) {
-  const redis = process.env.PEGBOARD_TEST_REDIS ?? 'redis://127.0.0.1:6379'
   const prefix = `pegboard-soak-${randomBytes(6).toString('hex')}`
   const sqlite = await killAgainAndAgain(await placeOf('sqlite', {}), { forMs: forMs / 2, log })
   try {

@@ -58,6 +58,12 @@ describe('a 2025-era server that asks during a call', () => {
       expect(JSON.parse(await text('mcp_s.ask_model'))).toMatchObject({ error: { code: -32603 } })
     }))
 
+  it('that only wants the roots as it starts is no reason for a warning', () =>
+    withServers({ e: real('everything', 'stdio') }, async ({ logged }) => {
+      await until(() => logged.some(({ message }) => String(message).startsWith('roots/list declined')))
+      expect(logged.filter(({ level }) => level === 'warn')).toEqual([])
+    }))
+
   it('gets no answer while two callers have calls open: neither sees the question of the other', () =>
     withServers({ s: scripted() }, async ({ call, text }) => {
       const ann = person(() => ({ action: 'accept' }))

@@ -1,9 +1,9 @@
-import { mkdtempSync, readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { rawBytes } from '../../src/core/raw.ts'
-import { alive, resultOf, scripted, until, withServers } from './host.ts'
+import { alive, hurried, resultOf, scripted, until, withServers } from './host.ts'
 
 describe('a server on stdio', () => {
   it('has its results relayed unaltered, blocks, structure and unknown keys alike [DIG-97]', () =>
@@ -199,6 +199,27 @@ describe('a server on stdio', () => {
     withServers({ s: scripted('; touch x', '$(touch y)', '`touch z`') }, async ({ text }) => {
       expect(JSON.parse(await text('mcp_s.get_arguments'))).toEqual(['; touch x', '$(touch y)', '`touch z`'])
     }))
+
+  it('that dies of the probe and without it is one process an attempt from then on, until it lives with one of them', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'pegboard-starts-'))
+    const [starts, crash] = [join(dir, 'starts'), join(dir, 'crash')]
+    writeFileSync(crash, '')
+    const { command, args } = scripted('--die-on-probe', '--crash-while', crash)
+    const counted = { command: 'sh', args: ['-c', 'printf . >> "$0"; exec "$@"', starts, command, ...args] }
+    await withServers(
+      { s: { ...counted, start: 'eager' } },
+      async ({ logged, text, upstreams }) => {
+        const failures = () => logged.filter(({ retryInMs }) => retryInMs !== undefined).length
+        await until(() => failures() >= 4)
+        // The first attempt was two processes, and one more may be there by now.
+        expect(readFileSync(starts, 'utf8')).toMatch(/^\.{5,6}$/)
+        rmSync(crash)
+        await until(() => upstreams.status()[0]?.state === 'ready')
+        expect(await text('mcp_s.echo', { text: 'lives' })).toBe('lives')
+      },
+      { wait: false, ...hurried(20) },
+    )
+  })
 
   it('is started again without the probe when the probe is what it dies of', () =>
     withServers({ s: scripted('--die-on-probe') }, async ({ text }) => {
