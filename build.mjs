@@ -298,7 +298,7 @@ write('dist/THIRD_PARTY.txt', `${notices.map((parts) => parts.join('\n\n')).join
 // --- what hands it out ------------------------------------------------------------------------------------------------
 
 write('dist/cli/package.json', '{"type":"commonjs"}\n')
-write('dist/cli/main.js', "#!/usr/bin/env node\nrequire('../load.cjs').load().main()\n")
+write('dist/cli/main.js', "#!/usr/bin/env node\nrequire('../load.cjs').main()\n")
 chmodSync('dist/cli/main.js', 0o755)
 for (const { name } of modules)
   write(

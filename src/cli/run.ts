@@ -86,7 +86,7 @@ function read(command: Command, words: readonly string[]): Args {
   )
   let args: Args
   try {
-    args = parseArgs({ args: [...words], options, allowPositionals: true, strict: true })
+    args = simpleArgs(words, options) ?? parseArgs({ args: [...words], options, allowPositionals: true, strict: true })
   } catch (error) {
     const [, unknown] = /^Unknown option '--?([\w-]+)/.exec(messageOf(error)) ?? []
     if (unknown === undefined) throw new UsageError(messageOf(error))
@@ -96,6 +96,23 @@ function read(command: Command, words: readonly string[]): Args {
   const extra = args.positionals[command.maxOperands]
   if (extra !== undefined) throw new UsageError(`${command.name} does not take "${extra}"`)
   return args
+}
+
+/** As Node's parser, which takes half a millisecond to read; undefined for what only that one understands, or refuses. */
+function simpleArgs(
+  words: readonly string[],
+  options: Readonly<Record<string, { readonly type: 'string' | 'boolean'; readonly multiple?: boolean }>>,
+): Args | undefined {
+  const values: Record<string, string | true> = Object.create(null)
+  for (let at = 0; at < words.length; at++) {
+    const name = words[at]?.startsWith('--') ? (words[at] as string).slice(2) : ''
+    const option = Object.hasOwn(options, name) ? options[name] : undefined
+    if (!option || option.multiple) return undefined
+    const value = option.type === 'boolean' ? true : words[++at]
+    if (value === undefined || (value !== true && value.startsWith('-'))) return undefined
+    values[name] = value
+  }
+  return { values, positionals: [] }
 }
 
 function failureText(error: unknown): string {

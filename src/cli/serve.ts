@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Config } from '../config/load.ts'
 import { systemClock } from '../core/clock.ts'
@@ -72,7 +71,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     // Drop-ins that take longer appear when they are there.
     const started = app.start()
     started.catch((error: unknown) => log.error('modules could not be loaded', { error }))
-    await Promise.race([started, sleep(PATIENCE_MS, undefined, { ref: false })])
+    await Promise.race([started, new Promise((resolve) => setTimeout(resolve, PATIENCE_MS).unref())])
     const serving = { app, config, args, io, follow, caller, started }
     await (overHttp ? serveHttp(serving) : serveStdio(serving))
     return 0

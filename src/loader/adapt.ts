@@ -69,12 +69,12 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
   if (!isPrepared(def.output)) output()
   const track = binding.track ?? ((work) => work())
   // By identity, so that variants which are constants are converted once.
-  const variants = new WeakMap<object, Schema>()
+  const variants = once(() => new WeakMap<object, Schema>())
   const variant = (given: object): Schema => {
-    const known = given === def.input ? input() : variants.get(given)
+    const known = given === def.input ? input() : variants().get(given)
     if (known) return known
     const made = closedSchema(copied(freeze(given)), hidden, id)
-    variants.set(given, made)
+    variants().set(given, made)
     return made
   }
   const isReadOnly = def.readOnly ?? binding.readOnly ?? false
@@ -89,7 +89,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
   }
 
   /** What other tools answered: returned, it is handed on. */
-  const answers = new WeakSet<object>()
+  const answers = once(() => new WeakSet<object>())
   /** The context as the module's author knows it. */
   const own = (ctx: CallContext): CallContext => {
     const config = configFor(ctx.profile)
@@ -99,7 +99,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
       log,
       async call(id, input) {
         const answer = await ctx.call(id, input)
-        answers.add(answer)
+        answers().add(answer)
         return answer
       },
     }
@@ -148,7 +148,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     run: (value, ctx) =>
       track(async () => {
         const result = await source.invoke(value, source.takesContext() ? own(ctx) : ctx)
-        if (isRecord(result) && answers.has(result)) return handedOn(result as unknown as ToolResult)
+        if (isRecord(result) && answers().has(result)) return handedOn(result as unknown as ToolResult)
         if (isRecord(result) && typeof result['error'] === 'string' && result['error'] !== '') {
           const { error, ...data } = result
           throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})

@@ -5,12 +5,14 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { SetupStep, ToolModule } from '../core/module.ts'
 import { nearest } from '../core/names.ts'
+import { once } from '../core/once.ts'
 import { defaultProfile, type Profile } from '../core/profile.ts'
 import { isRecord } from '../core/record.ts'
 import { toSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import { wanted } from '../core/wanted.ts'
 import { adaptTool } from './adapt.ts'
+import { isPrepared } from './deferred.ts'
 import type { Owner } from './owners.ts'
 import { moduleTools } from './shapes.ts'
 import { fillTemplates, type TemplateVars } from './templates.ts'
@@ -196,16 +198,19 @@ function parseConfig({ id, module }: Owner, config: unknown, { vars, log }: Inst
   if (!module?.config) return given
   const schema = toSchema(module.config, wanted)
   const parsed = schema.parse(given)
-  const known = knownKeys(schema.json)
+  // Most modules are given no options, and then nobody asks which there are.
+  const known = once(() => knownKeys(schema.json))
+  if (!isPrepared(module.config)) known()
   if (!parsed.ok) {
     const [{ path, message } = { path: '', message: 'does not fit' }] = parsed.issues
     const [, unknown] = /^unknown key "([^"]+)"$/.exec(message) ?? []
-    const [near] = unknown === undefined || path !== '' ? [] : nearest(unknown, known ?? [], 3, 1)
+    const [near] = unknown === undefined || path !== '' ? [] : nearest(unknown, known() ?? [], 3, 1)
     throw bad(path, near ? `${message}; did you mean "${near}"?` : message)
   }
-  for (const key of known && isRecord(given) ? Object.keys(given) : []) {
-    if (known?.includes(key)) continue
-    const [near] = nearest(key, known ?? [], 3, 1)
+  for (const key of isRecord(given) ? Object.keys(given) : []) {
+    const keys = known()
+    if (!keys || keys.includes(key)) continue
+    const [near] = nearest(key, keys, 3, 1)
     log.warn('an unknown configuration key is ignored', { key: `${place}.${key}`, ...(near ? { nearest: near } : {}) })
   }
   // Once more, for defaults such as "{{workspace}}".

@@ -1,5 +1,6 @@
 import { readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { cli, place, run, talkTo } from '../process.ts'
 
@@ -35,6 +36,15 @@ it('what V8 compiled is kept for the next start, for this user alone, and a dama
   await expect.poll(() => kept().sort(), { timeout: 30_000 }).toEqual(expect.arrayContaining(files))
   for (const file of kept()) expect(statSync(join(folder, file)).mode & 0o777).toBe(0o600)
   expect(await call()).toBe(plainly)
+
+  // What is there is taken over: nothing is compiled and kept anew.
+  const times = (): unknown => kept().map((name) => [name, statSync(join(folder, name)).mtimeMs])
+  const before = times()
+  const again = await talkTo(here)
+  again.send({ id: 1, method: 'tools/list' })
+  await again.answer(1)
+  await sleep(4_000)
+  expect(times()).toEqual(before)
   for (const damaged of ['', 'x'.repeat(100_000)]) {
     for (const file of kept()) writeFileSync(join(folder, file), damaged)
     expect(await call()).toBe(plainly)
