@@ -4,18 +4,19 @@ const MIB = 2 ** 20
 
 /**
  * What a process held at the end more than at any time in the first half, after all had happened once, and the straight line
- * through its heap, after garbage was collected, without what is loaded on use.
+ * through its heap, after garbage was collected, without what is loaded on use. All its memory: early, in the middle, at the end.
  */
 export function growth(samples) {
   const kept = samples.slice(Math.floor(samples.length / 4))
   const [first, last] = [kept[0], kept.at(-1)]
   const early = samples.slice(0, Math.max(1, samples.length >> 1))
+  const rss = (sample) => Math.round(sample.rss / MIB)
   const more = (of) => of(last) - Math.max(...early.map(of))
   return {
     samples: samples.length,
     heapMiB: [first, last].map(({ heapUsed }) => +(heapUsed / MIB).toFixed(1)),
     ...line(kept.map(({ at, heapUsed }) => [(at - first.at) / 3_600_000, heapUsed / MIB])),
-    rssMiB: +(last.rss / MIB).toFixed(0),
+    rssMiB: { early: rss(first), middle: rss(kept[kept.length >> 1]), end: rss(last) },
     descriptors: more(({ descriptors }) => descriptors),
     children: more(({ children }) => children),
     timers: more(({ timers }) => timers),
