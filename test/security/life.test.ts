@@ -243,6 +243,7 @@ test.runIf(linux)(
       }),
     )
     await until(() => refused > 200, 10_000)
+    for (let before = 0; before !== refused; await sleep(1_000)) before = refused
     const held = cpuMs(child)
     await sleep(2_000)
     // A tenth of a processor.

@@ -94,8 +94,8 @@ describe('a server', () => {
       expect(await text('mcp_m.leave', { kind: 'answer', count: 50_000 })).toBe('"sent"')
     }))
 
-  // Who reads something useless pauses for twenty milliseconds, which never pass here.
-  const after: Clock['after'] = (ms, fn) => (ms === 20 ? () => undefined : systemClock.after(ms, fn))
+  // Who reads something useless pauses for sixty milliseconds, which never pass here.
+  const after: Clock['after'] = (ms, fn) => (ms === 60 ? () => undefined : systemClock.after(ms, fn))
 
   it('that sends more than can be read waits for us to read it', () => {
     const file = join(mkdtempSync(join(tmpdir(), 'pegboard-')), 'read')
