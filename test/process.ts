@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { temporaryFolder } from './app.ts'
 import { count } from './count.mjs'
 
@@ -108,6 +108,7 @@ export async function talkTo({ config, env }: Place, through: readonly string[] 
   let errors = ''
   const waiting = new Map<unknown, (message: Record<string, unknown>) => void>()
   const calls = new Map<unknown, 'open' | 'answered'>()
+  const asker = expect.getState().currentTestName
   child.stderr.on('data', (chunk: Buffer) => {
     errors += chunk
   })
@@ -124,9 +125,9 @@ export async function talkTo({ config, env }: Place, through: readonly string[] 
     }
   })
   child.once('exit', (code) => {
-    // One that was ended, or left by its client, need not answer.
-    const lost = code !== null && !child.stdin.writableEnded
-    for (const state of calls.values()) if (state === 'open') count(lost ? 'lost' : 'given up')
+    // One that was ended, at the second signal by itself, or left by its client, need not answer.
+    const lost = code !== null && code < 128 && !child.stdin.writableEnded
+    for (const state of calls.values()) if (state === 'open') count(lost ? 'lost' : 'given up', asker)
   })
   const send = (message: Readonly<Record<string, unknown>>): void => {
     if (message['method'] === 'tools/call') {

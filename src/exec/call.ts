@@ -93,7 +93,7 @@ export interface Calls {
   readonly usage: Usage
   /** How many run now, and how many wait for a place. */
   load(): { readonly running: number; readonly waiting: number }
-  /** Refuses new calls and waits for those that run, `graceMs` at most. */
+  /** Refuses new calls and waits for those that run, `graceMs` at most; then ends them, and whoever waits is told. */
   drain(graceMs: number): Promise<void>
   /** Refuses new calls, aborts what runs. */
   stop(): void
@@ -379,23 +379,36 @@ export function createCalls(options: CallsOptions): Calls {
     }),
     async drain(graceMs) {
       stopped = true
-      if (running.places.length === 0) return
-      let timer: NodeJS.Timeout | undefined
-      await new Promise<void>((resolve) => {
-        drained = resolve
-        timer = setTimeout(resolve, graceMs)
-      })
-      clearTimeout(timer)
+      await emptied(graceMs)
+      endAll()
+      await emptied(TOLD_MS)
       // What ended last is answered a turn later.
       await new Promise((resolve) => setImmediate(resolve))
     },
     stop() {
       stopped = true
-      for (const { value } of [...running.places])
-        value.abort(new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.'))
+      endAll()
     },
   }
+
+  async function emptied(ms: number): Promise<void> {
+    if (running.places.length === 0) return
+    let timer: NodeJS.Timeout | undefined
+    await new Promise<void>((resolve) => {
+      drained = resolve
+      timer = setTimeout(resolve, ms)
+    })
+    clearTimeout(timer)
+  }
+
+  function endAll(): void {
+    for (const { value } of [...running.places])
+      value.abort(new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.'))
+  }
 }
+
+/** Calls that outlast the grace are told so; a tool that does not hear of it gets no longer than this. */
+const TOLD_MS = 200
 
 /** Its server wants the client to open a page, and the call again after that. */
 const wantsPage = (error: unknown): boolean => isProtocolFailure(error) && error.code === -32042

@@ -84,6 +84,7 @@ test('LIFE-01: calls that would go on get no more than the grace, and nothing of
       const ended = once(child, 'exit')
       const told = Date.now()
       child.kill('SIGTERM')
+      for (let id = 1; id <= 100; id++) expect(JSON.stringify(await answer(id))).toContain('E_SHUTTING_DOWN')
       expect(await ended).toEqual([0, null])
       await gone(below, 3_000)
       const aborted = readFileSync(join(where.dir, 'aborted.txt'), 'utf8').trim().split('\n').map(Number)
