@@ -230,7 +230,8 @@ function build(
     }
   })
   const noticing = once(() =>
-    owners().filter(({ notices, tools }) => notices && tools.some((tool) => 'tool' in see(tool, caller, rules))),
+    // Tools are made when they are asked for: of an owner without notices they are not.
+    owners().filter((owner) => owner.notices && owner.tools.some((tool) => 'tool' in see(tool, caller, rules))),
   )
   const withheld = once(() => lookWithheld(snapshot, caller, rules))
   const hidden = once(() => new Map([...whole().hidden, ...withheld().hidden]))
