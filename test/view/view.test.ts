@@ -49,6 +49,11 @@ describe('a view', () => {
     expect([view.tools.length, view.byId.size, made()]).toEqual([3, 3, 1])
   })
 
+  it('knows who has notices without making the tools of those who have none', () => {
+    const { view, made } = viewed()
+    expect([view.noticing, made()]).toEqual([[], 0])
+  })
+
   it('is looked through ahead of its first search', () => {
     const { view, made, warm } = viewed()
     expect([view.size, made()]).toEqual([3, 0])
