@@ -5,9 +5,9 @@ import { PegboardError } from '../core/errors.ts'
 import { isFull } from '../core/full.ts'
 import type { Processes, Program, ProgramProcess, ProgramUsage } from '../core/services.ts'
 import { descendantsOf, endDescendants } from './descendants.ts'
+import { pipes } from './pipes.ts'
 import { noRoom, spawnPiped } from './room.ts'
 import { childEnvironment, type Environment, killTree, spawnPlan } from './spawn.ts'
-import { pipes } from './stray.ts'
 import { createWatchdog, type Watchdog } from './watchdog.ts'
 
 export interface ProgramsOptions {

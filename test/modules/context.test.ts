@@ -28,6 +28,16 @@ const inChannel = (channelId: string, principal = 'local'): Caller => ({
   origin: { ...noOrigin, platform: 'irc', channelId, userId: 'u1', userName: 'Ada' },
 })
 
+/** All that reads or changes a channel, with what it takes. */
+const OF_A_CHANNEL = {
+  conversation_get: {},
+  conversation_append: { content: 'x' },
+  conversation_update: { message_id: 'x', content: 'y' },
+  conversation_delete: { all: true },
+  message_record: { text: 'x' },
+  message_search: { query: 'secret' },
+}
+
 describe('the module context', () => {
   it('is not there until it is enabled, and says by which setting', async () => {
     const { app } = await startApp({})
@@ -95,14 +105,7 @@ describe('a conversation', () => {
     const { call } = await open()
     await call('conversation_append', { channel_id: '#staff', content: 'secret' }, inChannel('#lobby'))
     const ada = inChannel('#lobby', 'ada')
-    for (const [action, input] of Object.entries({
-      conversation_get: {},
-      conversation_append: { content: 'x' },
-      conversation_update: { message_id: 'x', content: 'y' },
-      conversation_delete: { all: true },
-      message_record: { text: 'x' },
-      message_search: { query: 'x' },
-    }))
+    for (const [action, input] of Object.entries(OF_A_CHANNEL))
       await expect(call(action, { ...input, channel_id: '#staff' }, ada), action).rejects.toMatchObject({
         code: 'E_DENIED_BY_POLICY',
       })
@@ -121,14 +124,7 @@ describe('a token without a role that is believed', () => {
     const { call } = await open()
     await call('conversation_append', { content: 'secret' }, inChannel('#lobby'))
     const eve: Caller = { ...inChannel('#lobby', 'eve'), roles: ['reader'] }
-    for (const [action, input] of Object.entries({
-      conversation_get: {},
-      conversation_append: { content: 'x' },
-      conversation_update: { message_id: 'x', content: 'y' },
-      conversation_delete: { all: true },
-      message_record: { text: 'x' },
-      message_search: { query: 'secret' },
-    }))
+    for (const [action, input] of Object.entries(OF_A_CHANNEL))
       for (const more of [{}, { channel_id: '#lobby' }, { channel_id: '#lobby', platform: 'irc' }])
         await expect(call(action, { ...input, ...more }, eve), action).rejects.toMatchObject({
           code: 'E_DENIED_BY_POLICY',

@@ -54,6 +54,8 @@ describe('programs of tools', () => {
 
   it.runIf(canLimit)('say so when no file can be opened to see what they use', async () => {
     const program = await programs().start({ command: node, args: ['-e', 'setTimeout(() => 0, 60_000)'], cwd })
+    // What earlier programs had open is closed a moment later, and would be room.
+    await new Promise((resolve) => setTimeout(resolve, 300))
     const free = useUpDescriptors()
     onTestFinished(free)
     await expect(program.usage()).rejects.toMatchObject({ code: 'E_OVERLOADED' })
