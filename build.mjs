@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join, relative, resolve, sep } from 'node:path'
+import { dirname, join, relative, resolve, sep } from 'node:path'
 import { build, version } from 'esbuild'
 
 const require = createRequire(import.meta.url)
@@ -48,6 +48,8 @@ const common = {
   target: 'node20.19',
   minify: true,
   keepNames: false,
+  // Node prints the line that an uncaught error was thrown in: without a limit that is all there is.
+  lineLimit: 160,
   legalComments: 'none',
   logLevel: 'warning',
 }
@@ -319,6 +321,19 @@ for (const [file, part] of [
 
 const tsc = require.resolve('typescript/package.json').replace(/package\.json$/, 'bin/tsc')
 execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { stdio: 'inherit' })
+/** Declarations that a user's program reads. The compiler writes all, and the others name packages that nobody installs. */
+const declared = new Set()
+const declares = (file) => {
+  if (declared.has(file)) return
+  declared.add(file)
+  for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from|import\() ?['"](\.[^'"]+)\.ts['"]/g))
+    declares(resolve(dirname(file), `${path}.d.ts`))
+}
+for (const file of ['index', 'agent']) declares(resolve(`dist/types/src/${file}.d.ts`))
+for (const entry of readdirSync('dist/types', { recursive: true, withFileTypes: true })) {
+  const file = resolve(entry.parentPath, entry.name)
+  if (entry.isFile() && !declared.has(file)) rmSync(file)
+}
 const files = readdirSync('dist', { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
 const bytes = files.reduce((sum, entry) => sum + statSync(`${entry.parentPath}/${entry.name}`).size, 0)
 process.stderr.write(`built dist: ${files.length} files, ${Math.round(bytes / 1024)} KiB\n`)

@@ -2,6 +2,7 @@ import { type Toolset, toolsetOf } from './agent/toolset.ts'
 import { type App, type AppOptions, createApp } from './app.ts'
 import { loadConfig, readConfig } from './config/load.ts'
 import { thisMachine } from './config/places.ts'
+import { awake } from './core/awake.ts'
 import type { Caller } from './core/context.ts'
 import { PegboardError } from './core/errors.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
@@ -24,23 +25,27 @@ export { type PromptOptions, type PromptSection, systemPrompt } from './agent/pr
 export { serializeTools, TOOL_FORMATS, type ToolDeclarations, type ToolFormat } from './agent/serialize.ts'
 export { stripToolNames } from './agent/strip.ts'
 export type { CallOptions, Toolset, ToolsetPromptOptions } from './agent/toolset.ts'
+export type { App } from './app.ts'
 export type { Caller } from './core/context.ts'
 export { createToolLoop, type OwnedLoop, type RoundLimits, type ToolLoop } from './core/loop.ts'
 export type { ListedTool } from './view/listing.ts'
 
-export interface ToolsetOptions {
+export interface StartOptions {
   /** A configuration file, or what would be in one; without either, only the bundled modules. */
   readonly config?: string | Readonly<Record<string, unknown>>
-  /** Instead: an app that runs already. It is left running by `close`. */
-  readonly app?: App
-  readonly profile?: string
-  /** Who calls; default this process. */
-  readonly caller?: Caller
   /** How long servers that were never seen may take to tell their tools; default 10,000. */
   readonly waitMs?: number
   readonly log?: AppOptions['log']
   /** Fills `${NAME}` in the configuration; default the environment of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>
+}
+
+export interface ToolsetOptions extends StartOptions {
+  /** Instead of `config`: an app that runs already. It is left running by `close`. */
+  readonly app?: App
+  readonly profile?: string
+  /** Who calls; what is not said is as for this process. */
+  readonly caller?: Partial<Caller>
 }
 
 const WAIT_MS = 10_000
@@ -51,7 +56,7 @@ const WAIT_MS = 10_000
  */
 export async function createToolset(options: ToolsetOptions = {}): Promise<Toolset> {
   const { app: running, profile, caller } = options
-  const app = running ?? (await awake(() => startApp(options)))
+  const app = running ?? (await appOf(options))
   const toolset = toolsetOf(app, {
     ...(profile === undefined ? {} : { profile }),
     ...(caller === undefined ? {} : { caller }),
@@ -65,24 +70,16 @@ export async function createToolset(options: ToolsetOptions = {}): Promise<Tools
   return {
     ...toolset,
     call: (...request) => awake(() => toolset.call(...request)),
-    close: () => awake(() => toolset.close()),
   }
 }
 
-/** The longest a timer takes, 25 days. */
-const NEVER_MS = 0x7fff_ffff
+/**
+ * An app for several toolsets, such as one for each user. Stop it: servers are children of the process.
+ * @throws PegboardError E_CONFIG_* for a configuration that cannot be used
+ */
+export const startApp = (options: StartOptions = {}): Promise<App> => appOf(options)
 
-/** Our timers do not hold the process; a program that awaits us would end in the middle of it, without a word. */
-async function awake<T>(work: () => Promise<T>): Promise<T> {
-  const held = setInterval(() => undefined, NEVER_MS)
-  try {
-    return await work()
-  } finally {
-    clearInterval(held)
-  }
-}
-
-async function startApp({ config = {}, env, log, profile, waitMs = WAIT_MS }: ToolsetOptions): Promise<App> {
+async function appOf({ config = {}, env, log, profile, waitMs = WAIT_MS }: ToolsetOptions): Promise<App> {
   const machine = { ...thisMachine(), ...(env && { env }) }
   const { config: read, warnings } =
     typeof config === 'string'

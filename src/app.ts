@@ -5,6 +5,7 @@ import { warnOfClashes } from './catalog/clashes.ts'
 import { shownState } from './catalog/state.ts'
 import type { Config } from './config/load.ts'
 import { planReload } from './config/reload.ts'
+import { awake } from './core/awake.ts'
 import { type Clock, systemClock } from './core/clock.ts'
 import { type Caller, localCaller, type ServerStatus } from './core/context.ts'
 import { isPegboardError, messageOf } from './core/errors.ts'
@@ -127,7 +128,10 @@ export interface App extends Host {
   open(): Promise<void>
   /** Opens, and loads modules. Upstreams whose manifest is known are in the catalogue afterwards; connections follow on their own. */
   start(): Promise<void>
-  /** From now on does what clients have planned: calls that are scheduled or repeated. For a process that serves. */
+  /**
+   * From now on does what clients have planned: calls that are scheduled or repeated. For a process that serves. Begins when
+   * servers that are being looked at for the first time have come, after three seconds at the latest.
+   */
   work(): Promise<void>
   /**
    * The first list is out: looks at servers never seen, and indexes for search ahead of the first query, from now on after
@@ -459,9 +463,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const working = new Set<{ start(): Promise<void>; stop(): Promise<void> }>()
   let loaded = false
   let workAgain: (() => void) | undefined
+  let stopped = false
   let idle = ''
   /** A state that cannot be read now stops nothing else, and is looked at again. */
   async function work(): Promise<void> {
+    // Servers that are looked at for the first time have the processor, and what was planned may need them.
+    for (const until = clock.now() + WORK_WAIT_MS; upstreams.arriving && clock.now() < until; )
+      await new Promise<void>((resolve) => clock.after(WORK_LOOK_MS, resolve))
+    if (stopped) return
     try {
       if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
       await calls.usage.start({ hasPast: shared.hasPast, table: () => shared.store().table('usage'), clock, log })
@@ -724,7 +733,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
 
   if (elsewhere) serveTasks(server, elsewhere)
 
-  return {
+  const app: App = {
     ...host,
     catalog,
     log,
@@ -834,6 +843,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     drain: (graceMs) => calls.drain(graceMs),
     async stop() {
+      stopped = true
       const ended = Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
       calls.stop()
       await ended
@@ -863,6 +873,17 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       ])
     },
   }
+  return {
+    ...app,
+    call: (request) => awake(() => app.call(request)),
+    open: () => awake(app.open),
+    start: () => awake(app.start),
+    indexed: () => awake(app.indexed),
+    settled: (...how) => awake(() => app.settled(...how)),
+    reload: (next) => awake(() => app.reload(next)),
+    drain: (graceMs) => awake(() => app.drain(graceMs)),
+    stop: () => awake(app.stop),
+  }
 }
 
 /** How long a call is kept for a client that has to come back with the answer of its person. */
@@ -874,6 +895,8 @@ function longestAnswer({ policy, profiles }: Config): number {
 const TOLD_MS = 7 * 24 * 60 * 60_000
 /** A state that cannot be used is looked at again after this long. */
 const WORK_AGAIN_MS = 5_000
+const WORK_WAIT_MS = 3_000
+const WORK_LOOK_MS = 250
 
 /** How long parts may take to stop. */
 const STOP_MS = 3_500

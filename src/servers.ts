@@ -10,7 +10,7 @@ import type { View } from './view/view.ts'
 type Json = Readonly<Record<string, unknown>>
 
 export interface ServersOptions {
-  readonly upstreams: Pick<Upstreams, 'connect' | 'disconnect' | 'ping'>
+  readonly upstreams: Pick<Upstreams, 'connect' | 'disconnect' | 'ping' | 'where'>
   /** Those that a caller may know of. */
   list(caller: Caller): readonly ServerStatus[]
   view(caller: Caller): View
@@ -59,7 +59,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
   async function connect({ id, reason }: ServerStatus): Promise<void> {
     if (reason === 'disabled')
       throw new PegboardError('E_DENIED_BY_POLICY', `${id} is switched off in the configuration.`, {
-        hint: `The operator sets mcpServers.${id}.enabled.`,
+        hint: `The operator sets ${options.upstreams.where(id)}.enabled.`,
       })
     await options.upstreams.connect(id, ending)
   }

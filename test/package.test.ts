@@ -70,6 +70,27 @@ test('every package this one asks for by name has its reason in docs/dependencie
   expect(asked.filter((name) => !named(name))).toEqual([])
 })
 
+/** Packages that the declarations of dist/ name. */
+const namedByTypes = (): string[] => {
+  const texts = readdirSync('dist/types', { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.d.ts'))
+    .map((name) => readFileSync(join('dist/types', name), 'utf8'))
+  const asked = texts.flatMap((text) => [...text.matchAll(/(?:from|import\() ?['"]([^.'"][^'"]*)['"]/g)])
+  return [...new Set(asked.map(([, name = '']) => name))].filter((name) => !name.startsWith('node:')).sort()
+}
+
+test('an install brings what the scripts leave outside and what the types name, and nothing else that is compiled in', () => {
+  expect(namedByTypes()).toEqual(['undici', 'zod'])
+  expect(Object.keys(manifest.dependencies)).toEqual(['undici', 'zod'])
+  expect(Object.keys(manifest.optionalDependencies)).toEqual(['@napi-rs/keyring', 'libsql'])
+  const compiled = readFileSync('dist/THIRD_PARTY.txt', 'utf8')
+  const inside = (name: string): boolean => compiled.includes(`\n${name} `)
+  expect(['undici', '@napi-rs/keyring', 'libsql'].filter(inside)).toEqual([])
+  expect(
+    ['zod', '@modelcontextprotocol/client', '@modelcontextprotocol/server'].filter((name) => !inside(name)),
+  ).toEqual([])
+})
+
 test('the package holds what its files say, and no test, map, secret or path of the machine that built it', () => {
   const said = JSON.parse(
     execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {

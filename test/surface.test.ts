@@ -40,6 +40,7 @@ const pinned = {
     'parseToolCalls',
     'runConversation',
     'serializeTools',
+    'startApp',
     'stripToolNames',
     'systemPrompt',
     'toolUseMode',

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { type CallContext, type Kv, type Paths, ToolError } from 'pegboard'
 import { cachePaths, SETTING, type Settings } from './config.ts'
 import { kindOf } from './kind.ts'
@@ -37,8 +37,7 @@ function kvOf({ services }: Context): Kv {
 }
 
 /** Of one principal: nobody names the pictures of another. */
-const ownerOf = ({ caller }: Context): string =>
-  createHash('sha256').update(caller.principal).digest('hex').slice(0, 16)
+const ownerOf = ({ caller }: Context): string => hash('sha256', caller.principal).slice(0, 16)
 
 /**
  * Where their pictures lie. Made by chance: other tools read paths below the same folder, and who somebody is can be guessed.

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { type Paths, ToolError, z } from 'pegboard'
 import { own, cachePaths as pathsOf } from '../_folders.ts'
 
@@ -50,7 +50,7 @@ export const tokenOf = ({ token, token_env }: Settings): string | undefined =>
 /** The number of the bot, which its token begins with and which is no secret; of another form of token a digest. */
 export function botOf(settings: Settings): string {
   const token = tokenOf(settings) ?? ''
-  return /^\d+(?=:)/.exec(token)?.[0] ?? createHash('sha256').update(token).digest('hex').slice(0, 16)
+  return /^\d+(?=:)/.exec(token)?.[0] ?? hash('sha256', token).slice(0, 16)
 }
 
 export const configured = ({ config }: { readonly config: Settings }): true | string =>

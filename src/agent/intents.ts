@@ -5,13 +5,22 @@ export interface Intent<Value> {
   readonly priority?: number
   /** The words that mean it, or a check that answers with what it found; undefined and false mean no. */
   readonly match: RegExp | ((text: string) => unknown)
-  /** What to do: an answer, a tool to call, whatever the application makes of it. Undefined passes on to the next. */
-  readonly route: (match: unknown, text: string) => Value | undefined
+  /**
+   * What to do: an answer, a tool to call, whatever the application makes of it. Undefined passes on to the next.
+   * @param match what `match` found: of an expression its `RegExpExecArray`
+   */
+  // biome-ignore lint/suspicious/noExplicitAny: what a check finds is known where the intent is written
+  readonly route: (match: any, text: string) => Value | undefined
 }
 
 /** Decides before the model does: the same text always goes the same way. */
 export type IntentRouter<Value> = (text: string) => { readonly intent: string; readonly value: Value } | undefined
 
+// From a list of intents as it stands, the values of all of them are inferred, where `Value` would be that of the first.
+export function createIntentRouter<const Intents extends readonly Intent<unknown>[]>(
+  intents: Intents,
+): IntentRouter<Exclude<ReturnType<Intents[number]['route']>, undefined>>
+export function createIntentRouter<Value>(intents: readonly Intent<Value>[]): IntentRouter<Value>
 export function createIntentRouter<Value>(intents: readonly Intent<Value>[]): IntentRouter<Value> {
   const inOrder = intents.toSorted((a, b) => (b.priority ?? 0) - (a.priority ?? 0))
   return (text) => {

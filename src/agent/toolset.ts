@@ -60,8 +60,8 @@ export interface Toolset {
 }
 
 export interface ToolsetSettings {
-  /** Who calls; default this process, as on stdio. */
-  readonly caller?: Caller
+  /** Who calls; what is not said is as on stdio. */
+  readonly caller?: Partial<Caller>
   readonly profile?: string
   readonly textTools?: TextTools | undefined
   readonly sections?: (caller: Caller) => readonly PromptSection[]
@@ -75,7 +75,8 @@ const noName = (): PegboardError =>
 export function toolsetOf(host: ToolsetHost, settings: ToolsetSettings = {}): Toolset {
   const { textTools, profile } = settings
   const caller: Caller = {
-    ...(settings.caller ?? localCaller),
+    ...localCaller,
+    ...settings.caller,
     ...(profile === undefined ? {} : { profile }),
     session: settings.caller?.session ?? randomUUID(),
   }

@@ -34,10 +34,10 @@ export function absent({ dirs, modules, servers }: Config, env: Environment, pla
   }
   place('dirs.workspace', dirs.workspace)
   for (const [id, { enabled, config }] of Object.entries(modules)) if (enabled) look(`modules.${id}.config`, config)
-  for (const [id, { enabled, target }] of Object.entries(servers)) {
+  for (const { enabled, target, where } of Object.values(servers)) {
     if (!enabled || target.kind !== 'stdio') continue
-    program(`mcpServers.${id}.command`, target.command, target.env)
-    if (target.cwd !== undefined) place(`mcpServers.${id}.cwd`, target.cwd)
+    program(`${where}.command`, target.command, target.env)
+    if (target.cwd !== undefined) place(`${where}.cwd`, target.cwd)
   }
   return said
 }

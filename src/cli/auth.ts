@@ -22,7 +22,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const key: GrantKey = { server: id, url: target.url, principal }
   if (args.values['logout'] === true) return await logout(args, io, key, store)
   if (settings.auth?.type === 'none')
-    throw new UsageError(`${id} is never logged in to: mcpServers.${id}.auth.type is none`)
+    throw new UsageError(`${id} is never logged in to: ${settings.where}.auth.type is none`)
   const { login } = await import('../upstream/oauth/login.ts')
   const { createBrowser } = await import('../upstream/oauth/browser.ts')
   const alone = args.values['no-browser'] === true
@@ -142,7 +142,7 @@ function serverOf(
   }
   if (settings.target.kind === 'stdio')
     throw new UsageError(
-      `${id} is a program on this machine; only remote servers are logged in to. Its keys go into mcpServers.${id}.env`,
+      `${id} is a program on this machine; only remote servers are logged in to. Its keys go into ${settings.where}.env`,
     )
   return { settings, target: settings.target }
 }
@@ -152,6 +152,6 @@ function principalOf(args: Args, id: string, settings: ServerSettings): string |
   const principal = text(args, 'principal')
   if (settings.auth?.perPrincipal === true) return principal ?? 'local'
   if (principal !== undefined)
-    throw new UsageError(`${id} has one login for everybody; mcpServers.${id}.auth.perPrincipal decides`)
+    throw new UsageError(`${id} has one login for everybody; ${settings.where}.auth.perPrincipal decides`)
   return undefined
 }

@@ -39,12 +39,23 @@ const PART = /^(start|later|config|modules|zod|rest):(.+)$/
 /** What a start without a schema to check runs. */
 const WITHOUT_ZOD: ReadonlySet<string> = new Set(['start', 'later', 'modules'])
 
-/** Nearly all that a start makes stays: V8 makes room for it at once instead of copying it each time it doubles the room. */
-const GROWTH = 16
+/**
+ * While it starts, nearly all that is made stays: V8 makes room for it at once instead of copying it each time it doubles the room.
+ * And what runs then runs a few dozen times: to optimize it takes more processor time than it saves, which the servers that are
+ * started meanwhile need.
+ */
+const STARTING = { growth: 8, patience: 4 }
+const USUAL = { growth: 1, patience: 1 }
 const GROWTH_MS = 500
-/** What V8 has, in all versions that this was looked up for; another may not know the word and would complain on stderr. */
-const USUAL_GROWTH = 2
-const LAST_KNOWN_V8 = 13
+const PATIENCE_MS = 2_500
+type Pace = typeof USUAL
+
+/** What V8 has, by its version: another may not know the words and would complain on stderr. */
+const GROWTH = { flag: 'semi-space-growth-factor', usual: 2 }
+const BUDGET = { flag: 'interrupt-budget', usual: 67_584 }
+const CALLS = { flag: 'invocation-count-for-turbofan', usual: 3_000 }
+const KNOWN_V8: Readonly<Record<string, typeof GROWTH>> = { 11: BUDGET, 12: CALLS, 13: CALLS }
+const PATIENCE = KNOWN_V8[Number.parseInt(process.versions.v8, 10)]
 
 const packs = new Map<string, Pack>()
 const parts = new Map<string, Namespace>()
@@ -58,30 +69,34 @@ export const load = (): Bundle => packNamed('start') as Bundle
 /** Starts the command line. */
 export async function main(): Promise<void> {
   await load().main()
-  if (Number.parseInt(process.versions.v8, 10) > LAST_KNOWN_V8) return
-  grow(GROWTH)
-  setTimeout(() => grow(USUAL_GROWTH), GROWTH_MS).unref()
+  if (!PATIENCE) return
+  setPace(STARTING)
+  setTimeout(() => setPace({ ...pace, growth: USUAL.growth }), GROWTH_MS).unref()
+  setTimeout(() => setPace(USUAL), PATIENCE_MS).unref()
 }
 
-let growth = USUAL_GROWTH
-function grow(factor: number): void {
-  growth = factor
-  setFlagsFromString(`--semi-space-growth-factor=${factor}`)
+let pace = USUAL
+function setPace(next: Pace): void {
+  if (!PATIENCE) return
+  if (next.growth !== pace.growth) set(GROWTH, next.growth)
+  if (next.patience !== pace.patience) set(PATIENCE, next.patience)
+  pace = next
 }
+const set = ({ flag, usual }: typeof GROWTH, times: number): void => setFlagsFromString(`--${flag}=${usual * times}`)
 
 /** With other flags V8 takes over no code that is compiled, neither ours nor Node's. */
-function withUsualGrowth<T>(make: () => T): T {
-  const now = growth
-  if (now === USUAL_GROWTH) return make()
-  grow(USUAL_GROWTH)
+function atUsualPace<T>(make: () => T): T {
+  const now = pace
+  if (now === USUAL) return make()
+  setPace(USUAL)
   try {
     return make()
   } finally {
-    grow(now)
+    setPace(now)
   }
 }
 
-const builtin = (id: string): unknown => withUsualGrowth(() => require(id))
+const builtin = (id: string): unknown => atUsualPace(() => require(id))
 
 function packNamed(name: string): Pack {
   const known = packs.get(name)
@@ -91,7 +106,7 @@ function packNamed(name: string): Pack {
   const kept = join(folder, `${BUILD}-${name}-${process.version}-${process.arch}.bin`)
   const cachedData = read(kept)
   const source = readFileSync(file, 'latin1')
-  const script = withUsualGrowth(() => new Script(source, { filename: file, ...(cachedData ? { cachedData } : {}) }))
+  const script = atUsualPace(() => new Script(source, { filename: file, ...(cachedData ? { cachedData } : {}) }))
   const evaluate = script.runInThisContext() as Evaluate
   const pack = evaluate(
     (id) => {

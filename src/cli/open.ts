@@ -44,7 +44,7 @@ export async function openConfig(args: Args, io: Io, exposed = false): Promise<L
     io.stderr(`pegboard: ${USUAL_FILE} in this folder is not read unless named: --config ${USUAL_FILE}\n`)
   io.know?.(config.secrets)
   for (const warning of warnings) io.stderr(`pegboard: warning: ${warning}\n`)
-  return { config, warnings }
+  return { ...read, config, warnings }
 }
 
 /**
@@ -57,7 +57,7 @@ export function withFlags(config: Config, args: Args): Config {
     const name = server.enabled ? unpinned(server) : undefined
     return name === undefined
       ? []
-      : [{ id, reason: `mcpServers.${id} fetches ${name} in whatever version is newest, which --frozen refuses` }]
+      : [{ id, reason: `${server.where} fetches ${name} in whatever version is newest, which --frozen refuses` }]
   })
   if (fetched.length === 0) return config
   const out = new Set(fetched.map(({ id }) => id))
@@ -148,7 +148,7 @@ export async function withApp(
     if (waitS === undefined && text(args, 'wait') === undefined) await installed(session, wanted, io)
     for (const one of app.upstreams.status())
       if (one.pending && one.tools === 0 && wanted(one))
-        io.stderr(`pegboard: warning: ${one.module} ${starting(one)}; to wait longer: --wait ${LONG_WAIT_S}\n`)
+        io.stderr(`pegboard: warning: ${late(one)}; to wait longer: --wait ${LONG_WAIT_S}\n`)
     return await use(session)
   } finally {
     await app.stop()
@@ -157,28 +157,32 @@ export async function withApp(
 
 /** What is being downloaded would have to be downloaded again. */
 async function installed({ app, config }: Session, wanted: (server: Server) => boolean, io: Io): Promise<void> {
-  const installs = ({ id, tools }: Server): boolean => {
+  // One that gave a reason does something else.
+  const installs = ({ id, tools, reason }: UpstreamStatus): boolean => {
     const settings = config.servers[id]
-    return tools === 0 && settings !== undefined && mayInstall(settings)
+    return tools === 0 && reason === undefined && settings !== undefined && mayInstall(settings)
   }
-  const late = app.upstreams.status().filter((one) => one.pending && installs(one) && wanted(one))
-  if (late.length === 0) return
-  const names = late.map(({ module }) => module).join(', ')
+  const slow = app.upstreams.status().filter((one) => one.pending && installs(one) && wanted(one))
+  if (slow.length === 0) return
+  const names = slow.map(({ module }) => module).join(', ')
   io.stderr(`pegboard: waiting up to ${INSTALL_WAIT_MS / 1_000} s more for ${names}, perhaps still downloading\n`)
-  await app.settled(INSTALL_WAIT_MS, (one) => late.some(({ id }) => id === one.id) && wanted(one))
+  await app.settled(INSTALL_WAIT_MS, (one) => slow.some(({ id }) => id === one.id) && wanted(one))
 }
 
 /** Names servers that run whatever is newest when they start; undefined where there is none. */
 export function unpinnedWarning({ servers }: Config): string | undefined {
-  const names = Object.entries(servers).flatMap(([id, server]) => {
+  const names = Object.values(servers).flatMap((server) => {
     const name = server.enabled ? unpinned(server) : undefined
-    return name === undefined ? [] : [`mcpServers.${id} (${name})`]
+    return name === undefined ? [] : [`${server.where} (${name})`]
   })
   if (names.length === 0) return undefined
   return `What these servers run is fetched in whatever version is newest then: ${names.join(', ')}. To run what you have seen, name a version: name@1.2.3.`
 }
 
-/** Of a server that has not answered yet. */
+const late = ({ module, detail, reason, ...one }: UpstreamStatus): string =>
+  reason === undefined ? `${module} ${starting(one)}` : `${module}: ${detail ?? reason}`
+
+/** Of a server that has not answered yet, and has given no reason. */
 export const starting = ({ transport }: Pick<UpstreamStatus, 'transport'>): string =>
   transport === 'stdio' ? 'is still starting, perhaps still downloading' : 'has not answered yet'
 

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHash, hash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
@@ -30,10 +30,10 @@ export async function recallConfig(machine: Machine, file: string | undefined): 
   if (!given) return (await import('../config/load.ts')).loadConfig(machine, file)
   const { path, text } = given
   const folder = join(defaultDirs(machine, dirname(path)).cache, 'config')
-  const name = createHash('sha256').update(path).digest('hex').slice(0, 32)
+  const name = hash('sha256', path).slice(0, 32)
   const kept = readOwn(join(folder, `${name}.bin`))
   const known = kept && opened(kept, (names) => keyOf(machine, path, text, names))
-  if (known) return known
+  if (known) return { ...known, text }
 
   const looked: Looked = { names: new Set(), all: false }
   const env = watched(machine.env, looked)
@@ -83,7 +83,8 @@ const keyOf = (machine: Machine, path: string, text: string, names: readonly str
     .digest()
 
 /** The names of variables, then the rest in a form that needs the key. Undefined for what would not come back the same. */
-function sealed(loaded: Loaded, names: readonly string[], key: Buffer): Buffer | undefined {
+function sealed({ config, warnings }: Loaded, names: readonly string[], key: Buffer): Buffer | undefined {
+  const loaded = { config, warnings }
   const text = JSON.stringify([loaded, unsetIn(loaded)])
   if (!isDeepStrictEqual(restored(text), loaded)) return undefined
   const nonce = randomBytes(NONCE_BYTES)

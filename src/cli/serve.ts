@@ -49,7 +49,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       io.know?.(after.secrets)
       await app.reload(after)
     }
-    endings.push(followConfig({ config, machine, log, refine, onConfig }))
+    endings.push(followConfig({ config, text: loaded.text, machine, log, refine, onConfig }))
   }
   /** There may be no descriptor left to read our own code with. */
   const tryToFollow = (): Promise<void> =>
@@ -63,8 +63,8 @@ export async function run(args: Args, io: Io): Promise<number> {
     const warning = unpinnedWarning(config)
     if (warning !== undefined) log.warn(warning)
     app.warm()
-    await app.work()
     await tryToFollow()
+    if (!over) await app.work()
   }
   try {
     await app.open()

@@ -126,7 +126,7 @@ async function doubtsOf(
         const hearsay = app.view({ ...caller, ...grants }).tools.filter(({ tool }) => tool.hearsay === true)
         for (const { id, module } of app.upstreams.status()) {
           const count = hearsay.filter(({ tool }) => tool.module === module && tool.effect === 'read').length
-          if (count > 0) found.push(unbelieved(id, module, count))
+          if (count > 0) found.push(unbelieved(app.upstreams.where(id), module, count))
         }
       }
       const names = [...owners.keys(), ...tools.map(({ id }) => id)]
@@ -141,8 +141,8 @@ async function doubtsOf(
   return found
 }
 
-const unbelieved = (id: string, module: string, count: number): string =>
-  `--effect read leaves out ${counted(count, 'tool')} of ${module}, of which only the server says that they read; mcpServers.${id}.trustHints has it believed.`
+const unbelieved = (where: string, module: string, count: number): string =>
+  `--effect read leaves out ${counted(count, 'tool')} of ${module}, of which only the server says that they read; ${where}.trustHints has it believed.`
 
 async function list({ args, io, tokens, name }: Task): Promise<number> {
   if (name !== undefined) throw new UsageError('token list takes nothing more')

@@ -185,15 +185,15 @@ function leftOut(session: Session, name: string): Verdict {
     const action = named === undefined ? dotted : dotted.slice(named.length + 1)
     const own = offered(session, id).get(action)
     if (own !== undefined) {
-      if (!settings.enabled) return out('upstream', `its server is switched off by mcpServers.${id}`)
+      if (!settings.enabled) return out('upstream', `its server is switched off by ${settings.where}`)
       if (!createFilter(settings)(own)) {
         const by = createFilter({ allow: [], deny: settings.deny })(own) ? 'allow' : 'deny'
-        return out('upstream', `left out by mcpServers.${id}.${by}`, { setting: `mcpServers.${id}.${by}` })
+        return out('upstream', `left out by ${settings.where}.${by}`, { setting: `${settings.where}.${by}` })
       }
     }
     if (named === undefined) continue
     const status = app.upstreams.status().find((server) => server.id === id)
-    if (!settings.enabled) return out('upstream', `its server is switched off by mcpServers.${id}`)
+    if (!settings.enabled) return out('upstream', `its server is switched off by ${settings.where}`)
     if (status && status.tools === 0) {
       const reason = status.detail ?? status.reason
       return out('upstream', `the tools of mcp_${id} are not known${reason ? `: ${reason}` : ' yet'}`)

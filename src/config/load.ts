@@ -68,6 +68,8 @@ export interface Loaded {
   readonly config: Config
   /** Sentences for the operator about what was ignored or left out. */
   readonly warnings: readonly string[]
+  /** What the file held. */
+  readonly text?: string
 }
 
 /**
@@ -148,6 +150,7 @@ export function readConfig(text: string, file: string | undefined, machine: Mach
       written: { ...given, mcpServers: { ...asBlock(servers), ...asBlock(mcpServers), ...placed.servers } },
     }),
     warnings: [...warnings, ...read.warnings],
+    ...(file === undefined ? {} : { text }),
   }
 }
 

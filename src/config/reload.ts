@@ -18,7 +18,7 @@ export interface ReloadPlan {
   readonly restart: readonly string[]
 }
 
-const LIVE = ['modules', 'mcpServers', 'openapi', 'policy', 'exposure', 'tools', 'profiles', 'clients'] as const
+const LIVE = ['modules', 'servers', 'openapi', 'policy', 'exposure', 'tools', 'profiles', 'clients'] as const
 const RESTART = [
   'server',
   'modulesDir',
@@ -37,22 +37,22 @@ const RESTART = [
 
 /** What changed between two configurations and when each change takes effect. */
 export function planReload(before: Config, after: Config): ReloadPlan {
-  const [old, now] = [sectionsOf(before), sectionsOf(after)]
-  const changed = (sections: readonly string[]): string[] =>
-    sections.flatMap((section) => differences(section, old[section], now[section]))
+  const changed = (sections: readonly (keyof Config)[]): string[] =>
+    sections.flatMap((section) => differences(section, before[section], after[section]))
   return { live: changed(LIVE), restart: changed(RESTART) }
-}
-
-const sectionsOf = (config: Config): Record<string, unknown> => {
-  const { servers, ...rest } = config
-  return { ...rest, mcpServers: servers }
 }
 
 function differences(section: string, before: unknown, after: unknown): string[] {
   if (!isRecord(before) || !isRecord(after)) return isDeepStrictEqual(before, after) ? [] : [section]
   const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])]
-  return keys.filter((key) => !isDeepStrictEqual(before[key], after[key])).map((key) => `${section}.${key}`)
+  return keys
+    .filter((key) => !isDeepStrictEqual(before[key], after[key]))
+    .map((key) => placeOf(after[key] ?? before[key]) ?? `${section}.${key}`)
 }
+
+/** Servers know where they stand in the file. */
+const placeOf = (value: unknown): string | undefined =>
+  isRecord(value) && typeof value['where'] === 'string' ? value['where'] : undefined
 
 export interface WatchOptions {
   /** Quiet time after the last event before the file is looked at; default 200. */
@@ -136,8 +136,19 @@ function textOf(file: string): string | undefined {
   }
 }
 
+/** Whether nobody has edited it since. */
+function isAsRead(file: string, text: string | undefined): boolean {
+  try {
+    return text !== undefined && textOf(file) === text
+  } catch {
+    return false
+  }
+}
+
 export interface Follow extends WatchOptions {
   readonly config: Config
+  /** What the file held when it was read. Default: it is read again. */
+  readonly text?: string | undefined
   readonly machine: Machine
   readonly log: Log
   /** Puts on top of the file what came from elsewhere, such as the command line. */
@@ -183,7 +194,7 @@ export function followConfig(options: Follow): () => void {
       log.info('configuration reloaded', { changed: plan.live })
     } catch (error) {
       refused = true
-      if (isFull(isPegboardError(error) ? error.cause : error)) cancelAgain = clock.after(AGAIN_MS, again)
+      if (isFull(error)) cancelAgain = clock.after(AGAIN_MS, again)
       log.error('the edited configuration is not used; the last good one stays', {
         ...(isPegboardError(error) ? { code: error.code } : {}),
         error: messageOf(error),
@@ -195,8 +206,7 @@ export function followConfig(options: Follow): () => void {
     queue = queue.then(apply)
   }
   const stop = watchConfig(file, again, options)
-  // It may have been edited since it was read.
-  queue = apply()
+  if (!isAsRead(file, options.text)) queue = apply()
   return () => {
     stopped = true
     cancelAgain?.()

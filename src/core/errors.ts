@@ -394,6 +394,13 @@ export class PegboardError extends Error {
   }
 }
 
+/** Nothing new is begun, and what runs ends. */
+export const shuttingDown = (): PegboardError => new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
+
+/** A result that is longer than one may be. */
+export const resultTooLarge = (message: string): PegboardError =>
+  new PegboardError('E_TOO_LARGE', message, { hint: 'Ask for a part, or raise execution.maxResultBytes.' })
+
 /** What a tool throws when the model can do something about it: `throw new ToolError('No such city.', { hint: 'Try "City, Country".' })`. */
 export class ToolError extends PegboardError {
   constructor(message: string, options: ErrorOptions & { readonly code?: ErrorCode } = {}) {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 /** Cursor allows 60 characters for server and tool together, VS Code 64 with its prefix; 46 fits both. */
 export const WIRE_NAME_MAX = 46
@@ -23,7 +23,7 @@ export function wireName(id: string, max: number = WIRE_NAME_MAX): string {
 
 /** `name` told apart from its twins by eight characters of a hash of `id`: the same in every run, whoever came first. */
 export function distinctName(name: string, id: string, max: number = WIRE_NAME_MAX): string {
-  return `${name.slice(0, max - 9)}_${createHash('sha256').update(id).digest('hex').slice(0, 8)}`
+  return `${name.slice(0, max - 9)}_${hash('sha256', id).slice(0, 8)}`
 }
 
 /** Damerau-Levenshtein (adjacent swaps count one), giving up at `max + 1`. */

@@ -4,7 +4,7 @@ import { type Caller, noServices, type ServicesFor } from '../core/context.ts'
 import { createCountdown } from '../core/countdown.ts'
 import { createCrowd } from '../core/crowd.ts'
 import { createEnding, type Ending, offEnd, onEnd } from '../core/ending.ts'
-import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { isPegboardError, PegboardError, shuttingDown } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Fetch } from '../core/fetch.ts'
 import { checkArguments } from '../core/guard.ts'
@@ -166,7 +166,7 @@ export function createCalls(options: CallsOptions): Calls {
     run: Run = { id: undefined, tool: undefined },
     told?: OnGate,
   ): Promise<ToolResult> {
-    if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
+    if (stopped) throw shuttingDown()
     const depth = request.depth ?? 0
     if (depth > MAX_DEPTH)
       throw new PegboardError('E_LOOP_DETECTED', `Tools called each other more than ${MAX_DEPTH} deep.`)
@@ -216,7 +216,7 @@ export function createCalls(options: CallsOptions): Calls {
       }
       if (waited) {
         // The same.
-        if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
+        if (stopped) throw shuttingDown()
         wanted = confirmed ? confirmed.again(ready(request)) : ready(request)
         const answer = confirmed ? undefined : guarded(wanted, request, relay, abort, told, true)
         if (answer) {
@@ -402,8 +402,7 @@ export function createCalls(options: CallsOptions): Calls {
   }
 
   function endAll(): void {
-    for (const { value } of [...running.places])
-      value.abort(new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.'))
+    for (const { value } of [...running.places]) value.abort(shuttingDown())
   }
 }
 

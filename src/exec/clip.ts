@@ -1,4 +1,4 @@
-import { PegboardError } from '../core/errors.ts'
+import { resultTooLarge } from '../core/errors.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Tool } from '../core/tool.ts'
 
@@ -12,10 +12,7 @@ type Value = Extract<ToolResult, { kind: 'value' }>
 export function clipped(result: Value, { id }: Tool, maxBytes: number): Value {
   const { value } = result
   if (typeof value !== 'string') {
-    if (isLonger(value, maxBytes))
-      throw new PegboardError('E_TOO_LARGE', `${id} answered with more than ${maxBytes} bytes.`, {
-        hint: 'Ask for a part, or raise execution.maxResultBytes.',
-      })
+    if (isLonger(value, maxBytes)) throw resultTooLarge(`${id} answered with more than ${maxBytes} bytes.`)
     return result
   }
   // No character takes more than three bytes of UTF-8 for each of its own units.

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import { createEnding } from '../core/ending.ts'
 import { messageOf } from '../core/errors.ts'
@@ -248,7 +248,7 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
 }
 
 /** The same each time, and for whichever process does it. */
-const placeOf = (id: string): number => createHash('sha256').update(id).digest().readUInt16BE() % SPREAD_MS
+const placeOf = (id: string): number => hash('sha256', id, 'buffer').readUInt16BE() % SPREAD_MS
 
 function released<T extends Due>(value: T | undefined): T | undefined {
   if (value === undefined) return undefined

@@ -1,4 +1,4 @@
-import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { isPegboardError, PegboardError, resultTooLarge } from '../core/errors.ts'
 import { isProtocolFailure } from '../core/failure.ts'
 import { isFull } from '../core/full.ts'
 import { sizeOf } from '../core/raw.ts'
@@ -25,10 +25,7 @@ export function timedOut({ id, timeoutMs, timeoutSetting }: Tool, after: number)
 /** @throws PegboardError E_TOO_LARGE */
 export function checkSize({ id }: Tool, result: object, maxBytes: number): void {
   const bytes = sizeOf(result)
-  if (bytes > maxBytes)
-    throw new PegboardError('E_TOO_LARGE', `${id} answered with ${bytes} bytes; up to ${maxBytes} are handed on.`, {
-      hint: 'Ask for a part, or raise execution.maxResultBytes.',
-    })
+  if (bytes > maxBytes) throw resultTooLarge(`${id} answered with ${bytes} bytes; up to ${maxBytes} are handed on.`)
 }
 
 export function invalid(entry: ViewTool, issues: readonly Issue[]): PegboardError {
@@ -102,7 +99,8 @@ function translated(error: unknown, callId: string, tool: string): PegboardError
   }
   if (isPlain(error))
     return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message)}`, { cause: error })
-  if (hasNoRoom(error))
+  // Whatever it was that could not be opened: a part of our own code that is read when it is needed is a file, too.
+  if (isFull(error))
     return new PegboardError('E_OVERLOADED', `Tool '${tool}' failed: too many files or programs are open now.`, {
       hint: 'Try again later.',
       cause: error,
@@ -116,15 +114,6 @@ export function placeOf(error: unknown): string | undefined {
   if (!isPlain(error) || isPegboardError(error) || isProtocolFailure(error)) return undefined
   const { stack = '', message } = error
   return /^\s+at (.+)$/m.exec(stack.slice(stack.indexOf(message) + message.length))?.[1]
-}
-
-/** Whatever it was that could not be opened: a part of our own code that is read when it is needed is a file, too. */
-function hasNoRoom(error: unknown): boolean {
-  try {
-    return error instanceof Error && isFull(error)
-  } catch {
-    return false
-  }
 }
 
 // System errors (ENOENT and the like) carry paths and addresses; subclasses are mostly bugs.

@@ -1,6 +1,6 @@
 import { newerAsk } from '../core/asks.ts'
 import { createEnding, type Ending } from '../core/ending.ts'
-import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { isPegboardError, messageOf, PegboardError, shuttingDown } from '../core/errors.ts'
 import type { ToolResult } from '../core/result.ts'
 import { noRelay } from '../core/tool.ts'
 import type { Table } from '../state/store.ts'
@@ -257,7 +257,7 @@ export function createRuns(
     async stop() {
       stopped = true
       const left = [...running.values()]
-      for (const { ending } of left) ending.abort(new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.'))
+      for (const { ending } of left) ending.abort(shuttingDown())
       await Promise.all(left.map(({ over }) => over))
     },
   }

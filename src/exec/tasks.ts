@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import type { Ending } from '../core/ending.ts'
-import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { isPegboardError, messageOf, PegboardError, shuttingDown } from '../core/errors.ts'
 import { newHandle } from '../core/handle.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolResult } from '../core/result.ts'
@@ -211,7 +211,7 @@ export function createTasks(options: TasksOptions): Tasks {
     ending?: Ending,
   ): Promise<Running> {
     await start()
-    if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
+    if (stopped) throw shuttingDown()
     const owner = sessionOwner(caller)
     const busy = runs.all().filter((one) => one.owner === owner && one.task.status === 'running').length
     if (busy >= settings.maxRunning)

@@ -2,6 +2,7 @@ import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
 import { systemClock } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { isFull } from '../core/full.ts'
 import type { ToolModule } from '../core/module.ts'
 import { nearest } from '../core/names.ts'
 import { isRecord } from '../core/record.ts'
@@ -22,6 +23,12 @@ interface Running {
   readonly owner: Owner
   readonly made: readonly unknown[]
   degraded?: string
+}
+
+interface Broken {
+  readonly made: readonly unknown[]
+  readonly problem: Problem
+  readonly full?: boolean
 }
 
 const INDEX = /[\\/]index\.[cm]?[jt]s$/
@@ -47,8 +54,11 @@ export function createLoader(options: LoaderOptions): Loader {
     wanted,
   })
   const running = new Map<string, Running>()
-  /** Owners that did not start or could not be published, by id: not tried again until something of theirs changes. */
-  const broken = new Map<string, { readonly made: readonly unknown[]; readonly problem: Problem }>()
+  /**
+   * Owners that did not start or could not be published, by id: not tried again until something of theirs changes, unless
+   * there was no room for a file.
+   */
+  const broken = new Map<string, Broken>()
   const starts = new WeakMap<ToolModule, number>()
   const leaving = new Set<Promise<void>>()
   const watches = new Set<() => void>()
@@ -94,7 +104,8 @@ export function createLoader(options: LoaderOptions): Loader {
         ...owner.slots.map((slot) => slot.source),
         JSON.stringify([setting?.config, setting?.setup]),
       ]
-      if (same(running.get(owner.id)?.made, made) || same(broken.get(owner.id)?.made, made)) return []
+      const before = broken.get(owner.id)
+      if (same(running.get(owner.id)?.made, made) || (same(before?.made, made) && !before?.full)) return []
       broken.delete(owner.id)
       try {
         const instance = await startInstance(owner, {
@@ -109,7 +120,7 @@ export function createLoader(options: LoaderOptions): Loader {
         })
         return [{ owner, instance, made }]
       } catch (error) {
-        broken.set(owner.id, { made, problem: problemOf(owner, error) })
+        broken.set(owner.id, { made, problem: problemOf(owner, error), full: isFull(error) })
         return []
       }
     })
@@ -206,12 +217,15 @@ export function createLoader(options: LoaderOptions): Loader {
     }
   }
 
+  /** Whether some could not be read or started for want of room, which no event tells the end of. */
+  const isWaiting = (): boolean => files.waiting || [...broken.values()].some(({ full }) => full)
+
   /** After events: what really changed decides. A change no single module owns (a helper, a library) concerns them all. */
   async function follow(): Promise<void> {
     if (modulesDir === undefined) return
     const now = await fingerprint(modulesDir)
     const changed = changedPaths(seen, now)
-    if (changed.size === 0 && !files.waiting) return
+    if (changed.size === 0 && !isWaiting()) return
     const owns = (entry: Entry, path: string): boolean =>
       entry.file === path || (entry.folder !== undefined && path.startsWith(entry.folder + sep))
     const isShared = (path: string): boolean => {
@@ -229,7 +243,7 @@ export function createLoader(options: LoaderOptions): Loader {
       removed: done.removed,
       failed: done.failed.length,
     })
-    if (files.waiting) throw new PegboardError('E_OVERLOADED', 'Not all files could be opened: too many are open.')
+    if (isWaiting()) throw new PegboardError('E_OVERLOADED', 'Not all files could be opened: too many are open.')
   }
 
   return {

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Context, HrTime } from '@opentelemetry/api'
 import type { MetricData, MetricProducer } from '@opentelemetry/sdk-metrics'
 import { messageOf } from '../core/errors.ts'
@@ -10,6 +11,8 @@ import type { Family, Registry } from './registry.ts'
 
 const SCOPE = 'pegboard'
 const EXPORT_MS = 5_000
+/** At the end nobody waits longer for a collector. */
+const LAST_MS = 1_000
 export const PACKAGES =
   '@opentelemetry/api @opentelemetry/resources @opentelemetry/sdk-trace-base @opentelemetry/sdk-metrics @opentelemetry/exporter-trace-otlp-http @opentelemetry/exporter-metrics-otlp-http'
 
@@ -24,7 +27,7 @@ export interface TelemetryOptions {
 
 export interface Telemetry {
   readonly tracer: Tracer | undefined
-  /** Sends what was not sent yet. */
+  /** Sends what was not sent yet: at once or not at all. */
   stop(): Promise<void>
 }
 
@@ -101,7 +104,10 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
   return {
     tracer: traces?.tracer,
     async stop() {
-      await Promise.all([traces, metrics].map((one) => one?.stop().catch((error: unknown) => tell(messageOf(error)))))
+      tell.last()
+      const parts = [traces, metrics].flatMap((one) => (one ? [atOnce(one.stop)] : []))
+      await Promise.all(parts.map((part) => part.catch((error: unknown) => tell(messageOf(error)))))
+      tell.end()
     },
   }
 }
@@ -195,15 +201,64 @@ function contextOf(api: Api, { traceparent, tracestate }: TraceContext): Context
   return api.isSpanContextValid(context) ? api.trace.setSpanContext(api.ROOT_CONTEXT, context) : undefined
 }
 
-/** Tells the operator, and the same only once. */
-function failuresTo(log: Log): (message: string, ...more: readonly unknown[]) => void {
-  let last = ''
-  return (message, ...more) => {
-    const text = [message, ...more].map(String).join(' ').slice(0, 500)
-    if (text === last) return
-    last = text
-    log.warn('telemetry could not be sent', { error: text })
+/** Node's own word of a request of its HTTP client, which the SDK keeps to itself while it tries again. */
+const FAILED_REQUEST = 'http.client.request.error'
+
+/**
+ * Sends what is left, and tries nothing twice: a collector that is not there will not be there in a second.
+ * @throws when it was not sent
+ */
+async function atOnce(send: () => Promise<void>): Promise<void> {
+  const here = new AsyncLocalStorage<true>()
+  let cancel = (): void => undefined
+  const failed = new Promise<never>((_, reject) => {
+    const late = (): void => reject(new Error(`the collector gave no answer within ${LAST_MS / 1_000} s`))
+    const timer = setTimeout(late, LAST_MS)
+    const onError = (event: unknown): void => {
+      const { error } = event as { readonly error: NodeJS.ErrnoException }
+      // A name with several addresses has an error of each, and no words of its own.
+      if (here.getStore()) reject(new Error(error.message || error.code))
+    }
+    subscribe(FAILED_REQUEST, onError)
+    cancel = () => {
+      clearTimeout(timer)
+      unsubscribe(FAILED_REQUEST, onError)
+    }
+  })
+  try {
+    await Promise.race([here.run(true, send), failed])
+  } finally {
+    cancel()
   }
+}
+
+interface Failures {
+  (message: string, ...more: readonly unknown[]): void
+  /** What cannot be sent from now on is lost. */
+  last(): void
+  /** It was told. */
+  end(): void
+}
+
+/** Tells the operator, and the same only once. */
+function failuresTo(log: Log): Failures {
+  let before = ''
+  let level: 'warn' | 'error' | undefined = 'warn'
+  const tell = (message: string, ...more: readonly unknown[]): void => {
+    const text = [message, ...more].map(String).join(' ').slice(0, 500)
+    if (text === before || level === undefined) return
+    before = text
+    log[level]('telemetry could not be sent', { error: text })
+  }
+  return Object.assign(tell, {
+    last() {
+      before = ''
+      level = 'error'
+    },
+    end() {
+      level = undefined
+    },
+  })
 }
 
 const hrTime = (ms: number): HrTime => [Math.floor(ms / 1_000), (ms % 1_000) * 1_000_000]

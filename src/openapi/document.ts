@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/record.ts'
@@ -52,7 +52,7 @@ export async function loadDocument(location: string, read: (location: string) =>
   return { document: Object.keys(others).length > 0 ? { ...document, [FILES]: others } : document, parts }
 }
 
-export const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex')
+export const hashOf = (text: string): string => hash('sha256', text)
 
 /** JSON or YAML. */
 export async function parseText(text: string): Promise<unknown> {

@@ -1,7 +1,7 @@
 import { type ChildProcessByStdio, execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
-import { PegboardError } from '../core/errors.ts'
+import { PegboardError, shuttingDown } from '../core/errors.ts'
 import { isFull } from '../core/full.ts'
 import type { Processes, Program, ProgramProcess, ProgramUsage } from '../core/services.ts'
 import { descendantsOf, endDescendants } from './descendants.ts'
@@ -42,7 +42,7 @@ export function createPrograms({ platform, environment, warn }: ProgramsOptions)
     platform,
     environment: (inherit) => childEnvironment(environment, inherited(inherit), platform),
     async start({ command, args = [], cwd, env: named = {}, inherit }) {
-      if (stopped) throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
+      if (stopped) throw shuttingDown()
       dog ??= createWatchdog({ platform, environment, warn })
       const env = childEnvironment(environment, { ...inherited(inherit), ...named }, platform)
       const plan = spawnPlan(command, args, env, platform)

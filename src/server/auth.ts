@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { chmod, lstat, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -77,7 +77,7 @@ export function checkBearer(header: string | undefined, tokens: readonly BearerT
 export const givenIn = (header: string | undefined): string | undefined =>
   header === undefined ? undefined : /^bearer +(\S+) *$/i.exec(header)?.[1]
 
-export const digestOf = (token: string): Buffer => createHash('sha256').update(token).digest()
+export const digestOf = (token: string): Buffer => hash('sha256', token, 'buffer')
 
 const TOKEN_BYTES = 32
 const MIN_TOKEN_CHARS = 16

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import type { Mode } from '../view/exposure.ts'
@@ -110,7 +110,7 @@ interface Digests {
   readonly resources: string
 }
 
-const digestOf = (text: string | Buffer): string => createHash('sha256').update(text).digest('base64')
+const digestOf = (text: string | Buffer): string => hash('sha256', text, 'base64')
 const digest = (value: unknown): string => digestOf(JSON.stringify(value))
 
 const entries = ({ owners }: View, kind: 'prompts' | 'resources' | 'templates'): readonly unknown[] =>

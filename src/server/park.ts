@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { newerAsk, refusedAsk } from '../core/asks.ts'
 import type { Clock } from '../core/clock.ts'
-import { PegboardError } from '../core/errors.ts'
+import { PegboardError, shuttingDown } from '../core/errors.ts'
 import { isRecord } from '../core/record.ts'
 import type { Relay } from '../core/tool.ts'
 
@@ -183,8 +183,7 @@ export function createParking({ clock, ttlMs, perPrincipal, total }: ParkingOpti
       return parked.size
     },
     close() {
-      for (const call of [...parked.values()])
-        end(call, new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.'))
+      for (const call of [...parked.values()]) end(call, shuttingDown())
     },
   }
 }

@@ -25,6 +25,8 @@ export interface Alarms {
 
 /** Other processes may have planned something, and clocks may be set: it is read anew this often. */
 const LOOK_MS = 60_000
+/** Of what is due in the same moment; then everything else has its turn. */
+const RUNG_AT_ONCE = 250
 
 /** Alarms of this process, with one timer for all. What is kept is read at the start, and now and then. */
 export function createLocalAlarms(clock: Clock, log: Log): Alarms {
@@ -33,6 +35,8 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
   let cancel: (() => void) | undefined
   let hears: { ring(id: string): Promise<void>; planned(): Promise<readonly Planned[]> } | undefined
   let looked = Number.NEGATIVE_INFINITY
+  /** When it is looked next. */
+  let next = Number.POSITIVE_INFINITY
 
   async function look(): Promise<void> {
     looked = ticksOf(clock)
@@ -45,7 +49,7 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
     cancel?.()
     cancel = undefined
     if (!hears) return
-    let next = clock.now() + LOOK_MS
+    next = clock.now() + LOOK_MS
     for (const at of times.values()) if (at < next) next = at
     cancel = clock.after(Math.max(0, next - clock.now()), () => {
       go().catch((error: unknown) => log.error('what is due could not be looked at', { error: messageOf(error) }))
@@ -56,14 +60,18 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
     try {
       if (ticksOf(clock) - looked >= LOOK_MS) await look()
       const now = clock.now()
-      for (const [id, at] of [...times]) {
-        if (at > now || !hears) continue
+      let rung = 0
+      for (const id of [...times.keys()]) {
+        // It may have been rung, or set to another time, in a turn of others.
+        const at = times.get(id)
+        if (at === undefined || at > now || !hears) continue
         times.delete(id)
         const work = hears
           .ring(id)
           .catch((error: unknown) => log.error('what was due could not be done', { id, error: messageOf(error) }))
         ringing.add(work)
         work.finally(() => ringing.delete(work))
+        if (++rung % RUNG_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve))
       }
     } finally {
       // One look that failed must not be the last.
@@ -74,7 +82,7 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
   return {
     async set(id, at) {
       times.set(id, at)
-      plan()
+      if (at < next) plan()
     },
     clear(id) {
       times.delete(id)

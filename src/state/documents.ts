@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PegboardError } from '../core/errors.ts'
@@ -43,8 +43,7 @@ const LEGAL_KEY = /^[A-Za-z0-9_-]{1,128}$/
 const MAX_KNOWN = 64
 
 /** A legal key for any text: the same for the same parts. */
-export const keyOf = (...parts: readonly string[]): string =>
-  createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
+export const keyOf = (...parts: readonly string[]): string => hash('sha256', JSON.stringify(parts)).slice(0, 32)
 
 export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: DocumentsOptions): Documents<Value> {
   const known = new Map<string, Known>()

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -13,7 +13,7 @@ export function canonical(value: unknown): string {
 }
 
 /** SHA-256 over the whole definition of a tool as its server sent it: what `_meta` or an icon says is relayed too. */
-export const digestOf = (definition: Json): Buffer => createHash('sha256').update(canonical(definition)).digest()
+export const digestOf = (definition: Json): Buffer => hash('sha256', canonical(definition), 'buffer')
 
 /** The same in hex: what the lock file has. */
 export const fingerprint = (definition: Json): string => digestOf(definition).toString('hex')

@@ -1,4 +1,4 @@
-import { createCipheriv, createHash, randomBytes } from 'node:crypto'
+import { createCipheriv, hash, randomBytes } from 'node:crypto'
 import { readFileSync, realpathSync } from 'node:fs'
 import { open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, parse } from 'node:path'
@@ -286,7 +286,7 @@ const absent = (error: unknown): undefined => {
   return undefined
 }
 
-const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex')
+const sha256 = (data: string | Uint8Array): string => hash('sha256', data)
 const CIPHER = 'aes-256-gcm'
 const KEY_BYTES = 32
 const NONCE_BYTES = 12

@@ -59,7 +59,7 @@ export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, strin
     sideEffects: [`calls the MCP server ${host.id}`],
     tags: ['mcp', host.id],
     ...(settings.internal ? { internal: true } : {}),
-    ...timeoutOf(host.id, settings, undefined),
+    ...timeoutOf(settings, undefined),
     ...(host.capacity === undefined ? {} : { capacity: host.capacity }),
     get title() {
       return definitionOf(this).title
@@ -123,7 +123,7 @@ export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, strin
     tool.id = `${host.module}.${actions.get(record.name) ?? record.name}`
     tool.name = exposedName(settings, override?.rename ?? record.name)
     tool.effect = settings.trustHints ? record.claimed : record.effect
-    return override ? overridden(tool, override, timeoutOf(host.id, settings, record.name)) : tool
+    return override ? overridden(tool, override, timeoutOf(settings, record.name)) : tool
   }
 }
 
@@ -138,14 +138,13 @@ function overridden(tool: Adapted, { describe, replaces }: ToolOverride, timeout
 
 /** How long a call of a tool may take, and who decides: its own setting, its server's, or else the gateway's. */
 export function timeoutOf(
-  id: string,
   settings: ServerSettings,
   name: string | undefined,
 ): { readonly timeoutMs?: number; readonly timeoutSetting?: string } {
   const own = name !== undefined && Object.hasOwn(settings.tools, name) ? settings.tools[name]?.timeoutMs : undefined
-  if (own !== undefined) return { timeoutMs: own, timeoutSetting: `mcpServers.${id}.tools.${name}.timeoutMs` }
-  const { timeoutMs } = settings
-  return timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: `mcpServers.${id}.timeoutMs` }
+  if (own !== undefined) return { timeoutMs: own, timeoutSetting: `${settings.where}.tools.${name}.timeoutMs` }
+  const { timeoutMs, where } = settings
+  return timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: `${where}.timeoutMs` }
 }
 
 /** A prompt as clients see it: everything as the server wrote it but its name. */

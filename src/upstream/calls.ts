@@ -167,7 +167,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     const may = !principals && runsAsTask(connection.era, connection.capabilities, record)
     if (relay.task && !may) throw new ProtocolFailure(-32601, `${record.name} does not run as a task`)
     const how = {
-      timeoutMs: timeoutOf(id, host.settings(), record.name).timeoutMs ?? host.timeoutMs(),
+      timeoutMs: timeoutOf(host.settings(), record.name).timeoutMs ?? host.timeoutMs(),
       signal: stopOf(ctx),
       relay: relay.task ? takingTasks(relay) : relay,
       // A server told that nobody listens need not count.

@@ -84,6 +84,8 @@ export interface ConnectOptions {
   onNotification(method: string, params: Json, attributed: boolean): void
   /** A server taken for a legacy one has answered the probe after all. */
   onModern(): void
+  /** It prints something else in place of answers. */
+  onNoise?(reason: string): void
   /** It died when it was probed. */
   onProbeFatal?(): void
   /** The connection is gone. Not called for a connection that never was, nor after `close`. */
@@ -112,10 +114,10 @@ function refusesEra(error: unknown): boolean {
 }
 
 async function connectAs(options: ConnectOptions): Promise<Connection> {
-  const { target } = options.settings
+  const { target, where } = options.settings
   const legacy: Prior | undefined = options.verdict?.era === 'legacy' ? { kind: 'legacy' } : undefined
   if (target.kind === 'stdio') {
-    const wire = (): Wire => createStdioWire({ ...options, target })
+    const wire = (): Wire => createStdioWire({ ...options, target, where })
     const seen: Seen = {}
     try {
       return await openConnection(options, wire(), legacy, seen)
@@ -136,7 +138,7 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
   let first: unknown
   let waitMs: number | undefined
   for (const kind of kinds) {
-    const wire = await createHttpWire(options.id, options.settings, target, kind, options.credentials)
+    const wire = await createHttpWire(options.settings, target, kind, options.credentials)
     try {
       return await openConnection(options, wire, kind === 'http' ? legacy : { kind: 'legacy' }, {})
     } catch (error) {
@@ -147,13 +149,14 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
       if (status === undefined || ![400, 404, 405, 406].includes(status)) break
     }
   }
-  throw unavailable(first, waitMs)
+  const key = Object.keys(target.headers).length > 0 ? `${where}.headers` : undefined
+  throw unavailable(first, waitMs, key)
 }
 
-const unavailable = (error: unknown, retryAfterMs?: number): PegboardError => {
+const unavailable = (error: unknown, retryAfterMs?: number, key?: string): PegboardError => {
   const cause = pegboardCause(error)
   if (cause !== undefined && REFUSALS.has(cause.code)) return cause
-  return new PegboardError('E_UPSTREAM_UNAVAILABLE', cause?.message ?? reasonOf(error), {
+  return new PegboardError('E_UPSTREAM_UNAVAILABLE', cause?.message ?? reasonOf(error, key), {
     cause: error,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   })
@@ -162,9 +165,14 @@ const unavailable = (error: unknown, retryAfterMs?: number): PegboardError => {
 /** What a person has to change: their codes are told as they are. */
 export const REFUSALS: ReadonlySet<string> = new Set(['E_AUTH_REQUIRED', 'E_SSRF_BLOCKED', 'E_REDIRECT_BLOCKED'])
 
-function reasonOf(error: unknown): string {
+/** @param key the setting that has what the server may refuse */
+function reasonOf(error: unknown, key?: string): string {
   const status = statusOf(error)
-  if (status === 401 || status === 403) return `it wants authorization (HTTP ${status})`
+  if (status === 401 || status === 403)
+    return key === undefined
+      ? `it wants authorization (HTTP ${status})`
+      : `it refuses what it is given by ${key} (HTTP ${status})`
+  if (status === 404) return 'HTTP 404; perhaps the path of its address is wrong, which is mostly /mcp'
   if (status !== undefined) return `HTTP ${status}`
   const network = networkReason(error)
   return network === 'network error' ? plainly(messageOf(error)) : network

@@ -13,7 +13,6 @@ type Transport = StreamableHTTPClientTransport | SSEClientTransport
 
 /** Streamable HTTP or HTTP+SSE, by the SDK's transports. Loads them, and the HTTP library, when called. */
 export async function createHttpWire(
-  id: string,
   settings: ServerSettings,
   target: HttpTarget,
   kind: 'http' | 'sse',
@@ -24,11 +23,11 @@ export async function createHttpWire(
   if (unsent !== undefined)
     throw new PegboardError(
       'E_UPSTREAM_UNAVAILABLE',
-      `its header ${unsent.slice(0, 80)} has characters that no header can carry (${settings.where ?? `mcpServers.${id}`}.headers)`,
+      `its header ${unsent.slice(0, 80)} has characters that no header can carry (${settings.where}.headers)`,
     )
   const [sdk, { createHttpClient }] = await Promise.all([import('@modelcontextprotocol/client'), import('./fetch.ts')])
   const bearer = await credentials?.open()
-  const client = await createHttpClient(serverRules(id, settings))
+  const client = await createHttpClient(serverRules(settings))
   let retryAfterMs: number | undefined
   const fetch: typeof client.fetch = async (address, init) => {
     const answer = await client.fetch(address, init)

@@ -9,6 +9,8 @@ type Json = Readonly<Record<string, unknown>>
 /** What a server may ask by an answer. */
 export interface InputRules {
   readonly id: string
+  /** Where the server stands in the file. */
+  readonly where: string
   readonly era: 'legacy' | 'modern'
   /** `relay` of its settings. */
   readonly allowed: readonly Ask[]
@@ -62,8 +64,7 @@ function checked(request: unknown, rules: InputRules): Json {
   const ask = typeof method === 'string' && Object.hasOwn(ASK_METHODS, method) ? ASK_METHODS[method] : undefined
   if (ask === undefined || (params !== undefined && !isRecord(params)))
     throw wrong(rules, 'asks what nobody understands')
-  if (!rules.allowed.includes(ask))
-    throw wrong(rules, `asks for ${ask}, which mcpServers.${rules.id}.relay does not allow`)
+  if (!rules.allowed.includes(ask)) throw wrong(rules, `asks for ${ask}, which ${rules.where}.relay does not allow`)
   if (params === undefined) return { ...rest, method }
   return { ...rest, method, params: attributed(String(method), params, rules.attribution) }
 }

@@ -6,3 +6,30 @@ const INSTALLERS = /^(?:npx|bunx|uvx|uv|pipx|pnpm|pnpx|yarn|bun|deno|npm|docker|
 /** Whether this server may be downloading itself when it is started. */
 export const mayInstall = ({ target }: ServerSettings): boolean =>
   target.kind === 'stdio' && INSTALLERS.test(target.command.split(/[\\/]/).at(-1) ?? '')
+
+/** Lines of npm, yarn, pnpm, pip, uv and docker on stdout, before the program that they start takes it over. */
+const INSTALLING = [
+  /^> \S/,
+  /^\$ \S/,
+  /^➤ YN\d{4}:/,
+  /^\[\d\/\d\] \w/,
+  /^(?:yarn run|bun install|pnpm install) v\d/,
+  /^(?:added|removed|changed|audited) \d+ packages?\b/,
+  /^up to date\b/,
+  /^found \d+ vulnerabilities/,
+  /^\d+ packages? (?:is|are) looking for funding/,
+  /^run `npm /,
+  /^Need to install the following packages:/,
+  /^Ok to proceed\?/,
+  /^(?:Progress: resolved|Packages: [+-])\s?\d/,
+  /^(?:Resolved|Prepared|Installed|Downloaded|Audited) \d+ packages? in \d/,
+  /^(?:Collecting|Using cached|Downloading) [\w.-]+(?:[=<>~!].*|\.(?:whl|tar\.gz|tgz)\b.*)?$/,
+  /^(?:Installing collected packages|Requirement already satisfied): /,
+  /^Successfully installed \S/,
+  /^[\w.-]+: (?:Pulling|Waiting|Downloading|Verifying Checksum|Download complete|Extracting|Pull complete|Already exists)/,
+  /^Digest: sha256:/,
+  /^Status: (?:Downloaded|Image is up to date)/,
+]
+
+/** Whether a line on stdout is what a program says that fetches the server, and not the server itself. */
+export const isInstalling = (line: string): boolean => INSTALLING.some((one) => one.test(line.trim()))

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { type Countdown, createCountdown } from '../core/countdown.ts'
 import { offEnd, onEnd, type Stop } from '../core/ending.ts'
-import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { isPegboardError, PegboardError, resultTooLarge } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { createNumbered } from '../core/numbered.ts'
@@ -148,11 +148,9 @@ export function createLane(
           if (!call) return events.error(new Error(`a message of ${bytes} bytes was dropped`))
           pending.delete(call.number)
           call.settle()
+          const message = `${name} answered with ${bytes} bytes.`
           // What is kept of an answer follows from how long a result may be.
-          const hint = 'Ask for a part, or raise execution.maxResultBytes.'
-          call.reject(
-            new PegboardError('E_TOO_LARGE', `${name} answered with ${bytes} bytes.`, call.isCall ? { hint } : {}),
-          )
+          call.reject(call.isCall ? resultTooLarge(message) : new PegboardError('E_TOO_LARGE', message))
         },
       }),
     send(message, options) {

@@ -147,6 +147,10 @@ export function createLink(options: LinkOptions): Link {
           modern = true
           if (connection !== undefined && connection === live) relearn(connection, beganAt)
         },
+        onNoise(why) {
+          stopWarning?.()
+          noisy(why)
+        },
         onProbeFatal() {
           probeFatal = true
         },
@@ -203,6 +207,11 @@ export function createLink(options: LinkOptions): Link {
     if (state !== 'failing') log.warn(why)
     patient = true
     become('failing', why)
+  }
+
+  /** Calls still wait for it, as it may answer in the end. */
+  function noisy(why: string): void {
+    if (state === 'connecting') become('connecting', why)
   }
 
   function failed(why: string, tail: string | undefined, askedMs: number | undefined): number {

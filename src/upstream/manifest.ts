@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { once } from '../core/once.ts'
 import { isRecord } from '../core/record.ts'
 import type { Effect } from '../core/tool.ts'
@@ -59,7 +59,7 @@ export interface ManifestStore {
 
 /** Names a manifest: the same for the same way to reach a server, whatever it is called or however it is filtered. */
 export function manifestKey({ target }: ServerSettings): string {
-  return createHash('sha256').update(JSON.stringify(target)).digest('hex').slice(0, 32)
+  return hash('sha256', JSON.stringify(target)).slice(0, 32)
 }
 
 /** Counts up with the layout below and with anything that changes what is worked out from a definition. */
@@ -178,7 +178,7 @@ function columnsOf(bytes: Uint8Array | undefined, digest?: string): Columns | un
   return JSON.parse(asBuffer(line).toString('utf8')) as Columns
 }
 
-const digestOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
+const digestOf = (bytes: Uint8Array): string => hash('sha256', bytes)
 const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 
 type Definitions = (record: Pick<ToolRecord, 'name' | 'hash'>) => string

@@ -12,7 +12,7 @@ import { type Greeting, greet } from './greet.ts'
 import { checkedFailure, checkedInput, type InputRules } from './input.ts'
 import { createLane, type Lane } from './lane.ts'
 import { keepListening } from './listen.ts'
-import { statusOf } from './reasons.ts'
+import { notMcp, statusOf } from './reasons.ts'
 import type { Wire } from './wire.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -213,7 +213,7 @@ export async function openConnection(
   if (era === 'legacy' && seen.discover) options.onModern()
   const meta = envelope.meta
   const capabilities: Json = withoutDeep((greeting?.capabilities ?? client?.getServerCapabilities() ?? {}) as Json)
-  const rules: InputRules = { id, era, allowed: settings.relay, attribution }
+  const rules: InputRules = { id, where: settings.where, era, allowed: settings.relay, attribution }
   const listening =
     era === 'modern' && client
       ? keepListening(client, capabilities, clock, log, () => state === 'open', options.onNotification)
@@ -269,9 +269,12 @@ const noValidator = {
   getValidator: () => (input: unknown) => ({ valid: true as const, data: input as never, errorMessage: undefined }),
 }
 
+/** Many servers greet whoever starts them on stdout, and answer then. */
+const BANNER_MS = 2_000
+
 /** The longer limit is for those that have printed nothing. */
 function deadline(
-  { clock, signal, connectTimeoutMs: shortMs }: ConnectOptions,
+  { clock, signal, connectTimeoutMs: shortMs, onNoise }: ConnectOptions,
   longestMs: number,
   noise: () => string | undefined,
 ): { readonly passed: Promise<never>; stop(): void } {
@@ -281,15 +284,22 @@ function deadline(
     const onAbort = (): void => end('it was stopped')
     const late = (ms: number): void => {
       const printed = noise()
-      if (printed !== undefined) end(`no answer within ${ms / 1_000} s; it prints things that are not MCP: ${printed}`)
+      if (printed !== undefined) end(`no answer within ${ms / 1_000} s; ${notMcp(printed)}`)
       else if (ms < longestMs) cancelTimer = clock.after(longestMs - ms, () => late(longestMs))
       else end(`no answer within ${ms / 1_000} s`)
     }
+    const look = (): void => {
+      const printed = noise()
+      if (printed === undefined) cancelLook = clock.after(BANNER_MS, look)
+      else onNoise?.(`no answer yet; ${notMcp(printed)}`)
+    }
     let cancelTimer = clock.after(shortMs, () => late(shortMs))
+    let cancelLook = clock.after(BANNER_MS, look)
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
     stop = () => {
       cancelTimer()
+      cancelLook()
       signal.removeEventListener('abort', onAbort)
     }
   })

@@ -203,7 +203,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   function problems(): string[] {
     if (!published || Object.keys(settings.tools).length === 0) return []
     const listed = new Map(published.tools.map(({ name }) => [name, made.get(name)?.tool]))
-    return namingProblems(`mcpServers.${id}.tools`, id, settings, listed, catalog)
+    return namingProblems(`${settings.where}.tools`, id, settings, listed, catalog)
   }
 
   function tell(): void {

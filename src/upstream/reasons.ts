@@ -36,8 +36,12 @@ export function sessionLost(error: unknown, hasSession: boolean): boolean {
   return status === 404 || (status === 400 && error instanceof Error && /session/i.test(error.message))
 }
 
+/** @param line the first of them, as it may be shown */
+export const notMcp = (line: string): string =>
+  `it prints things that are not MCP: ${line}; perhaps it is no MCP server, or logs to stdout`
+
 const NOISE =
-  /^(at |node:|Node\.js v|\^|npm (warn|notice)|npm (error|err!)( \d+)?( A complete log .*)?$|[\s^~{}[\]().,;]*$)/i
+  /^(at |node:\S|Node\.js v|\^|npm (warn|notice)|npm (error|err!)( \d+)?( A complete log .*)?$|[\s^~{}[\]().,;]*$)/i
 const TROUBLE =
   /error|fail|cannot|can't|could not|unable|missing|denied|refused|not found|no such|invalid|required|unauthori[sz]ed|forbidden|expired|must |unset|not set/i
 /** npm says what went wrong first, and then a good deal about it. */

@@ -98,8 +98,8 @@ export interface ServerSettings {
   readonly trust: 'review' | 'first-use' | 'always'
   /** Whether the address may be private or plain http. */
   readonly allowPrivate: boolean
-  /** Where it stands in the file; absent: `mcpServers.<id>`. */
-  readonly where?: string
+  /** Where it stands in the file, such as `mcpServers.<id>`: what messages name its settings by. */
+  readonly where: string
   readonly auth?: AuthSettings
   /** What its tools do in place of those of modules. */
   readonly provides?: Provided
@@ -324,7 +324,7 @@ export function parseServer(
     // Another client's `trust: true` is about its own prompts.
     trust: typeof entry.trust === 'string' ? entry.trust : 'first-use',
     allowPrivate,
-    ...(where === `mcpServers.${id}` ? {} : { where }),
+    where,
     tools: entry.tools === undefined || Array.isArray(entry.tools) ? {} : readOverrides(entry.tools),
     ...(entry.auth === undefined ? {} : { auth: authOf(entry.auth) }),
     ...(entry.timeoutMs === undefined ? {} : { timeoutMs: entry.timeoutMs }),
@@ -417,6 +417,16 @@ const KINDS: Readonly<Record<string, 'stdio' | 'http' | 'sse'>> = {
   sse: 'sse',
 }
 
+/** What is missing of an entry that cannot be reached, and the key that may have been meant for it. */
+function missing(entry: Entry): string {
+  if (entry.url !== undefined) return `is of type "${entry.type ?? entry.transport}" and names no command`
+  const meant = Object.keys(entry).flatMap((key) =>
+    key in serverSchema.shape ? [] : nearest(key, ['command', 'url'], 2, 1).map((known) => [key, known] as const),
+  )
+  const [key, known] = meant[0] ?? []
+  return `names neither a command nor a url${key === undefined ? '' : `; "${key}" may be meant to be "${known}"`}`
+}
+
 function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget | HttpTarget {
   const named = PROVIDED.some((one) => one === entry.type) ? entry.transport : (entry.type ?? entry.transport)
   const kind = named === undefined ? undefined : KINDS[named.toLowerCase().replaceAll(/[-_ ]/g, '')]
@@ -435,7 +445,7 @@ function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget 
     }
   }
   if (url === undefined || kind === 'stdio')
-    throw new PegboardError('E_CONFIG_INVALID', `${where} names neither a command nor a url.`, {
+    throw new PegboardError('E_CONFIG_INVALID', `${where} ${missing(entry)}.`, {
       hint: 'Give "command" and "args" for a local server, "url" for a remote one.',
     })
   const parsed = URL.canParse(url) ? new URL(url) : undefined

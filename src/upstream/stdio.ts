@@ -17,15 +17,16 @@ import { childEnvironment, type Environment, isMissing, killTree, parseEnvFile, 
 import type { Strays } from '../programs/strays.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
 import { isList, LONG_NUMBER, withExactIntegers } from './exact.ts'
+import { isInstalling } from './install.ts'
 import { createIntake, type Flood, type Intake } from './intake.ts'
-import { lastWords } from './reasons.ts'
+import { lastWords, notMcp } from './reasons.ts'
 import type { StdioTarget } from './settings.ts'
 import type { Starts } from './starts.ts'
 import type { Wire, WireEvents } from './wire.ts'
 
 export interface StdioOptions {
-  /** Key of the server, for naming its settings. */
-  readonly id: string
+  /** Where the server stands in the file. */
+  readonly where: string
   readonly target: StdioTarget
   /** Our own environment, of which the child gets little. */
   readonly environment: Environment
@@ -71,6 +72,7 @@ export function createStdioWire(options: StdioOptions): Wire {
   let stderr = ''
   let outgoing = ''
   let noise = 0
+  let printed = false
   let noted: string | undefined
   let spoke = false
   let gone = false
@@ -132,11 +134,11 @@ export function createStdioWire(options: StdioOptions): Wire {
           events?.message(one)
           continue
         }
-        if (noted === undefined) {
-          events?.error(new Error('it printed something that is not MCP, which is left out'))
-          noted = shownLine(line)
-        }
-        if (++noise > MAX_NOISE) lost(`it prints things that are not MCP: ${noted}`)
+        if (!printed) events?.error(new Error('it printed something that is not MCP, which is left out'))
+        printed = true
+        // What fetches it may have its say before.
+        if (noted === undefined && !isInstalling(line.toString('utf8', 0, MAX_SHOWN))) noted = shownLine(line)
+        if (++noise > MAX_NOISE) lost(notMcp(noted ?? shownLine(line)))
       }
     },
     overrun() {
@@ -166,13 +168,13 @@ export function createStdioWire(options: StdioOptions): Wire {
     streamPerRequest: false,
     async open(wired) {
       events = wired
-      const fromFile = target.envFile === undefined ? {} : await readEnvFile(options.id, target.envFile)
+      const fromFile = target.envFile === undefined ? {} : await readEnvFile(options.where, target.envFile)
       const env = childEnvironment(options.environment, { ...fromFile, ...target.env, [MARK]: mark }, platform)
       const plan = spawnPlan(target.command, target.args, env, platform)
       const cannot = (cause: NodeJS.ErrnoException): PegboardError => {
         const what = isLine(target) ? target.command : path.basename(target.command)
         const reason =
-          noFolder(options.id, target.cwd) ??
+          noFolder(options.where, target.cwd) ??
           (cause.code === 'ENOENT'
             ? `command not found: ${what}${isLine(target) ? '; what follows the program belongs into "args", a word each' : ''}`
             : `${what} cannot start (${cause.code})`)
@@ -202,7 +204,8 @@ export function createStdioWire(options: StdioOptions): Wire {
           const end = (): void => {
             for (const one of intakes) one.finish()
             const words = lastWords(stderr, spoke)
-            lost(`${signal ? `it was ended by ${signal}` : `it exited with code ${code}`}${words ? `: ${words}` : ''}`)
+            const said = words ? `: ${words}` : spoke || noted === undefined ? '' : `; it printed ${noted}`
+            lost(`${signal ? `it was ended by ${signal}` : `it exited with code ${code}`}${said}`)
           }
           // What it wrote last may still be in the pipe.
           const isBehind = (): boolean => intakes.some(({ behind }) => behind)
@@ -271,13 +274,13 @@ export function createStdioWire(options: StdioOptions): Wire {
   }
 }
 
-async function readEnvFile(id: string, file: string): Promise<Record<string, string>> {
+async function readEnvFile(where: string, file: string): Promise<Record<string, string>> {
   try {
     return parseEnvFile(await readFile(file, 'utf8'))
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     const what = code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`
-    throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `its envFile ${what}: ${file} (mcpServers.${id}.envFile)`)
+    throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `its envFile ${what}: ${file} (${where}.envFile)`)
   }
 }
 
@@ -285,9 +288,9 @@ async function readEnvFile(id: string, file: string): Promise<Record<string, str
 const isLine = ({ command, args }: StdioTarget): boolean => args.length === 0 && /^[^\s/\\]+\s+\S/.test(command)
 
 /** Node says ENOENT of the program when it is the folder that is missing. */
-function noFolder(id: string, cwd: string | undefined): string | undefined {
+function noFolder(where: string, cwd: string | undefined): string | undefined {
   if (cwd === undefined || statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) return undefined
-  return `its cwd does not exist: ${cwd} (mcpServers.${id}.cwd)`
+  return `its cwd does not exist: ${cwd} (${where}.cwd)`
 }
 
 /** The beginning of a line, fit for a terminal. */

@@ -94,6 +94,7 @@ const PING_MS = 5_000
 /** Time for an idle server to end by itself. */
 const REST_MS = 2_000
 
+/** @internal */
 export function createUpstream(id: string, module: string, given: ServerSettings, shared: UpstreamShared): Upstream {
   const { catalog, clock, hooks } = shared
   const log = shared.log.scoped(module)
@@ -224,8 +225,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let publisher = createPublisher(forPublisher())
 
   function forPublisher(): PublisherOptions {
-    const { maxConcurrent, maxQueued } = settings
-    const capacity = { maxConcurrent, maxQueued, setting: `mcpServers.${id}.maxQueued` }
+    const { maxConcurrent, maxQueued, where } = settings
+    const capacity = { maxConcurrent, maxQueued, setting: `${where}.maxQueued` }
     const { trust } = shared
     return { id, module, settings, catalog, endpoints, log, trust, capacity, available, call, runsAsTask: asTask }
   }

@@ -19,6 +19,7 @@ import { createStarts } from './starts.ts'
 import { createTurns } from './turns.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
 
+/** @internal */
 export interface UpstreamsOptions {
   readonly catalog: Catalog
   readonly log: Log
@@ -69,6 +70,8 @@ export interface Upstreams {
   /** Ends all in parallel, children and their children included, within three seconds. */
   stop(): Promise<void>
   status(): readonly UpstreamStatus[]
+  /** Where a server stands in the file; one that does not, its id. */
+  where(id: string): string
   /** Settings of tools that have no effect, as sentences for the operator. */
   problems(): readonly string[]
   /** All tools of a server by its own names, those left out too; none of one that is switched off. */
@@ -126,6 +129,7 @@ interface Running {
 const STOP_MS = 3_000
 const GRACE_MS = 700
 
+/** @internal */
 export function createUpstreams(options: UpstreamsOptions): Upstreams {
   const clock = options.clock ?? systemClock
   const platform = options.platform ?? process.platform
@@ -303,6 +307,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
           },
       )
     },
+    where: (id) => configured[id]?.where ?? id,
     offered: (id) => running.get(id)?.upstream.offered() ?? [],
     problems: () => [...running.values()].flatMap(({ upstream }) => upstream.problems()),
     async refresh(id) {

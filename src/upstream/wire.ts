@@ -35,7 +35,7 @@ export interface Wire {
   setProtocolVersion?(version: string): void
   /** Ends it, whatever it takes; settles within `graceMs` and a second. */
   close(graceMs?: number): Promise<void>
-  /** The first line it printed that is not MCP. */
+  /** The first line it printed that is not MCP, nor of a program that fetches it. */
   noise?(): string | undefined
   /** What the server last wrote where operators look (stderr). */
   tail(): string

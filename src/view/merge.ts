@@ -130,8 +130,10 @@ const notAskedFor = (intent: string): Hidden => ({
 /** Texts of modules may name tools by what they do: who does it is another for each caller. */
 function expandDescriptions({ tools, byId }: Making, owners: readonly Owner[]): void {
   for (const [at, entry] of tools.entries()) {
-    const { tool, description, input, schema } = entry
-    if (tool.origin !== 'module' || !hasMacros(description)) continue
+    const { tool } = entry
+    // A server's is not even looked at: to be read, its definition is parsed.
+    if (tool.origin !== 'module' || !hasMacros(entry.description)) continue
+    const { description, input, schema } = entry
     const said = { tool, description: expandMacros(description, { tools, owners }), input, ...(schema && { schema }) }
     tools[at] = said
     byId.set(tool.id, said)

@@ -65,6 +65,10 @@ export function absentBy(
   // Never seen, because only a person can open it: waiting would not help.
   if (reason !== undefined && /^it wants (?:a login|authorization|a token)/.test(reason))
     return new PegboardError('E_AUTH_REQUIRED', `${id}: ${reason}.`)
+  if (reason?.startsWith('it refuses what it is given'))
+    return new PegboardError('E_AUTH_REQUIRED', `${id}: ${reason}.`, {
+      hint: 'Tell the person who runs Pegboard; only they can correct that key.',
+    })
   return new PegboardError(
     'E_UPSTREAM_UNAVAILABLE',
     `${id} is ${state}${reason ? ` (${reason})` : ''}, so '${name.slice(0, 80)}' is not there.`,

@@ -12,6 +12,7 @@ const programs = [...page.matchAll(/```js\n([\s\S]*?)```/g)].map(([, code = ''])
 /** What each program on the page prints. */
 const PRINTED: readonly (readonly (string | RegExp)[])[] = [
   [/'hello__say_hello'/, /false {"message":"Hello, Ada!"}/],
+  [/^\{"message":"Hello, Ann!"\}$/m],
   [/^Hello Ada\. 1 \[\]$/m],
   [/^\[ \{ name: 'a', arguments: \{ x: 1 \} \} \] Sure\.$/m],
   [/intent: 'greet'/, /tools: \[ 'web__search' \]/, 'I asked a tool for it.'],

@@ -32,6 +32,16 @@ describe('a router before the model [SBS-16]', () => {
     expect(twice[1]).toEqual(twice[0])
   })
 
+  it('is typed by what its intents answer, and each by what it found', () => {
+    const route = createIntentRouter([
+      { name: 'help', match: /^help$/i, route: () => 'Ask me anything.' },
+      { name: 'greet', match: /^greet (\w+)/i, route: ([, name]) => ({ tool: 'hello__say_hello', args: { name } }) },
+    ])
+    const found = route('greet Ada')?.value
+    const tool: string | undefined = typeof found === 'object' ? found.tool : found
+    expect(tool).toBe('hello__say_hello')
+  })
+
   it('knows nothing where nothing fits', () => {
     expect(createIntentRouter([])('hello')).toBeUndefined()
   })

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { createToolset, type ToolsetOptions } from '../../src/agent.ts'
+import { createToolset, startApp as startAppOf, type ToolsetOptions } from '../../src/agent.ts'
 import { localCaller } from '../../src/core/context.ts'
 import { valueResult } from '../../src/core/result.ts'
 import { servers, startApp, temporaryFolder } from '../app.ts'
@@ -41,6 +41,20 @@ describe('a toolset', () => {
   it('refuses a configuration that cannot be used, as the command line does', async () => {
     await expect(open({ config: '/nowhere/mcp.config.json' })).rejects.toMatchObject({ code: 'E_CONFIG_MISSING' })
     await expect(open({ config: { exposure: { mode: 'loud' } } })).rejects.toMatchObject({ code: 'E_CONFIG_INVALID' })
+  })
+
+  it('refuses one in a program that does not catch that in lines that can be read', async () => {
+    const { dir, env } = place()
+    const script = join(dir, 'agent.mjs')
+    writeFileSync(
+      script,
+      `import { createToolset } from ${JSON.stringify(pathToFileURL(join(dirname(cli), '../agent.js')).href)}
+await createToolset({ config: '/nowhere/mcp.config.json' })
+`,
+    )
+    const { stderr } = (await run(process.execPath, [script], { env }).catch((error) => error)) as { stderr: string }
+    expect(stderr).toContain('The configuration file /nowhere/mcp.config.json does not exist.')
+    expect(stderr.split('\n').filter((line) => line.length > 500)).toEqual([])
   })
 
   it('waits for servers that were never seen, and calls them', async () => {
@@ -130,6 +144,27 @@ await toolset.close()
     app.catalog.set({ id: 'test', summary: 'Tests', origin: 'module', state: 'ready' }, { tools: [whoami] })
     const toolset = await createToolset({ app, caller: { ...localCaller, principal: 'ann' }, profile: 'work' })
     expect((await toolset.call('test.whoami')).data).toEqual(['ann', 'work'])
+  })
+
+  it('is one of several over an app that was started for them, each with its own caller', async () => {
+    const dir = temporaryFolder()
+    const env = { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') }
+    const config = { mcpServers: { everything: servers.everything }, profiles: { few: { use: ['hello'] } } }
+    const app = await startAppOf({ config, env })
+    onTestFinished(() => app.stop())
+    const whoami = makeTool('test.whoami', {
+      run: async (_input, { caller }) => valueResult([caller.principal, caller.profile, caller.roles]),
+    })
+    app.catalog.set({ id: 'test', summary: 'Tests', origin: 'module', state: 'ready' }, { tools: [whoami] })
+    const [ann, bob] = await Promise.all([
+      createToolset({ app, caller: { principal: 'ann' } }),
+      createToolset({ app, caller: { principal: 'bob' }, profile: 'few' }),
+    ])
+    expect((await ann.call('test.whoami')).data).toEqual(['ann', 'default', []])
+    expect(bob.list().map(({ name }) => name)).toContain('hello__say_hello')
+    expect((await bob.call('everything__echo', { message: 'hi' })).text).toMatch(/^E_NOT_FOUND/)
+    await bob.close()
+    expect((await ann.call('everything__echo', { message: 'hi' })).text).toBe('Echo: hi')
   })
 
   it('keeps how tools are shown, and leaves an app of others running', async () => {

@@ -107,6 +107,19 @@ describe('pegboard auth', () => {
       },
     ))
 
+  it('is not what a call says of a server that refuses the key of the file', () =>
+    withPerson(
+      (url) => ({ web: { url, headers: { Authorization: 'Bearer of-last-year' } } }),
+      async ({ pegboard }) => {
+        const { code, err } = await pegboard('call', 'mcp_web.who')
+        expect(code).toBe(1)
+        expect(err).toBe(
+          'pegboard: E_AUTH_REQUIRED: mcp_web: it refuses what it is given by mcpServers.web.headers (HTTP 401). ' +
+            'Tell the person who runs Pegboard; only they can correct that key.\n',
+        )
+      },
+    ))
+
   it.each([
     [['wbe'], 'there is no server "wbe"; did you mean "web"?'],
     [['somewhere'], 'there is no server "somewhere"; remote servers are '],

@@ -38,6 +38,13 @@ beforeAll(() => {
       search: { embedder: 'none' },
       mcpServers: { hangs: { command: 'node', args: ['-e', 'setInterval(() => {}, 1e6)'] } },
     },
+    'noisy.json': {
+      modulesDir: 'modules',
+      search: { embedder: 'none' },
+      mcpServers: {
+        talks: { command: 'node', args: ['-e', 'console.log("Listening on 3000"); setInterval(() => {}, 1e6)'] },
+      },
+    },
     'strict.json': {
       modulesDir: 'modules',
       modules: { notes: { constraints: { allowed_actions: ['read'] } } },
@@ -155,6 +162,16 @@ describe('a server that has not answered yet', () => {
     expect(other.err).toMatch(/^pegboard: E_NOT_FOUND: Tool 'notes.reed' not found. Did you mean 'notes.read'/)
     const own = await run('call', 'hangs__x', '--config', 'slow.json', '--wait', '1')
     expect(own.err).toContain(warning)
+  })
+
+  it('and prints something else is said to do that', async () => {
+    const why =
+      'no answer yet; it prints things that are not MCP: "Listening on 3000"; perhaps it is no MCP server, or logs to stdout'
+    const listed = await run('list', 'servers', '--config', 'noisy.json', '--wait', '4')
+    expect(listed.out).toContain(`mcp_talks  failing  0  stdio    ${why}`)
+    expect(listed.err).toBe(`pegboard: warning: mcp_talks: ${why}; to wait longer: --wait 120\n`)
+    const checked = await run('check', '--config', 'noisy.json', '--wait', '4')
+    expect(checked.out).toContain(`  mcp_talks is failing: ${why}\n`)
   })
 
   it('keeps a search waiting for three seconds', async () => {

@@ -32,6 +32,7 @@ beforeAll(() => {
         broken: { command: 'node', args: ['-e', 'process.exit(2)'] },
       },
     },
+    'editor.json': { servers: { open: server({ deny: ['burst'] }), off: server({ disabled: true }) } },
     'waits.json': { modules: { notes: { config: { token: '${NOTES_TOKEN_NOBODY_SET}' } } } },
     'modules/notes.mjs': notesModule,
     'modules/art.mjs': `export default { name: 'art', description: 'Art.', tools: {
@@ -157,6 +158,15 @@ describe('why', () => {
       stage: 'upstream',
       rule: expect.stringMatching(/^the tools of mcp_broken are not known: /),
     })
+  })
+
+  it('names the key that the file has', async () => {
+    const of = async (name: string) => JSON.parse((await run(name, '--config', 'editor.json', '--json')).out)
+    expect(await of('open.burst')).toMatchObject({
+      rule: 'left out by servers.open.deny',
+      setting: 'servers.open.deny',
+    })
+    expect(await of('off.crash')).toMatchObject({ rule: 'its server is switched off by servers.off' })
   })
 
   it('says which variable a module waits for that was left out, and so do the lists', async () => {

@@ -54,6 +54,20 @@ describe('planReload', () => {
       ],
     })
   })
+
+  it('names servers by the key that the file has', () => {
+    const before = config({ servers: { a: { command: 'a' }, b: { command: 'b' } } })
+    const after = config({
+      servers: { a: { command: 'x' } },
+      profiles: { work: { mcpServers: { c: { command: 'c' } } } },
+    })
+    expect(planReload(before, after).live).toEqual([
+      'servers.a',
+      'servers.b',
+      'profiles.work.mcpServers.c',
+      'profiles.work',
+    ])
+  })
 })
 
 describe('following a file', () => {
@@ -119,11 +133,27 @@ describe('following a file', () => {
   })
 
   it('hands on what was edited after it was read and before it was followed', async () => {
-    const { config: first } = await loadConfig({ ...machine, cwd: dir }, file)
+    const read = await loadConfig({ ...machine, cwd: dir }, file)
     writeFileSync(file, '{"policy": {"maxEffect": "read"}}')
     const seen: ReloadPlan[] = []
-    stop = followConfig({ config: first, machine, log: silentLog, onConfig: (_after, plan) => void seen.push(plan) })
+    const onConfig = (_after: Config, plan: ReloadPlan): void => void seen.push(plan)
+    stop = followConfig({ ...read, machine, log: silentLog, onConfig })
     await vi.waitFor(() => expect(seen).toEqual([{ live: ['policy.maxEffect'], restart: [] }]), { timeout: 15_000 })
+  })
+
+  it('reads nothing again that nobody has edited since it was read', async () => {
+    const read = await loadConfig({ ...machine, cwd: dir }, file)
+    let reads = 0
+    const refine = (after: Config): Config => {
+      reads++
+      return after
+    }
+    const seen: ReloadPlan[] = []
+    const onConfig = (_after: Config, plan: ReloadPlan): void => void seen.push(plan)
+    stop = followConfig({ ...read, machine, log: silentLog, debounceMs: 20, refine, onConfig })
+    writeFileSync(file, '{"policy": {"maxEffect": "read"}}')
+    await vi.waitFor(() => expect(seen).toHaveLength(1), { timeout: 15_000 })
+    expect(reads).toBe(1)
   })
 
   it.runIf(canLimit)(

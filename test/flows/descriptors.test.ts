@@ -106,3 +106,23 @@ it.runIf(canLimit)(
   },
   180_000,
 )
+
+it.runIf(canLimit)(
+  'a module that needs more files to start than may be open is started when they may be',
+  async () => {
+    const { config, env, dir } = place({ exposure: { mode: 'direct' } })
+    const { client, limit, open, said } = await served(config, env)
+    await client.listTools()
+    const start = `start() { const opened = []
+      try { while (opened.length < 60) opened.push(openSync(${JSON.stringify(config)}, 'r')) }
+      finally { for (const one of opened) closeSync(one) } }`
+    const wide = moduleThatSays('wide').replace("'word'", "'wide'").replace('tools:', `${start}, tools:`)
+    limit(open() + 30)
+    writeFileSync(join(dir, 'modules/wide.mjs'), `import { closeSync, openSync } from 'node:fs'\n${wide}`)
+    await expect.poll(said, { timeout: 30_000 }).toMatch(/wide did not start: EMFILE/)
+    limit(1_024)
+    const say = async () => (await client.callTool({ name: 'wide__say', arguments: {} })).isError ?? false
+    await expect.poll(say, { timeout: 30_000, interval: 500 }).toBe(false)
+  },
+  120_000,
+)

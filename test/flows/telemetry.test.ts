@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { createServer, type IncomingHttpHeaders } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -249,6 +249,56 @@ describe('metrics', () => {
   })
 })
 
+describe('the end', () => {
+  /** How long it takes after a call, with a collector at this address, and what is told of it. */
+  async function endOf(url: string) {
+    const { app, logged } = await tracedApp({ url } as Collector, { mcpServers: {} }, { metrics: true })
+    const client = await connectTo(app)
+    await client.callTool({ name: 'shop__buy', arguments: {} })
+    await client.close()
+    const beganAt = performance.now()
+    await app.stop()
+    const took = performance.now() - beganAt
+    return { took, told: logged.map((line) => JSON.parse(line)).filter(({ message }) => /telemetry/.test(message)) }
+  }
+
+  it('does not wait where the collector refuses connections, and says what was lost', async () => {
+    const { took, told } = await endOf('http://127.0.0.1:9')
+    expect(took).toBeLessThan(900)
+    const error = 'connect ECONNREFUSED 127.0.0.1:9'
+    expect(told).toMatchObject([{ level: 'error', message: 'telemetry could not be sent', error }])
+  })
+
+  it('waits a second for a collector that does not answer, and says what was lost', async () => {
+    const { port } = await silent()
+    const { took, told } = await endOf(`http://127.0.0.1:${port}`)
+    expect(took).toBeGreaterThan(900)
+    expect(took).toBeLessThan(2_500)
+    expect(told).toMatchObject([
+      { level: 'error', message: 'telemetry could not be sent', error: 'the collector gave no answer within 1 s' },
+    ])
+  })
+
+  it('says what the collector refused', async () => {
+    const { port } = await silent((_request, response) => response.writeHead(400).end('no'))
+    const { told } = await endOf(`http://127.0.0.1:${port}`)
+    const refused = { level: 'error', error: expect.stringContaining('Bad Request') }
+    expect(told).toMatchObject(told.map(() => refused))
+    expect(told).not.toEqual([])
+  })
+})
+
+/** A collector that takes everything and says nothing, unless told what. */
+async function silent(answer: RequestListener = () => undefined): Promise<AddressInfo> {
+  const server = createServer(answer).listen(0, '127.0.0.1')
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  await once(server, 'listening')
+  return server.address() as AddressInfo
+}
+
 describe('a process', () => {
   const settings = { exposure: { mode: 'direct' }, telemetry: { traces: true } }
 
@@ -270,19 +320,20 @@ describe('a process', () => {
     expect(collector.headers()['x-tenant']).toBe('ann')
   })
 
-  it('answers as ever where nobody takes what it sends, and says so once', async () => {
-    const { dir, config, env } = place(settings, { 'shop.mjs': shop })
-    const { stdout, stderr } = await run(
-      process.execPath,
-      [cli, 'call', 'shop.buy', '{"what":"x"}', '--config', config, '--json', '--verbose'],
-      {
-        cwd: dir,
-        env: { ...env, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9', OTEL_EXPORTER_OTLP_TIMEOUT: '500' },
-      },
-    )
-    expect(stdout).toContain('"bought"')
-    expect(stderr.match(/telemetry could not be sent/g)).toHaveLength(1)
-  })
+  it.each([[], ['--verbose']])(
+    'answers as ever where nobody takes what it sends, and says so once %j',
+    async (...more) => {
+      const { dir, config, env } = place(settings, { 'shop.mjs': shop })
+      const { stdout, stderr } = await run(
+        process.execPath,
+        [cli, 'call', 'shop.buy', '{"what":"x"}', '--config', config, '--json', ...more],
+        { cwd: dir, env: { ...env, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://localhost:9' } },
+      )
+      expect(stdout).toContain('"bought"')
+      expect(stderr.match(/telemetry could not be sent/g)).toHaveLength(1)
+      expect(stderr).toContain('ECONNREFUSED')
+    },
+  )
 
   it('sends nothing where OTEL_SDK_DISABLED says so', async () => {
     const collector = await startCollector()

@@ -114,6 +114,14 @@ describe('a server never seen', () => {
     await app.settled(20_000)
     expect(app.upstreams.status()[0]?.state).toBe('ready')
   })
+
+  it('has come when what was planned begins, three seconds later at the latest', async () => {
+    const fake = join(import.meta.dirname, '../../bench/fake-upstream.mjs')
+    const { app } = await asleep({ quick: { command: 'node', args: [fake, '--tools', '5'] } })
+    app.warm()
+    await app.work()
+    expect(app.upstreams.status()[0]?.state).toBe('ready')
+  })
 })
 
 describe('a server whose tools change', () => {

@@ -82,7 +82,7 @@ const META: Table = {
 }
 
 const AGENT: Table = {
-  createToolset: door('createToolset'),
+  ...each('createToolset startApp', door('createToolset')),
   runConversation: door('runConversation, native'),
   parseToolCalls: door('runConversation, text'),
   systemPrompt: door('lists'),
@@ -153,7 +153,7 @@ const SERVICES: Table = {
 /** Files that reach what runs tools or asks servers, and how often. */
 const PLACES: Readonly<Record<string, readonly [times: number, row: Table[string]]>> = {
   'src/agent/toolset.ts': [1, door('createToolset')],
-  'src/app.ts': [5, door('background_run')],
+  'src/app.ts': [6, door('background_run')],
   'src/cli/call.ts': [1, why('the operator at a terminal, by the same call of the surface as createToolset')],
   'src/exec/call.ts': [1, why('the point where policy decides')],
   'src/exec/context.ts': [3, door('ctx.call')],

@@ -64,3 +64,25 @@ it('goes on ringing after what is kept could not be read for once', async () => 
   }
   expect(rang).toContain('tea')
 })
+
+it('rings a thousand that are due in the same moment in several turns, each of them once', async () => {
+  const clock = createManualClock()
+  const alarms = createLocalAlarms(clock, silentLog)
+  const rang: string[] = []
+  await alarms.start(
+    async (id) => void rang.push(id),
+    async () => Array.from({ length: 1_000 }, (_, n) => ({ id: `n${n}`, at: 1_000 })),
+  )
+  const counts: number[] = []
+  clock.pass(1_000)
+  // One that is set meanwhile plans anew.
+  await alarms.set('later', 5_000)
+  while (rang.length < 1_000) {
+    await new Promise((resolve) => setImmediate(resolve))
+    counts.push(rang.length)
+  }
+  expect(counts.length).toBeGreaterThan(2)
+  expect(new Set(rang).size).toBe(1_000)
+  expect(rang).toHaveLength(1_000)
+  await alarms.stop()
+})

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
-import { buildSync } from 'esbuild'
 import { expect, it } from 'vitest'
 import { temporaryFolder } from '../app.ts'
+import { bundle } from '../bundled.ts'
 
 const canLimit = process.platform === 'linux' && spawnSync('prlimit', ['--version']).status === 0
 
@@ -10,9 +10,9 @@ it.runIf(canLimit)(
   'what has no room for the files of a database is told so, and neither ends nor takes it for missing',
   () => {
     const program = join(temporaryFolder(), 'open.mjs')
-    buildSync({
-      stdin: {
-        contents: `import { execFileSync } from 'node:child_process'
+    bundle(
+      program,
+      `import { execFileSync } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { openDatabase, troubleOf } from './src/state/driver.ts'
 const limit = (most) => execFileSync('prlimit', ['--pid', String(process.pid), '--nofile=' + most + ':'])
@@ -26,14 +26,7 @@ try {
   said = troubleOf(error)
 }
 process.stdout.write(said)`,
-        resolveDir: process.cwd(),
-      },
-      bundle: true,
-      platform: 'node',
-      format: 'esm',
-      outfile: program,
-      define: { 'import.meta.url': JSON.stringify(import.meta.url) },
-    })
+    )
     const ends = [0, 1, 2, 3, 4, 5, 6, 8, 21].map((spare) => {
       const { status, stdout } = spawnSync(process.execPath, [program, String(spare), join(temporaryFolder(), 'x.db')])
       return [spare, status, stdout.toString()]

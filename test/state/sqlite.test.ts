@@ -12,11 +12,11 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { buildSync } from 'esbuild'
 import Database from 'libsql'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createMemoryStore } from '../../src/state/memory.ts'
 import { openSqliteStore } from '../../src/state/sqlite.ts'
+import { bundle } from '../bundled.ts'
 import { createManualClock } from '../clock.ts'
 import { storeContract } from '../contract/store.ts'
 
@@ -231,23 +231,16 @@ describe('a SQLite file', () => {
 
   it('keeps what was acknowledged, whenever its process is killed', async () => {
     const program = join(folder(), 'write.mjs')
-    buildSync({
-      stdin: {
-        contents: `import { openSqliteStore } from './src/state/sqlite.ts'
+    bundle(
+      program,
+      `import { openSqliteStore } from './src/state/sqlite.ts'
 const store = openSqliteStore(process.argv[2], { now: Date.now }, console)
 const table = store.table('t')
 for (let i = 0; ; i++) {
   await table.put({ id: String(i), owner: 'x', value: i })
   process.stdout.write(i + '\\n')
 }`,
-        resolveDir: process.cwd(),
-      },
-      bundle: true,
-      platform: 'node',
-      format: 'esm',
-      outfile: program,
-      define: { 'import.meta.url': JSON.stringify(import.meta.url) },
-    })
+    )
     const killed = async (): Promise<void> => {
       const file = join(folder(), 'state.db')
       const child = spawn(process.execPath, [program, file], { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -36,6 +36,16 @@ describe('servers that do not come up', () => {
       { wait: false },
     ))
 
+  it('are said to have ended with what they printed, where they wrote nothing to stderr', () =>
+    withServers(
+      { usage: { command: process.execPath, args: ['-e', 'console.log("Usage: weather <stdio|http>")'] } },
+      async ({ upstreams }) => {
+        await until(() => upstreams.status()[0]?.state === 'failing')
+        expect(upstreams.status()[0]?.reason).toBe('it exited with code 0; it printed "Usage: weather <stdio|http>"')
+      },
+      { wait: false },
+    ))
+
   it('are said to have failed when they answer nothing at all [UPS-01]', () =>
     withServers(
       { silent: scripted('--silent') },
@@ -116,12 +126,52 @@ describe('servers that do not come up', () => {
           {
             id: 'chatty',
             state: 'failing',
-            reason: 'no answer within 0.3 s; it prints things that are not MCP: "Hello there"',
+            reason:
+              'no answer within 0.3 s; it prints things that are not MCP: "Hello there"; perhaps it is no MCP server, or logs to stdout',
           },
           { id: 'short', state: 'failing', reason: 'no answer within 0.1 s' },
         ])
       },
       { wait: false, connectTimeoutMs: 300, installTimeoutMs: 20_000 },
+    )
+  })
+
+  it('and print text in place of messages are said to after two seconds, and get no longer', () => {
+    const noisy = (line: string, more = 'setInterval(() => {}, 1e6)') => ({
+      command: process.execPath,
+      args: ['-e', `console.log(${JSON.stringify(line)}); ${more}`],
+    })
+    return withServers(
+      {
+        logs: noisy('Listening on port 3000'),
+        installs: noisy('added 12 packages, and audited 13 packages in 2s'),
+        both: noisy('> server@1.0.0 start', 'console.log("Ready."); setInterval(() => {}, 1e6)'),
+        greets: noisy('Welcome', `setTimeout(() => import(${JSON.stringify(scripted().args[0])}), 500)`),
+      },
+      async ({ upstreams, logged }) => {
+        const reason = (id: string) => upstreams.status().find((one) => one.id === id)?.reason
+        const prints = (line: string): string =>
+          `it prints things that are not MCP: "${line}"; perhaps it is no MCP server, or logs to stdout`
+        await until(() => reason('logs') !== undefined && reason('both') !== undefined)
+        expect(upstreams.status()).toMatchObject([
+          {
+            id: 'logs',
+            state: 'connecting',
+            pending: true,
+            reason: `no answer yet; ${prints('Listening on port 3000')}`,
+          },
+          { id: 'installs', state: 'connecting', pending: true },
+          { id: 'both', state: 'connecting', pending: true, reason: `no answer yet; ${prints('Ready.')}` },
+          { id: 'greets', state: 'ready' },
+        ])
+        expect(reason('installs')).toBeUndefined()
+        await until(() => reason('installs') !== undefined && upstreams.status()[0]?.state === 'failing')
+        expect(reason('logs')).toBe(`no answer within 3 s; ${prints('Listening on port 3000')}`)
+        expect(reason('installs')).toBe('no answer within 3 s, perhaps still downloading')
+        const downloading = logged.filter(({ message }) => String(message).includes('downloading'))
+        expect(downloading).toMatchObject([{ scope: 'mcp_installs' }])
+      },
+      { wait: false, connectTimeoutMs: 3_000, installTimeoutMs: 20_000 },
     )
   })
 

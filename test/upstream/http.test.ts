@@ -8,7 +8,7 @@ import { createHttpClient } from '../../src/upstream/fetch.ts'
 import { serverRules } from '../../src/upstream/reach.ts'
 import { modern, resultOf, until, withHttpServer, withServers } from './host.ts'
 
-const anywhere = serverRules('x', { allowPrivate: true })
+const anywhere = serverRules({ allowPrivate: true, where: 'mcpServers.x' })
 
 async function listening(answer: RequestListener, test: (origin: string) => Promise<void>): Promise<void> {
   const server = createServer(answer)
@@ -88,6 +88,22 @@ describe('a server over HTTP', () => {
             await until(() => upstreams.status()[0]?.state === 'failing')
             expect(upstreams.status()[0]?.reason).toBe(
               'it redirects to another address (HTTP 302), which is not followed',
+            )
+          },
+          { wait: false },
+        ),
+    ))
+
+  it('that is nowhere at its address is said to, with what is mostly wrong', () =>
+    listening(
+      (_request, response) => void response.writeHead(404).end(),
+      (origin) =>
+        withServers(
+          { web: { url: origin } },
+          async ({ upstreams }) => {
+            await until(() => upstreams.status()[0]?.state === 'failing')
+            expect(upstreams.status()[0]?.reason).toBe(
+              'HTTP 404; perhaps the path of its address is wrong, which is mostly /mcp',
             )
           },
           { wait: false },

@@ -65,7 +65,13 @@ describe('a server that asks by answering', () => {
 })
 
 describe('what a server asks by answering', () => {
-  const rules = { id: 'm', era: 'modern', allowed: ['elicitation', 'roots'], attribution: 'm' } as const
+  const rules = {
+    id: 'm',
+    where: 'mcpServers.m',
+    era: 'modern',
+    allowed: ['elicitation', 'roots'],
+    attribution: 'm',
+  } as const
 
   it('is refused when it is unknown, unreadable, too much at once, or comes within a task', () => {
     const many = Object.fromEntries(Array.from({ length: 17 }, (_, n) => [n, { method: 'roots/list' }]))

@@ -35,6 +35,7 @@ Error: Cannot find module '/srv/index.js'
 Node.js v22.1.0`,
       "Error: Cannot find module '/srv/index.js'",
     ],
+    ['Node knows no such option', 'node: bad option: --no-such-flag\n', 'node: bad option: --no-such-flag'],
   ])('%s', (_what, stderr, words) => {
     expect(lastWords(stderr, false)).toBe(words)
   })

@@ -28,6 +28,7 @@ describe('an entry of mcpServers', () => {
         maxQueued: 256,
         trust: 'first-use',
         allowPrivate: true,
+        where: 'mcpServers.srv',
         tools: {},
       },
       warnings: [],
@@ -164,7 +165,11 @@ describe('an entry of mcpServers', () => {
 
   it.each([
     [{}, 'mcpServers.srv names neither a command nor a url.'],
-    [{ type: 'stdio', url: 'https://h/' }, 'mcpServers.srv names neither a command nor a url.'],
+    [
+      { comand: 'node', args: ['server.js'] },
+      'mcpServers.srv names neither a command nor a url; "comand" may be meant to be "command".',
+    ],
+    [{ type: 'stdio', url: 'https://h/' }, 'mcpServers.srv is of type "stdio" and names no command.'],
     [{ url: 'file:///etc/passwd' }, 'mcpServers.srv.url is not an http or https address.'],
     [{ url: 'nonsense' }, 'mcpServers.srv.url is not an http or https address.'],
     ['npx', 'mcpServers.srv: must be an object, not a string.'],

@@ -62,6 +62,22 @@ describe('a view', () => {
     expect([view.byId.size, made()]).toEqual([3, 1])
   })
 
+  it('reads what no tool of a server says to be looked through', () => {
+    let read = 0
+    const tool = makeTool('mcp_far.look', { origin: 'upstream', assemble: () => tool })
+    Object.defineProperty(tool, 'description', {
+      get() {
+        read++
+        return 'Looks far.'
+      },
+    })
+    const catalog = createCatalog()
+    catalog.set({ id: 'mcp_far', summary: 'far', origin: 'upstream', state: 'ready' }, { tools: [tool] })
+    const views = createViews({ catalog, rulesOf: sameRules(createPolicy({})), log: silentLog })
+    views.warm()
+    expect([views.viewFor(localCaller).tools.length, read]).toEqual([1, 0])
+  })
+
   it('counts as it lists where something forbids tools', () => {
     const cases: ReadonlyArray<readonly [PolicySettings, number]> = [
       [{ deny: ['*.leave'] }, 2],

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import { int32Of, packSections, uint32Of, unpackSections } from '../sections.ts'
 
 /** Where vectors outlive the process. Names are letters, digits, `_` and `-`. */
@@ -30,8 +30,7 @@ const PEAK = 127
 const FEWEST_UNUSED = 1_000
 
 /** Name of the store's entry for one embedder. */
-export const keptName = (embedderId: string): string =>
-  `vectors-${createHash('sha256').update(embedderId).digest('hex').slice(0, 24)}`
+export const keptName = (embedderId: string): string => `vectors-${hash('sha256', embedderId).slice(0, 24)}`
 
 /** 32 hex digits. */
 export const hashOfText = (text: string): string =>

@@ -47,40 +47,40 @@ export const issuerOf = (found: OAuthDiscoveryState): string =>
   found.authorizationServerMetadata?.issuer ?? found.authorizationServerUrl
 
 /** Our own secret belongs to one authorization server, and the server behind the tools must not choose another. */
-function assertIssuer({ id, auth }: Site, issuer: string, known: Grant | undefined): void {
+function assertIssuer({ id, where, auth }: Site, issuer: string, known: Grant | undefined): void {
   const owns = (auth.clientSecret ?? auth.privateKey) !== undefined
   const expected = auth.issuer ?? (owns && known?.discovery ? issuerOf(known.discovery) : undefined)
   if (expected === undefined || sameIssuer(expected, issuer)) return
   throw new PegboardError('E_AUTH_FAILED', `${id} names another authorization server than the one its client is for.`, {
-    hint: `If that is right, set mcpServers.${id}.auth.issuer to the new one.`,
+    hint: `If that is right, set ${where}.auth.issuer to the new one.`,
   })
 }
 
 export const sameIssuer = (a: string, b: string): boolean => a.replace(/\/$/, '') === b.replace(/\/$/, '')
 
 /** What went wrong on the way to a token, fit for people: OAuth's own words, never a body or an address. */
-export function failure(site: Pick<Site, 'id'>, error: unknown): PegboardError {
+export function failure(site: Pick<Site, 'id' | 'where'>, error: unknown): PegboardError {
   if (isPegboardError(error)) return error
   const network = networkReason(error)
   if (network !== 'network error')
     return new PegboardError('E_UPSTREAM_UNAVAILABLE', `the authorization server cannot be reached: ${network}`, {
       cause: error,
     })
-  return new PegboardError('E_AUTH_FAILED', `${site.id} cannot be logged in to: ${reasonOf(site.id, error)}.`, {
+  return new PegboardError('E_AUTH_FAILED', `${site.id} cannot be logged in to: ${reasonOf(site.where, error)}.`, {
     cause: error,
   })
 }
 
-function reasonOf(id: string, error: unknown): string {
+function reasonOf(where: string, error: unknown): string {
   const { name, code } = error as { name?: unknown; code?: unknown }
   // The parser quotes what it cannot read, which may be a token.
   if (name === 'SyntaxError') return 'the authorization server answered with something that is not JSON'
   if (name === 'TimeoutError') return 'the authorization server did not answer in time'
   if (name === 'ZodError' || name === '$ZodError') return 'the authorization server describes itself wrongly'
   if (name === 'RegistrationRejectedError')
-    return `it does not register new clients (HTTP ${String((error as { status?: unknown }).status)}); register one there and set mcpServers.${id}.auth.clientId`
+    return `it does not register new clients (HTTP ${String((error as { status?: unknown }).status)}); register one there and set ${where}.auth.clientId`
   if (/does not support dynamic client registration/.test(messageOf(error)))
-    return `it does not register new clients; register one there and set mcpServers.${id}.auth.clientId`
+    return `it does not register new clients; register one there and set ${where}.auth.clientId`
   const message = messageOf(error).replace(/\.$/, '')
   const said =
     message

@@ -12,19 +12,19 @@ import { MAX_ANSWER, REQUEST_MS, type Site } from './site.ts'
  * @throws PegboardError E_AUTH_FAILED, E_SSRF_BLOCKED; errors of the network as they are
  */
 export async function enterpriseGrant(
-  { id, url }: Pick<Site, 'id' | 'url'>,
+  { id, where, url }: Pick<Site, 'id' | 'where' | 'url'>,
   idp: IdpSettings,
   discovery: OAuthDiscoveryState,
   scope: string | undefined,
 ): Promise<URLSearchParams> {
   const { requestJwtAuthorizationGrant } = await import('@modelcontextprotocol/client')
-  const idToken = idp.idToken ?? (await readToken(id, idp.idTokenFile as string))
+  const idToken = idp.idToken ?? (await readToken(id, where, idp.idTokenFile as string))
   // The operator wrote this address, so it may be inside the company; the SDK wants https wherever that is not this machine.
   const http = await createHttpClient(
     {
       allow: new Set(['public', 'private', 'loopback']),
       http: true,
-      setting: `mcpServers.${id}.auth.idp.tokenEndpoint`,
+      setting: `${where}.auth.idp.tokenEndpoint`,
     },
     MAX_ANSWER,
   )
@@ -54,10 +54,10 @@ export async function enterpriseGrant(
   }
 }
 
-async function readToken(id: string, file: string): Promise<string> {
+async function readToken(id: string, where: string, file: string): Promise<string> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new PegboardError('E_AUTH_FAILED', `${id}: the file with the ID token cannot be read.`, {
-      hint: `mcpServers.${id}.auth.idp.idTokenFile names it.`,
+      hint: `${where}.auth.idp.idTokenFile names it.`,
       cause: error,
     })
   })

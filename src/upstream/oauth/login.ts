@@ -171,9 +171,9 @@ async function throughBrowser(
 const WRONG_ADDRESS = 'That is not the address this login leads to.'
 
 /** It wants something of us, and nothing that speaks OAuth is where it would have to be. */
-const withoutOAuth = ({ id }: Site, cause: unknown): PegboardError =>
+const withoutOAuth = ({ id, where }: Site, cause: unknown): PegboardError =>
   new PegboardError('E_AUTH_FAILED', `${id} does not say where to log in, so it seems to want a fixed token.`, {
-    hint: `Give it one: mcpServers.${id}.headers {"Authorization": "Bearer \${env:TOKEN}"}.`,
+    hint: `Give it one: ${where}.headers {"Authorization": "Bearer \${env:TOKEN}"}.`,
     cause,
   })
 

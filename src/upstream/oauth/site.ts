@@ -9,6 +9,8 @@ import type { AuthSettings, HttpTarget, ServerSettings } from '../settings.ts'
 /** One remote server as its logins see it. */
 export interface Site {
   readonly id: string
+  /** Where it stands in the file. */
+  readonly where: string
   readonly url: URL
   readonly auth: AuthSettings
   /**
@@ -33,14 +35,15 @@ export const MAX_ANSWER = 1024 * 1024
 export async function createSite(id: string, settings: ServerSettings, target: HttpTarget): Promise<Site> {
   const auth = settings.auth ?? noAuth
   const url = new URL(target.url)
-  const named = namedRules(id, target, auth.allowPrivate)
+  const named = namedRules(settings.where, target, auth.allowPrivate)
   const [own, others] = await Promise.all([
-    createHttpClient(serverRules(id, settings), MAX_ANSWER),
+    createHttpClient(serverRules(settings), MAX_ANSWER),
     createHttpClient(named, MAX_ANSWER),
   ])
   let refusal: unknown
   return {
     id,
+    where: settings.where,
     url,
     auth,
     async fetch(input, init) {

@@ -262,12 +262,18 @@ describe('a server that wants a login', () => {
   it('is not logged in to where auth is none, or the entry brings its own header', () =>
     withRig(async (rig) => {
       await rig.login()
-      for (const entry of [{ auth: { type: 'none' } }, { headers: { authorization: 'Bearer own' } }]) {
+      for (const [entry, reason] of [
+        [{ auth: { type: 'none' } }, 'it wants authorization (HTTP 401)'],
+        [
+          { headers: { authorization: 'Bearer own' } },
+          'it refuses what it is given by mcpServers.web.headers (HTTP 401)',
+        ],
+      ] as const) {
         await served(
           rig,
           async ({ upstreams }) => {
             await until(() => upstreams.status()[0]?.state === 'failing')
-            expect(upstreams.status()[0]?.reason).toBe('it wants authorization (HTTP 401)')
+            expect(upstreams.status()[0]?.reason).toBe(reason)
           },
           entry,
           false,

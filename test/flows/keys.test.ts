@@ -1,0 +1,52 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { localCaller } from '../../src/core/context.ts'
+import { type Answer, answerOf, startApp } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { evil, statusOf } from '../scene.ts'
+import { until } from '../upstream/host.ts'
+
+const SRC = join(import.meta.dirname, '../../src')
+
+describe('a server that the file has under `servers`', () => {
+  it('is named by that key in what is said of its settings while it runs', async () => {
+    const { app } = await startApp({
+      exposure: { mode: 'direct' },
+      servers: {
+        slow: { ...evil(), timeoutMs: 300, maxConcurrent: 1, maxQueued: 0, tools: { nothing: { rename: 'x' } } },
+        lost: { ...evil(), cwd: '/nowhere/at/all' },
+        bare: { ...evil(), envFile: '/nowhere/.env' },
+        off: { ...evil(), disabled: true },
+      },
+    })
+    await until(() => statusOf(app, 'slow')?.state === 'ready', 10_000)
+    await until(() => statusOf(app, 'lost')?.state === 'failing' && statusOf(app, 'bare')?.state === 'failing')
+    const client = await connectTo(app)
+    const failed = async (name: string, args: object): Promise<Answer> =>
+      answerOf(await client.callTool({ name, arguments: args as Answer })).error
+    const [late, full] = await Promise.all([failed('slow__hang', {}), failed('slow__hang', {})])
+    expect([late.hint, full.hint].sort()).toEqual([
+      'Ask for less, or raise servers.slow.timeoutMs.',
+      'Try again later, or raise servers.slow.maxQueued.',
+    ])
+    expect(app.nameProblems()).toEqual(['servers.slow.tools names "nothing", which slow does not have.'])
+    expect(statusOf(app, 'lost')?.detail).toBe('its cwd does not exist: /nowhere/at/all (servers.lost.cwd)')
+    expect(statusOf(app, 'bare')?.detail).toBe('its envFile does not exist: /nowhere/.env (servers.bare.envFile)')
+    await expect(
+      app.call({ name: 'mcp.connect', input: { server_id: 'off' }, caller: localCaller }),
+    ).rejects.toMatchObject({ hint: 'The operator sets servers.off.enabled.' })
+    await client.close()
+  })
+})
+
+it('where a server stands is written down nowhere but where it is read', () => {
+  const written = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter(
+    (file) => file.endsWith('.ts') && /`[^`]*mcpServers\.\$\{/.test(readFileSync(join(SRC, file), 'utf8')),
+  )
+  expect(written.map((file) => file.replaceAll('\\', '/')).sort()).toEqual([
+    'config/profiles.ts',
+    'config/servers.ts',
+    'upstream/settings.ts',
+  ])
+})
