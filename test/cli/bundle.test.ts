@@ -12,10 +12,11 @@ import { cli, place, talkTo } from '../process.ts'
 import { listening } from '../upstream/oauth/rig.ts'
 
 const dist = join(dirname(cli), '..')
+/** Without the ends of lines that the build has put in, within strings too. */
 const packs = new Map(
   ['start', 'later', 'config', 'modules', 'zod', 'rest'].map((name) => [
     name,
-    readFileSync(join(dist, `${name}.cjs`), 'latin1'),
+    readFileSync(join(dist, `${name}.cjs`), 'latin1').replaceAll(/\\?\n/g, ''),
   ]),
 )
 const OURS = /^(start|later|config|modules|zod|rest):/
