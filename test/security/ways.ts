@@ -16,7 +16,8 @@ export const plain = (answer: unknown): string =>
     .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, '<id>')
     .replaceAll(/\b[0-9a-f]{12}\b/g, '<id>')
     .replaceAll(/\b[0-9a-z]{25}\b/g, '<id>')
-    .replaceAll(/(_ms|_at|elapsed\w*)(\\*":)(?:\d[\d.]*|\\*"[^"]*")/g, '$1$2<time>')
+    .replaceAll(/("taskId":)"[\w.-]+"/g, '$1<id>')
+    .replaceAll(/(_ms|_at|[a-z]At|elapsed\w*)(\\*":)(?:\d[\d.]*|\\*"[^"]*")/g, '$1$2<time>')
 
 /** Every tool that is given an address, and what it is given; behind a blank, another way to use it. */
 export const addressed = (url: string): Readonly<Record<string, object>> => ({
