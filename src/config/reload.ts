@@ -58,7 +58,7 @@ export interface WatchOptions {
   /** Quiet time after the last event before the file is looked at; default 200. */
   readonly debounceMs?: number
   readonly clock?: Clock
-  /** Told once when the file cannot be followed for now, and when it can be again. */
+  /** Told once when the file is gone or cannot be followed for now, and when it is back. */
   readonly log?: Log | undefined
 }
 
@@ -75,6 +75,7 @@ export function watchConfig(file: string, onChange: () => void, options: WatchOp
   let watcher: FSWatcher | undefined
   let ended = false
   let trouble: string | undefined
+  let gone = false
   /** What the system has no room for now is tried again: no event comes when it has. */
   const trying = (work: () => void): void => {
     if (ended) return
@@ -94,10 +95,23 @@ export function watchConfig(file: string, onChange: () => void, options: WatchOp
   }
   const look = (): void => {
     const now = textOf(file)
-    // Gone for a moment while an editor replaces it: the next event tells.
-    if (now === undefined || now === text) return
+    if (now === undefined) return missed()
+    if (gone) options.log?.info('a followed file is back', { file })
+    gone = false
+    if (now === text) return
     text = now
     onChange()
+  }
+  /** An editor that replaces a file has it gone for a moment; one that stays away is told of, once. */
+  const missed = (): void => {
+    if (text === undefined || gone) return
+    cancel = clock.after(AGAIN_MS, () =>
+      trying(() => {
+        gone = textOf(file) === undefined
+        if (gone) options.log?.warn('a followed file is gone; what it said last stays', { file })
+        else look()
+      }),
+    )
   }
   const begin = (): void => {
     // What changes before it is watched is noticed then; where it could not even be read, perhaps.

@@ -4,6 +4,7 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import type { Fetch, FetchInit } from '../core/fetch.ts'
 import { limited } from '../core/limit.ts'
 import type { NetRules } from './net.ts'
+import { tlsTrouble } from './tls.ts'
 
 export interface FetchOptions {
   /** Private networks and this machine may be reached; default false. Where clouds keep credentials is never reached. */
@@ -236,14 +237,15 @@ async function* translated(body: AsyncIterable<Uint8Array>, told: (error: unknow
   }
 }
 
-const TLS = /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|ERR_TLS_|ERR_SSL_|EPROTO)/
 const NO_NAME = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EAI_FAIL', 'EAI_NODATA', 'ENODATA'])
 
 /** A failure of the network as one of ours. What it says of addresses stays in its cause, for the log. */
 function reachError(error: unknown): unknown {
   if (isPegboardError(error)) return error
   const code = String((error as { code?: unknown } | null)?.code ?? '')
-  if (TLS.test(code)) return new PegboardError('E_TLS', 'The certificate of the address is not good.', { cause: error })
+  const tls = tlsTrouble(code)
+  if (tls !== undefined)
+    return new PegboardError('E_TLS', `There is no safe connection to the address: ${tls}.`, { cause: error })
   if (NO_NAME.has(code)) return new PegboardError('E_DNS', 'The name in the address is not known.', { cause: error })
   if (code === 'UND_ERR_INVALID_ARG')
     return new PegboardError('E_VALIDATION', 'The request cannot be sent: its method or headers are malformed.', {

@@ -1,5 +1,6 @@
 import { isPegboardError, type PegboardError } from '../core/errors.ts'
 import { plain } from '../core/plain.ts'
+import { tlsTrouble } from '../policy/tls.ts'
 
 /** The HTTP status an SDK error carries, if any. */
 export function statusOf(error: unknown): number | undefined {
@@ -20,10 +21,12 @@ export function pegboardCause(error: unknown): PegboardError | undefined {
   return undefined
 }
 
-/** `ECONNREFUSED` and the like: messages of network errors carry addresses. */
+/** `ECONNREFUSED` and the like, or what is wrong with TLS: messages of network errors carry addresses. */
 export function networkReason(error: unknown): string {
   for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth++) {
     const { code } = at as NodeJS.ErrnoException
+    const tls = tlsTrouble(String(code))
+    if (tls !== undefined) return tls
     if (typeof code === 'string' && /^(E[A-Z]+|UND_ERR_[A-Z_]+)$/.test(code)) return code
   }
   return 'network error'

@@ -156,6 +156,32 @@ describe('following a file', () => {
     expect(reads).toBe(1)
   })
 
+  it('says once that the file is gone for longer than an editor takes, and that it is back', async () => {
+    const clock = createManualClock(0)
+    const lines: string[] = []
+    const log = createLog((line) => lines.push(JSON.parse(line).message))
+    const changed = vi.fn()
+    stop = watchConfig(file, changed, { debounceMs: 20, clock, log })
+    const told = (count: number) =>
+      vi.waitFor(
+        () => {
+          clock.pass(1_000)
+          expect(lines).toHaveLength(count)
+        },
+        { timeout: 15_000 },
+      )
+    rmSync(file)
+    await told(1)
+    expect(lines).toEqual(['a followed file is gone; what it said last stays'])
+    writeFileSync(file, '{}')
+    await told(2)
+    expect(lines[1]).toBe('a followed file is back')
+    expect(changed).not.toHaveBeenCalled()
+    rmSync(file)
+    await told(3)
+    expect(lines[2]).toBe('a followed file is gone; what it said last stays')
+  })
+
   it.runIf(canLimit)(
     'says that a file cannot be followed for now, and hands on what was edited meanwhile',
     async () => {

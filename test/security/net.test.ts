@@ -1,7 +1,6 @@
-import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import dns from 'node:dns/promises'
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { syncBuiltinESMExports } from 'node:module'
@@ -10,6 +9,7 @@ import { join } from 'node:path'
 import { createGzip, gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
 import { type Answer, temporaryFolder } from '../app.ts'
+import { authority } from '../authority.ts'
 import { braveApi, crawl4aiApi, duckduckgoPages, json, serve } from '../modules/web-servers.ts'
 import { place, talkTo } from '../process.ts'
 import { type Served, served } from './served.ts'
@@ -399,24 +399,6 @@ test('NET-21: where private networks are allowed this machine is reached, and wh
   ])
     expect(await codes(net, `http://${host}/`), host).toEqual(all('E_SSRF_BLOCKED'))
 })
-
-/** An authority, and certificates of it for names. */
-function authority(dir: string) {
-  const at = (name: string): string => join(dir, name)
-  const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'ignore', cwd: dir })
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout']
-  openssl('req', '-x509', ...key, 'ca.key', '-out', 'ca.pem', '-days', '1', '-subj', '/CN=Tests')
-  return {
-    file: at('ca.pem'),
-    certify(name: string, days: number) {
-      openssl('req', '-new', ...key, `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`)
-      writeFileSync(at(`${name}.ext`), `subjectAltName=DNS:${name}`)
-      const signed = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', String(days)]
-      openssl('x509', '-req', '-in', `${name}.csr`, ...signed, '-extfile', `${name}.ext`, '-out', `${name}.pem`)
-      return { key: readFileSync(at(`${name}.key`)), cert: readFileSync(at(`${name}.pem`)) }
-    },
-  }
-}
 
 test('NET-22: no proxy of the environment is used, certificates are checked, and who switched that off is warned', async () => {
   const { hits, port } = await canary()

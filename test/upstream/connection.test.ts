@@ -1,5 +1,6 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,6 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
 import { defaultProfile } from '../../src/core/profile.ts'
 import { decodeManifest, encodeManifest, type Manifest } from '../../src/upstream/manifest.ts'
+import { authority } from '../authority.ts'
 import { keeping, modern, real, scripted, settingsOf, until, withHttpServer, withServers } from './host.ts'
 
 describe('servers that do not come up', () => {
@@ -186,6 +188,40 @@ describe('servers that do not come up', () => {
       )
       expect(existsSync(join(dir, 'tidy'))).toBe(true)
     } finally {
+      rmSync(dir, { recursive: true })
+    }
+  })
+
+  it('say what is wrong with TLS', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'pegboard-tls-'))
+    const { certify } = authority(dir)
+    const secure = async (name: string, days: number): Promise<[AddressInfo, () => void]> => {
+      const server = createTlsServer(certify(name, days), (_, answer) => answer.end())
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      return [server.address() as AddressInfo, () => server.close()]
+    }
+    const plain = createServer((_, answer) => answer.end())
+    await new Promise<void>((resolve) => plain.listen(0, '127.0.0.1', resolve))
+    const [[unknown, endUnknown], [expired, endExpired]] = await Promise.all([secure('localhost', 1), secure('old', 0)])
+    try {
+      const at = ({ port }: AddressInfo) => ({ url: `https://localhost:${port}/mcp` })
+      await withServers(
+        { plain: at(plain.address() as AddressInfo), unknown: at(unknown), expired: at(expired) },
+        async ({ upstreams }) => {
+          await until(() => upstreams.status().every(({ state }) => state === 'failing'))
+          expect(upstreams.status().map(({ id, reason }) => [id, reason])).toEqual([
+            ['plain', 'it does not speak TLS; perhaps its address begins with http://'],
+            [
+              'unknown',
+              'its certificate is of an authority that is not trusted; NODE_EXTRA_CA_CERTS can name a file with more of them',
+            ],
+            ['expired', 'its certificate has expired'],
+          ])
+        },
+        { wait: false },
+      )
+    } finally {
+      for (const end of [() => plain.close(), endUnknown, endExpired]) end()
       rmSync(dir, { recursive: true })
     }
   })
