@@ -1,38 +1,24 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Catalog, clashSentence, createCatalog, type Endpoints } from './catalog/catalog.ts'
+import { type Catalog, clashSentence, createCatalog } from './catalog/catalog.ts'
 import { warnOfClashes } from './catalog/clashes.ts'
-import { shownState } from './catalog/state.ts'
 import type { Config } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { awake } from './core/awake.ts'
 import { type Clock, systemClock } from './core/clock.ts'
-import { type Caller, localCaller, type ServerStatus } from './core/context.ts'
-import { isPegboardError, messageOf } from './core/errors.ts'
-import { isProtocolFailure, ProtocolFailure } from './core/failure.ts'
+import { type Caller, localCaller } from './core/context.ts'
+import { messageOf } from './core/errors.ts'
 import { knownSecrets, secretsOf } from './core/known-secrets.ts'
 import { type Log, silentLog } from './core/log.ts'
 import { once } from './core/once.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
-import type { FactStore } from './core/services.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createCallLog } from './exec/call-log.ts'
-import { createDelivery } from './exec/delivery.ts'
-import { createFacts, factsSection, type ListedFact } from './exec/facts.ts'
 import { createGate } from './exec/gate.ts'
-import { createInbox } from './exec/inbox.ts'
 import { createInspections, inspectObject, inspectQuestion } from './exec/inspect.ts'
-import { createInstance } from './exec/instance.ts'
-import type { Lacks } from './exec/on-behalf.ts'
 import { createRepeats } from './exec/repeats.ts'
-import { createSchedule } from './exec/schedule.ts'
-import { callerNow } from './exec/stored-caller.ts'
-import { noticeOf } from './exec/task.ts'
-import { taskRequests } from './exec/task-requests.ts'
-import { createTasks } from './exec/tasks.ts'
-import { createWatchers } from './exec/watchers.ts'
 import { createIndexing } from './indexing.ts'
 import { createLearnt } from './learnt.ts'
 import { createLoader, type Loader } from './loader/load.ts'
@@ -44,13 +30,13 @@ import { createObserved } from './observed.ts'
 import type { KeptList } from './openapi/api.ts'
 import { type Apis, createApis } from './openapi/apis.ts'
 import { embeddedTable, ownPackage } from './package.ts'
+import { createPlanned } from './planned.ts'
 import { createPrograms } from './programs/programs.ts'
 import { createRules, type FlagChanges } from './rules.ts'
 import { laneFor } from './search/deferred.ts'
 import type { LoadProgress } from './search/embedder.ts'
 import { createToolSearch, type SearchStatus, type ToolSearch } from './search/index.ts'
 import type { EmbeddingTable } from './search/table.ts'
-import { toFailure } from './server/answer.ts'
 import { createElsewhere } from './server/elsewhere.ts'
 import type { ServerHost } from './server/host.ts'
 import { createLists } from './server/lists.ts'
@@ -59,8 +45,7 @@ import { rightsNow } from './server/rights.ts'
 import { createTaskBook } from './server/task-book.ts'
 import { serveTasks } from './server/tasks-elsewhere.ts'
 import { createFileTokens, createSharedTokens } from './server/tokens.ts'
-import { toErrorResult, toMcpResult } from './server/wire.ts'
-import { createServers } from './servers.ts'
+import { createServerList, createServers } from './servers.ts'
 import { createOffer } from './services.ts'
 import { createCommonClock } from './state/common-clock.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
@@ -69,8 +54,6 @@ import { createLocalShared, createRedisShared, type Shared } from './state/share
 import { shareDecisions } from './trust/decisions.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
 import { createTrust, type Kept } from './trust/trust.ts'
-import type { Connection } from './upstream/connection.ts'
-import { createTaskRelay } from './upstream/task-relay.ts'
 import type { UpstreamStatus } from './upstream/upstream.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
@@ -92,11 +75,11 @@ export interface AppOptions {
   readonly table?: () => EmbeddingTable
   /** Lets in only upstream tools that the lock file has, and writes nothing to it. */
   readonly frozen?: boolean
-  /** Told how far an optional search model is loaded. */
   /** Told of secrets that come up while it runs, such as tokens of servers. */
   readonly know?: (secrets: readonly string[]) => void
   /** How many lines of the log nobody read. */
   readonly unwritten?: () => number
+  /** Told how far an optional search model is loaded. */
   readonly onModelProgress?: (progress: LoadProgress) => void
 }
 
@@ -218,36 +201,12 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     })
     return searching
   }
-  // A server of another profile is nobody's business, nor is the folder of any.
-  const serversFor = (caller: Caller): readonly ServerStatus[] => {
-    const { policy } = views.viewFor(caller)
-    return upstreams
-      .status()
-      .filter(({ module }) => policy.sees(module, caller))
-      .map(({ id, module, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
-        id,
-        category: module,
-        state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
-        tools,
-        transport,
-        ...(era === undefined ? {} : { era }),
-        ...(version === undefined ? {} : { version }),
-        ...(reason === undefined ? {} : { reason }),
-        ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
-      }))
-  }
-  // Whether one is there decides about tool after tool, all in one go.
-  let listed: { readonly version: number; readonly for: WeakMap<Caller, readonly ServerStatus[]> } | undefined
-  function listServers(caller: Caller): readonly ServerStatus[] {
-    const { version } = catalog.snapshot()
-    if (listed?.version !== version) {
-      listed = { version, for: new WeakMap() }
-      queueMicrotask(() => (listed = undefined))
-    }
-    const list = listed.for.get(caller) ?? serversFor(caller)
-    listed.for.set(caller, list)
-    return list
-  }
+  const listServers = createServerList({
+    statuses: () => upstreams.status(),
+    view: (caller) => views.viewFor(caller),
+    version: () => catalog.snapshot().version,
+    clock,
+  })
   const ofEnvironment = secretsOf(options.env ?? {})
   const inspections = createInspections([...config.secrets, ...ofEnvironment])
   const learnt = createLearnt((secrets) => {
@@ -287,7 +246,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     parts: {
       calls: () => calls.load(),
       upstreams: () => upstreams.status(),
-      tasks: () => tasks.running,
+      tasks: () => planned.tasks.running,
       kept: (kind) => (shared.hasPast ? shared.store().table(kind).count() : undefined),
       auditDropped: () => audit?.dropped ?? 0,
       logDropped: () => options.unwritten?.() ?? 0,
@@ -343,9 +302,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     profileOf: (caller) => views.viewFor(caller).profile,
     reload: (name) => loader.reload(name),
     store: () => shared.store(),
-    facts: (caller) => factsOf(caller),
+    facts: (caller) => planned.factsOf(caller),
     async task(owner, id) {
-      const task = await tasks.get(owner, id)
+      const task = await planned.tasks.get(owner, id)
       if (!task) return null
       const { status, outcome } = task
       if (!outcome) return { status }
@@ -381,13 +340,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     missing: (name, request) => missed(name, request),
   })
 
-  const instance = createInstance(shared, clock, log)
   const servicesOf = (caller: Caller) =>
     offer.servicesFor({ module: 'context_builder', caller, profile: views.viewFor(caller).profile })
-  const delivery = createDelivery({
-    adapters: (caller) => servicesOf(caller).adapters,
-    channels: config.execution.outputChannels,
-  })
   const tokens = common
     ? createSharedTokens(shared, clock, log.scoped('tokens'))
     : createFileTokens(join(dirs.state, 'tokens'), clock, log.scoped('tokens'))
@@ -395,107 +349,25 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     await shared.open()
     await tokens.open()
   }
-  const rights = rightsNow(config.server.http, (name) => rules.ids.includes(name), tokens, clock.now)
-  const tasks = createTasks({
-    rightsNow: rights,
-    deliver: delivery.send,
-    instance,
-    alarms: shared.alarms('task'),
-    call: (request) => surface.call(request),
-    present: (result, caller) => toMcpResult(result, offer.files, caller),
-    presentError: (error) => {
-      const failure = isPegboardError(error) ? error.cause : error
-      if (isProtocolFailure(failure)) return { error: toFailure(failure) }
-      // A bug of the tool is nothing that its caller could mend.
-      if (!isPegboardError(error) || error.code === 'E_INTERNAL')
-        return { error: { code: -32603, message: isPegboardError(error) ? error.message : 'Internal error' } }
-      return { result: toErrorResult(error, false) }
-    },
-    clock,
-    log: log.scoped('tasks'),
+  const { execution } = config
+  const planned = createPlanned({
+    execution,
     shared,
-    settings: config.execution.tasks,
-  })
-  const inbox = createInbox(shared, clock, log)
-  tasks.onEnd((owner, task) => inbox.add(owner, noticeOf(task)))
-  // For older clients ours is a server that speaks the extension, as any other.
-  const ownTasks = (caller: Caller): Endpoints => {
-    const answers = createTaskRelay({
-      clock,
-      ready: async () => ({ era: 'modern' }) as Connection,
-      request: taskRequests(tasks, config.execution.tasks.resultTtlMs, caller),
-      saw: () => undefined,
-    })
-    return {
-      request: (method, params, relay, signal) =>
-        answers[method]?.(params, relay, signal) ?? Promise.reject(new ProtocolFailure(-32601, 'Method not found')),
-    }
-  }
-  const lacks: Lacks = (who, name) => {
-    try {
-      return views.viewFor(callerNow(who, rights)).resolve(name).kind !== 'found'
-    } catch {
-      // That it may not be asked for now is told by the call.
-      return false
-    }
-  }
-  const later = () => ({
-    call: (request: CallRequest) => calls.call(request),
-    rightsNow: rights,
-    lacks,
-    store: shared.store(),
     clock,
     log,
-    inbox,
-    instance,
-    delivery,
+    rightsNow: rightsNow(config.server.http, (name) => rules.ids.includes(name), tokens, clock.now),
+    calls,
+    callAsClient: (request) => surface.call(request),
+    view: (caller) => views.viewFor(caller),
+    adapters: (caller) => servicesOf(caller).adapters,
+    files: offer.files,
+    hide(text) {
+      const own = ownSecrets()
+      return inspections.hide(own ? own.hide(text) : text)
+    },
+    arriving: () => upstreams.arriving,
   })
-  const { execution } = config
-  const watchers = once(() => createWatchers({ ...later(), alarms: shared.alarms('watcher') }))
-  const schedule = once(() =>
-    createSchedule({ ...later(), key: shared.key, graceMs: execution.missedGraceMs, alarms: shared.alarms('job') }),
-  )
-  const schedules = execution.scheduler && execution.watchers
-  const facts = once(() => {
-    const hide = ownSecrets()?.hide ?? ((text: string) => text)
-    return createFacts({ store: shared.store, clock, hide: (text) => inspections.hide(hide(text)) })
-  })
-  const working = new Set<{ start(): Promise<void>; stop(): Promise<void> }>()
   let loaded = false
-  let workAgain: (() => void) | undefined
-  let stopped = false
-  let idle = ''
-  /** A state that cannot be read now stops nothing else, and is looked at again. */
-  async function work(): Promise<void> {
-    // Servers that are looked at for the first time have the processor, and what was planned may need them.
-    for (const until = clock.now() + WORK_WAIT_MS; upstreams.arriving && clock.now() < until; )
-      await new Promise<void>((resolve) => clock.after(WORK_LOOK_MS, resolve))
-    if (stopped) return
-    try {
-      if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
-      await calls.usage.start({ hasPast: shared.hasPast, table: () => shared.store().table('usage'), clock, log })
-      if (!execution.watchers) return
-      await instance.join()
-      for (const part of [watchers(), ...(schedules ? [schedule()] : [])]) {
-        if (working.has(part)) continue
-        await part.start()
-        working.add(part)
-      }
-    } catch (error) {
-      const why = messageOf(error)
-      if (why !== idle) log.error('what is planned is not done, because the state cannot be used', { error: why })
-      idle = why
-      workAgain = clock.after(WORK_AGAIN_MS, () => void work())
-    }
-  }
-  const factsOf = (caller: Caller): FactStore => {
-    const told = ({ id, text, at }: ListedFact) => ({ id, content: text, since: at })
-    return {
-      add: async (content) => told(await facts().add(caller, content)),
-      list: async () => (await facts().of(caller)).map(told),
-      forget: (id) => facts().forget(caller, id),
-    }
-  }
 
   const loader = createLoader({
     catalog,
@@ -628,8 +500,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       ? (...asked) => observer.run({ kind: 'search', name: 'search', attributes: {} }, () => find(...asked))
       : find,
     call: repeats ? (request: CallRequest) => repeats.run(request, recordedCall) : recordedCall,
-    tasks,
-    delivery,
+    tasks: planned.tasks,
+    delivery: planned.delivery,
     checked: (request: CallRequest) => calls.check(request),
     missed,
     whileLoading: () => loading,
@@ -654,8 +526,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const surface = createSurface(host, {
     pinned: ({ profile }) => rules.of(profile).exposure.pinned,
     primitives: ({ profile }) => rules.of(profile).exposure.primitives,
-    ...(execution.watchers ? { watchers } : {}),
-    ...(schedules ? { schedule, facts } : {}),
+    ...planned.tools,
   })
 
   // Asked for one after the other: where there are no constraints, no tool is looked at.
@@ -691,11 +562,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     unread: () => upstreams.unread,
     sections: (caller) => sectionsOf(views.viewFor(caller)),
     notices: (caller) => noticesOf(views.viewFor(caller), caller),
-    async remembered(caller) {
-      if (!schedules || !shared.hasPast) return undefined
-      const known = await facts().of(caller)
-      return known.length === 0 ? undefined : factsSection(known)
-    },
+    remembered: planned.remembered,
     resumes,
     clients: offer.clients,
     files: offer.files,
@@ -703,14 +570,14 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     tasks: createTaskBook(clock, common && (() => shared.store().table('begun')), (error) =>
       log.warn('others do not know of a task that was begun here', { error: messageOf(error) }),
     ),
-    inbox,
+    inbox: planned.inbox,
     inspect: inspectAnswer,
     inspectQuestion: inspectAsked,
     observer,
     metrics: config.telemetry.prometheus ? observed?.registry : undefined,
     clock,
-    tasksHere: tasks,
-    ownTasks,
+    tasksHere: planned.tasks,
+    ownTasks: planned.tasksOf,
     taskTtlMs: execution.tasks.resultTtlMs,
     autoBackgroundMs: execution.autoBackgroundAfterMs,
     failed: (caller) => failed().filter(({ file }) => views.viewFor(caller).policy.sees(stemOf(file), caller)),
@@ -788,7 +655,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       for (const { owner, action } of unknownActions())
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },
-    work,
+    work: planned.work,
     warm() {
       upstreams.begin()
       index.follow()
@@ -843,16 +710,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     drain: (graceMs) => calls.drain(graceMs),
     async stop() {
-      stopped = true
-      const ended = Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
+      const ended = planned.stop()
       calls.stop()
       await ended
       await calls.usage.stop()
-      await instance.leave().catch(() => undefined)
-      instance.stop()
+      await planned.leave()
       await shared.close()
       resumes.close()
-      workAgain?.()
       index.stop()
       stopWatchingNames?.()
       const parts = [
@@ -893,10 +757,6 @@ function longestAnswer({ policy, profiles }: Config): number {
 
 /** So long whoever looks is told that what was planned was lost. */
 const TOLD_MS = 7 * 24 * 60 * 60_000
-/** A state that cannot be used is looked at again after this long. */
-const WORK_AGAIN_MS = 5_000
-const WORK_WAIT_MS = 3_000
-const WORK_LOOK_MS = 250
 
 /** How long parts may take to stop. */
 const STOP_MS = 3_500

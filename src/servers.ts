@@ -1,9 +1,12 @@
 import type { Owner } from './catalog/catalog.ts'
+import { shownState } from './catalog/state.ts'
+import type { Clock } from './core/clock.ts'
 import type { Caller, ServerStatus, ServiceUser } from './core/context.ts'
 import { PegboardError } from './core/errors.ts'
 import type { ServerPrompt, ServerResource, Servers } from './core/services.ts'
 import { noRelay } from './core/tool.ts'
 import { ownerOfResource } from './server/route.ts'
+import type { UpstreamStatus } from './upstream/upstream.ts'
 import type { Upstreams } from './upstream/upstreams.ts'
 import type { View } from './view/view.ts'
 
@@ -17,6 +20,47 @@ export interface ServersOptions {
   isAdmin(caller: Caller): boolean
   /** What a server answered, as far as the caller may have it. */
   inspect(caller: Caller, owner: string, answer: Json): Json
+}
+
+export interface ServerListOptions {
+  statuses(): readonly UpstreamStatus[]
+  view(caller: Caller): View
+  /** Of the catalogue: while it stays, so does what is seen. */
+  version(): number
+  readonly clock: Clock
+}
+
+/** What each caller may know of servers: one of another profile is nobody's business, nor is the folder of any. */
+export function createServerList(options: ServerListOptions): (caller: Caller) => readonly ServerStatus[] {
+  const { statuses, view, version, clock } = options
+  const listFor = (caller: Caller): readonly ServerStatus[] => {
+    const { policy } = view(caller)
+    return statuses()
+      .filter(({ module }) => policy.sees(module, caller))
+      .map(({ id, module, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
+        id,
+        category: module,
+        state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
+        tools,
+        transport,
+        ...(era === undefined ? {} : { era }),
+        ...(version === undefined ? {} : { version }),
+        ...(reason === undefined ? {} : { reason }),
+        ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
+      }))
+  }
+  // Whether one is there decides about tool after tool, all in one go.
+  let kept: { readonly version: number; readonly lists: WeakMap<Caller, readonly ServerStatus[]> } | undefined
+  return (caller) => {
+    const now = version()
+    if (kept?.version !== now) {
+      kept = { version: now, lists: new WeakMap() }
+      queueMicrotask(() => (kept = undefined))
+    }
+    const list = kept.lists.get(caller) ?? listFor(caller)
+    kept.lists.set(caller, list)
+    return list
+  }
 }
 
 /** Who uses this machine alone, on stdio or behind the token that was made for it. */

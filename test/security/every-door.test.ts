@@ -153,7 +153,7 @@ const SERVICES: Table = {
 /** Files that reach what runs tools or asks servers, and how often. */
 const PLACES: Readonly<Record<string, readonly [times: number, row: Table[string]]>> = {
   'src/agent/toolset.ts': [1, door('createToolset')],
-  'src/app.ts': [6, door('background_run')],
+  'src/app.ts': [5, door('background_run')],
   'src/cli/call.ts': [1, why('the operator at a terminal, by the same call of the surface as createToolset')],
   'src/exec/call.ts': [1, why('the point where policy decides')],
   'src/exec/context.ts': [3, door('ctx.call')],
@@ -163,6 +163,7 @@ const PLACES: Readonly<Record<string, readonly [times: number, row: Table[string
   'src/meta/run_parallel.ts': [1, door('run_parallel')],
   'src/meta/surface.ts': [3, door('execute_tool')],
   'src/openapi/adapt.ts': [1, why('the run of a tool of an API')],
+  'src/planned.ts': [1, door('watch_start')],
   'src/server/answer.ts': [1, door('tools/call')],
   'src/server/escalate.ts': [3, door('tasks/result')],
   'src/server/find-task.ts': [1, door('tasks/result')],
