@@ -19,7 +19,6 @@ import { createCallLog } from './exec/call-log.ts'
 import { createGate } from './exec/gate.ts'
 import { createInspections, inspectObject, inspectQuestion } from './exec/inspect.ts'
 import { createRepeats } from './exec/repeats.ts'
-import { createIndexing } from './indexing.ts'
 import { createLearnt } from './learnt.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import type { Host } from './meta/host.ts'
@@ -33,10 +32,10 @@ import { embeddedTable, ownPackage } from './package.ts'
 import { createPlanned } from './planned.ts'
 import { createPrograms } from './programs/programs.ts'
 import { createRules, type FlagChanges } from './rules.ts'
-import { laneFor } from './search/deferred.ts'
 import type { LoadProgress } from './search/embedder.ts'
-import { createToolSearch, type SearchStatus, type ToolSearch } from './search/index.ts'
+import type { SearchStatus } from './search/index.ts'
 import type { EmbeddingTable } from './search/table.ts'
+import { createSearching } from './searching.ts'
 import { createElsewhere } from './server/elsewhere.ts'
 import type { ServerHost } from './server/host.ts'
 import { createLists } from './server/lists.ts'
@@ -171,36 +170,6 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   )
   const { file, dirs } = config
   const logged = createSignal<[Readonly<Record<string, unknown>>, owner?: string]>()
-  const indexes = createBytesStore(join(dirs.state, 'search'), (error) =>
-    log.warn('the search index could not be kept or read', { error: messageOf(error) }),
-  )
-  let told = false
-  const places = { cacheDir: dirs.cache, baseDir: file === undefined ? dirs.workspace : dirname(file) }
-  const semantic = laneFor(config.search, places, {
-    queryTimeoutMs: config.search.embedderOptions.queryTimeoutMs,
-    log,
-    clock,
-    store: indexes,
-    ...(options.onModelProgress && { onProgress: options.onModelProgress }),
-    onChange({ state }) {
-      if (state !== 'unavailable' || told) return
-      told = true
-      const data = 'The optional search model is unavailable; search goes on without it.'
-      logged.emit({ level: 'warning', logger: 'search', data })
-    },
-  })
-  // Made for the first question, or to be ahead of it: a first list needs none of its code.
-  let searching: ToolSearch | undefined
-  const search = (): ToolSearch => {
-    searching ??= createToolSearch({
-      log,
-      store: indexes,
-      fusion: config.search.fusion,
-      ...(config.search.embedder !== 'none' && { table: options.table ?? embeddedTable }),
-      ...(semantic && { semantic }),
-    })
-    return searching
-  }
   const listServers = createServerList({
     statuses: () => upstreams.status(),
     view: (caller) => views.viewFor(caller),
@@ -451,13 +420,24 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     documents: createFileStore<Readonly<Record<string, unknown>>>(join(documents, 'documents'), lost),
   })
 
-  const index = createIndexing({
+  const searching = createSearching({
     catalog,
-    search,
+    settings: config.search,
+    dirs,
+    baseDir: file === undefined ? dirs.workspace : dirname(file),
+    table: options.table ?? embeddedTable,
     clock,
     log,
+    view: (caller) => views.viewFor(caller),
+    usage: (principal) => calls.usage.of(principal),
+    first: (caller) => injected.of(caller),
     arriving: () => upstreams.arriving,
     done: views.warm,
+    onModelProgress: options.onModelProgress,
+    onModelLost() {
+      const data = 'The optional search model is unavailable; search goes on without it.'
+      logged.emit({ level: 'warning', logger: 'search', data })
+    },
   })
   let stopWatchingNames: (() => void) | undefined
   type Flag = Parameters<Host['context']['setFlag']>
@@ -479,26 +459,12 @@ export function createApp(config: Config, options: AppOptions = {}): App {
           },
         })
       : undefined
-  const find: Host['search'] = async (query, caller, limit, how) => {
-    const view = views.viewFor(caller)
-    index.now()
-    const answer = await search().query(query, {
-      ...how,
-      limit,
-      visible: (id) => view.byId.has(id),
-      usage: calls.usage.of(caller.principal),
-    })
-    const first = injected.of(caller)
-    if (first.length === 0) return answer
-    const isFirst = ({ id }: { readonly id: string }): boolean => first.includes(id)
-    return { ...answer, hits: [...answer.hits.filter(isFirst), ...answer.hits.filter((hit) => !isFirst(hit))] }
-  }
   const host: Host = {
     view: (caller) => views.viewFor(caller),
     exposure: (caller) => exposures.of(views.viewFor(caller), caller),
     search: observer
-      ? (...asked) => observer.run({ kind: 'search', name: 'search', attributes: {} }, () => find(...asked))
-      : find,
+      ? (...asked) => observer.run({ kind: 'search', name: 'search', attributes: {} }, () => searching.find(...asked))
+      : searching.find,
     call: repeats ? (request: CallRequest) => repeats.run(request, recordedCall) : recordedCall,
     tasks: planned.tasks,
     delivery: planned.delivery,
@@ -586,7 +552,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       return (await shared.ready()) ? undefined : 'the state cannot be reached'
     },
     ...(elsewhere ? { shared, elsewhere } : {}),
-    searchStatus: () => search().status,
+    searchStatus: searching.status,
     counts: (principal) => calls.usage.counts(principal),
     onUpstream(listener) {
       const stops = [
@@ -658,14 +624,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     work: planned.work,
     warm() {
       upstreams.begin()
-      index.follow()
+      searching.follow()
       observed?.start()
     },
-    async indexed() {
-      index.now()
-      await search().warm()
-      await semantic?.settled()
-    },
+    indexed: searching.indexed,
     reviewed: () => trust.reread(),
     settled(timeoutMs, awaited = () => true) {
       const settledNow = (): boolean =>
@@ -717,14 +679,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await planned.leave()
       await shared.close()
       resumes.close()
-      index.stop()
       stopWatchingNames?.()
       const parts = [
         upstreams.stop(),
         apis.stop(),
         loader.stop(),
         ...(usedPrograms ? [programs().stop()] : []),
-        ...(searching ? [searching.close()] : []),
+        searching.stop(),
         trust.flush(),
         offer.close(),
         ...(audit ? [audit.flush()] : []),

@@ -95,7 +95,10 @@ export function watchConfig(file: string, onChange: () => void, options: WatchOp
   }
   const look = (): void => {
     const now = textOf(file)
-    if (now === undefined) return missed()
+    if (now === undefined) {
+      missed()
+      return
+    }
     if (gone) options.log?.info('a followed file is back', { file })
     gone = false
     if (now === text) return
