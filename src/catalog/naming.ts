@@ -95,11 +95,17 @@ export function namingProblems(
     }
     const own = listed.get(name)
     if (!own) return [`${where}.${name} has no effect: allow and deny leave the tool out.`]
+    const instead = replaces === undefined ? undefined : replacedId(replaces, byId)
     const clashes = alias.flatMap((other) => {
-      const real = tools.find((tool) => tool.id !== own.id && isCalled(tool, other.toLowerCase()))
-      return real ? [`${where}.${name}.alias "${other}" is not used: it is the name of ${real.id}.`] : []
+      const folded = other.toLowerCase()
+      const real = tools.find((tool) => tool.id !== own.id && isCalled(tool, folded))
+      if (real) return [`${where}.${name}.alias "${other}" is not used: it is the name of ${real.id}.`]
+      const twin = tools.find(
+        ({ id, aliases }) => id !== own.id && id !== instead && aliases.some((one) => one.toLowerCase() === folded),
+      )
+      return twin ? [`${where}.${name}.alias "${other}" means neither tool: ${twin.id} has it, too.`] : []
     })
-    return replaces === undefined || replacedId(replaces, byId) !== undefined
+    return replaces === undefined || instead !== undefined
       ? clashes
       : [...clashes, `${where}.${name}.replaces names "${replaces}", ${NO_TOOL}`]
   })

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises'
 import { systemClock } from '../core/clock.ts'
-import { PegboardError } from '../core/errors.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
 import type { Grant, GrantKey, TokenStore } from '../upstream/oauth/store.ts'
 import type { HttpTarget, ServerSettings } from '../upstream/settings.ts'
@@ -68,7 +68,9 @@ async function logout(args: Args, io: Io, key: GrantKey, store: TokenStore): Pro
 }
 
 interface State {
-  readonly state: 'logged in' | 'expired' | 'login needed' | 'not logged in'
+  readonly state: 'logged in' | 'expired' | 'login needed' | 'not logged in' | 'cannot be read'
+  /** What cannot be read, and why. */
+  readonly reason?: string
   readonly expires_at?: string
   readonly renews?: boolean
   readonly scope?: string
@@ -90,7 +92,10 @@ function stateOf(grant: Grant | undefined, now: number): State {
   }
 }
 
-function until({ expires_at, renews }: State): string {
+const unreadable = (error: unknown): State => ({ state: 'cannot be read', reason: messageOf(error) })
+
+function until({ expires_at, renews, reason }: State): string {
+  if (reason !== undefined) return reason
   if (renews) return ', renewed by itself'
   return expires_at === undefined ? '' : ` until ${expires_at}`
 }
@@ -108,7 +113,8 @@ async function list(
     const { target } = settings
     if (target.kind === 'stdio') continue
     const own = settings.auth?.perPrincipal === true ? (principal ?? 'local') : undefined
-    const state = stateOf(await store.read({ server: id, url: target.url, principal: own }), now)
+    const key: GrantKey = { server: id, url: target.url, principal: own }
+    const state = await store.read(key).then((grant) => stateOf(grant, now), unreadable)
     rows.push({ server: id, ...(own === undefined ? {} : { principal: own }), ...state })
   }
   if (args.values['json'] === true) writeJson(io, rows)

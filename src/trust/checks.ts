@@ -62,7 +62,9 @@ function walk(value: unknown, where: string, found: Finding[], around: Neighbour
   if (typeof value !== 'object' || value === null) return
   for (const [key, inner] of Object.entries(value)) {
     const shown = escaped(key).slice(0, 80)
-    found.push(...findHidden(key, `${where}.${shown} (the name itself)`))
+    const itself = `${where}.${shown} (the name itself)`
+    found.push(...findHidden(key, itself))
+    if (prose && isProse(key)) read(key, itself, found, around)
     walk(inner, `${where}.${shown}`, found, around, prose && (!NOT_PROSE.has(key) || typeof inner === 'object'))
   }
 }
@@ -77,6 +79,7 @@ function walkProse(value: unknown, where: string, found: Finding[], around: Neig
   }
   for (const key of Object.keys(value)) {
     const inner: unknown = (value as Json)[key]
+    if (isProse(key)) read(key, `${where}.${key.slice(0, 80)} (the name itself)`, found, around)
     if (isWorthReading(inner) && (typeof inner === 'object' || !NOT_PROSE.has(key)))
       walkProse(inner, `${where}.${key.slice(0, 80)}`, found, around)
   }
@@ -86,8 +89,12 @@ const SHORT = 20
 const isWorthReading = (value: unknown): boolean =>
   typeof value === 'string' ? value.length > SHORT : typeof value === 'object'
 
+/** The name of a parameter that says more than names do. */
+const isProse = (key: string): boolean => key.length > SHORT && /\s/.test(key)
+
 function read(text: string, where: string, found: Finding[], around: Neighbours): void {
   if (text.length <= SHORT || where === 'name') return
+  if (text.length > SIZES.most && where !== 'description') found.push(oversized(text, where))
   found.push(...findInstructions(where === 'description' ? text.slice(0, 2 * SIZES.shown) : text, where, around))
 }
 
@@ -156,6 +163,15 @@ function shapesOf(names: ReadonlySet<string>): ReadonlyMap<string, readonly stri
   shapes.set(names, made)
   return made
 }
+
+/** The rest of a definition is shown as it is, whatever its length. */
+const oversized = (text: string, where: string): Finding => ({
+  code: 'oversized-text',
+  level: 'doubt',
+  where,
+  what: `has ${text.length} characters`,
+  evidence: `${escaped(text.slice(0, 80))}…`,
+})
 
 function checkSize(description: string): Finding[] {
   const at = { where: 'description', evidence: `${escaped(description.slice(0, 80))}…` }

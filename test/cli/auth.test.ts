@@ -1,4 +1,4 @@
-import { chmodSync, writeFileSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -14,6 +14,7 @@ async function withPerson(
   test: (at: {
     pegboard(...argv: string[]): Promise<{ code: number; out: string; err: string }>
     opened: string[]
+    dir: string
   }) => Promise<void>,
 ): Promise<void> {
   const as = await authorization()
@@ -34,6 +35,7 @@ async function withPerson(
   try {
     await test({
       opened,
+      dir,
       async pegboard(...argv) {
         const { io, out, err } = terminal(dir)
         const env = { ...io.env, BROWSER: browser, PEGBOARD_KEYRING: 'off' }
@@ -93,6 +95,22 @@ describe('pegboard auth', () => {
         JSON.parse((await pegboard('auth', '--json', '--principal', principal)).out)[1]
       expect(await state('ann')).toMatchObject({ principal: 'ann', state: 'logged in' })
       expect(await state('bob')).toMatchObject({ principal: 'bob', state: 'not logged in' })
+    }))
+
+  it('shows a login whose tokens cannot be read beside the others, and makes it anew', () =>
+    withPerson(remote, async ({ pegboard, dir }) => {
+      await pegboard('auth', 'web')
+      const folder = join(dir, '.state/auth')
+      const [file = ''] = readdirSync(folder).map((name) => join(folder, name))
+      const { tokens: _in_the_keyring, clients: _too, ...open } = JSON.parse(readFileSync(file, 'utf8'))
+      writeFileSync(file, JSON.stringify({ ...open, keyring: { name: 'gone', pieces: 1 } }))
+      const reason = 'its tokens cannot be read: they are in the keyring of this system, which is not available'
+      const listed = JSON.parse((await pegboard('auth', '--json')).out)
+      expect(listed[0]).toEqual({ server: 'web', state: 'cannot be read', reason })
+      expect(listed).toHaveLength(3)
+      expect((await pegboard('auth')).out).toMatch(new RegExp(`^web +cannot be read +${reason}$`, 'm'))
+      expect(await pegboard('auth', 'web')).toMatchObject({ code: 0 })
+      expect((await pegboard('auth')).out).toMatch(/^web +logged in +renewed by itself\n/)
     }))
 
   it('is what a call of a server never seen says is missing', () =>

@@ -80,6 +80,24 @@ describe('what the operator says of a tool', () => {
   })
 })
 
+it('one alias of two tools means neither, and both are reported', async () => {
+  const app = await ready({
+    exposure: { mode: 'direct' },
+    mcpServers: {
+      a: { ...named('one'), tools: { one: { alias: 'tick' } } },
+      b: { ...named('two'), tools: { two: { alias: 'Tick' } } },
+    },
+  })
+  expect(app.nameProblems()).toEqual([
+    'mcpServers.a.tools.one.alias "tick" means neither tool: mcp_b.two has it, too.',
+    'mcpServers.b.tools.two.alias "Tick" means neither tool: mcp_a.one has it, too.',
+  ])
+  const client = await connectTo(app, 'legacy')
+  expect(await run(client, 'tick')).toContain("'tick' could be mcp_a.one or mcp_b.two")
+  expect(await run(client, 'a.tick')).toBe('one')
+  await client.close()
+})
+
 it('a renamed tool stays denied under the name its server gave it', async () => {
   const app = await ready({ ...CONFIG, policy: { deny: ['mcp_hub.issues_find'] } })
   expect(app.view(localCaller).resolve('gh__find_issues').kind).toBe('unknown')

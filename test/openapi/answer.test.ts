@@ -170,6 +170,20 @@ describe('credentials', () => {
       expect(tokens).toBe(2)
     }))
 
+  it.each([
+    [{ type: 'bearer', token: 'static-token-1' }, { authorization: 'Bearer static-token-1' }],
+    [
+      { type: 'basic', username: 'me', password: 'päss:word' },
+      { authorization: `Basic ${Buffer.from('me:päss:word').toString('base64')}` },
+    ],
+    [{ type: 'apiKey', in: 'header', name: 'X-Key', value: 'key-0123456789' }, { 'x-key': 'key-0123456789' }],
+  ])('are sent as their profile says: %j', (auth, sent) =>
+    withApis(api({ auth, headers: { 'X-Own': 'own' } }), async ({ call }) => {
+      await call(get, { what: 'json' })
+      expect(server.seen.at(-1)?.headers).toMatchObject({ ...sent, 'x-own': 'own' })
+    }),
+  )
+
   it('go only where the document wants them', () =>
     withApis(api({ auth: { ...oauth, key: { type: 'apiKey', value: 'key-0123456789' } } }), async ({ call }) => {
       await call('api_a.open', { what: 'json' })

@@ -154,6 +154,24 @@ describe('poisoned definitions', () => {
     const served = await serve({ a: { tools: [drop] } })
     expect(served.app.catalog.snapshot().byId.get('mcp_a.delete_all')?.effect).toBe('destructive')
   })
+
+  it.each([
+    [undefined, { idempotent: false, openWorld: true, effect: 'write' }],
+    [true, { idempotent: true, openWorld: false, effect: 'write' }],
+  ])(
+    'are not safe to repeat, nor shut off, by what they say, but where trustHints is %s',
+    async (trustHints, expected) => {
+      const annotations = { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: false }
+      const served = await serve({ a: { tools: [{ ...add, annotations }] } }, { a: { trustHints } })
+      expect(served.app.catalog.snapshot().byId.get('mcp_a.add')).toMatchObject(expected)
+    },
+  )
+
+  it('become more dangerous by what they say of themselves', async () => {
+    const list = { name: 'list_all', description: 'Lists.', annotations: { destructiveHint: true } }
+    const served = await serve({ a: { tools: [list] } })
+    expect(served.app.catalog.snapshot().byId.get('mcp_a.list_all')?.effect).toBe('destructive')
+  })
 })
 
 describe('schemas of servers', () => {

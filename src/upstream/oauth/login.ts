@@ -48,7 +48,7 @@ export async function login(options: LoginOptions): Promise<Grant> {
   const key: GrantKey = { server: id, url: target.url, principal: options.principal }
   const site = await createSite(id, settings, target)
   try {
-    const before = await store.read(key)
+    const before = await store.read(key).catch(() => store.readOpen(key))
     const wanted = await probe(site, target.kind, before?.wanted)
     const grant = isHeadless(site.auth)
       ? await clientCredentials(site, { ...before, wanted }, clock)

@@ -44,6 +44,8 @@ export interface Wanted {
 /** Grants by server and principal. Every write is whole or not at all, and is seen by other processes. */
 export interface TokenStore {
   read(key: GrantKey): Promise<Grant | undefined>
+  /** What can be read without the keyring, for whoever makes a new login in place of one whose secrets cannot be had. */
+  readOpen(key: GrantKey): Promise<Grant | undefined>
   write(key: GrantKey, grant: Grant): Promise<void>
   delete(key: GrantKey): Promise<void>
   /** Runs work while no other process does for this key: a refresh token that rotates must not be used twice. */
@@ -117,8 +119,9 @@ export function createTokenStore(
     async read(key) {
       const document = await load(key)
       if (!document) return undefined
-      const { format: _f, server: _s, principal: _p, since: _at, keyring: kept, ...grant } = document
-      if (!kept) return sound(grant)
+      const kept = document.keyring
+      const grant = grantIn(document)
+      if (!kept) return grant
       if (!keyring) throw unreadable('they are in the keyring of this system, which is not available')
       let text: string | undefined
       try {
@@ -127,6 +130,10 @@ export function createTokenStore(
         throw unreadable(messageOf(error))
       }
       return text === undefined ? grant : sound({ ...grant, ...secretsIn(text) })
+    },
+    async readOpen(key) {
+      const document = await load(key)
+      return document && grantIn(document)
     },
     async write(key, grant) {
       const before = await load(key)
@@ -191,6 +198,9 @@ export function createTokenStore(
     },
   }
 }
+
+const grantIn = ({ format: _f, server: _s, principal: _p, since: _at, keyring: _k, ...grant }: Document): Grant =>
+  sound(grant)
 
 /** Fit for a header. What says why another is not says the token with it. */
 export const isToken = (token: unknown): boolean => typeof token === 'string' && /^[\x21-\x7e]+$/.test(token)

@@ -2,8 +2,9 @@ import { generateKeyPairSync } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { createTokenStore } from '../../../src/upstream/oauth/store.ts'
 import { until, withServers } from '../host.ts'
-import { browse, type Rig, withRig } from './rig.ts'
+import { browse, loginAt, type Rig, withRig } from './rig.ts'
 
 const login = 'it wants a login: run `pegboard auth web`'
 
@@ -75,6 +76,40 @@ describe('a login in the browser', () => {
       },
     )
   })
+
+  it('is made anew where the keyring that has the tokens is away', () =>
+    withRig(async ({ server, dir, store, login }) => {
+      const entries = new Map<string, string>()
+      const keyring = {
+        get: async (name: string) => entries.get(name),
+        set: async (name: string, secret: string) => void entries.set(name, secret),
+        delete: async (name: string) => void entries.delete(name),
+      }
+      const key = { server: 'web', url: server.url }
+      const kept = createTokenStore(dir, keyring)
+      await loginAt(server.url, kept)
+      expect(entries.size).toBeGreaterThan(0)
+      await expect(store.read(key)).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
+      const grant = await login()
+      expect(await store.read(key)).toEqual(grant)
+      expect(await kept.read(key)).toEqual(grant)
+    }))
+
+  it('sends a secret to no other authorization server where the keyring is away', () =>
+    withRig(async ({ as, server, dir, store, login }) => {
+      const key = { server: 'web', url: server.url }
+      const discovery = { authorizationServerUrl: 'https://as.example' }
+      const keyring = { get: async () => undefined, set: async () => undefined, delete: async () => undefined }
+      await createTokenStore(dir, keyring).write(key, {
+        tokens: { access_token: 'a', token_type: 'Bearer', issuer: 'https://as.example' },
+        discovery,
+      })
+      await expect(store.read(key)).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
+      expect(await codeOf(login({ clientId: 'known', clientSecret: 'hush' }))).toBe(
+        'E_AUTH_FAILED: web names another authorization server than the one its client is for.',
+      )
+      expect(as.count('POST /token')).toBe(0)
+    }))
 
   it('uses a client registered beforehand, with its secret', () =>
     withRig(
