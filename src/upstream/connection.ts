@@ -42,8 +42,8 @@ export interface Connection {
    *   E_UPSTREAM_UNAVAILABLE, E_UPSTREAM_PROTOCOL
    */
   request(method: string, params: Json, options: RequestOptions): Promise<Json>
-  /** Asks for updates of these resources instead of the ones asked for before (2026-era servers). */
-  watch(uris: readonly string[]): void
+  /** Asks for updates of these resources instead of the ones asked for before (2026-era servers). Resolves when it is heard. */
+  watch(uris: readonly string[]): Promise<void>
   /** 2026-era servers are told the level with every request. */
   setLogLevel(level: string): void
   /** What the server last wrote to stderr. */

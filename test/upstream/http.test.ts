@@ -1,9 +1,10 @@
 import { getEventListeners } from 'node:events'
-import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, request as requestTo } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { text as readText } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
+import { noRelay } from '../../src/core/tool.ts'
 import { createHttpClient } from '../../src/upstream/fetch.ts'
 import { serverRules } from '../../src/upstream/reach.ts'
 import { modern, resultOf, until, withHttpServer, withServers } from './host.ts'
@@ -249,6 +250,48 @@ describe('a 2026-07-28 server over HTTP', () => {
         expect(count).toBe('1')
       }),
     ))
+
+  /** Before a server: what asks to be told of changes gets there later than calls do. */
+  const lateToListen =
+    (origin: string): RequestListener =>
+    (request, response) => {
+      const headers = { ...request.headers, host: new URL(origin).host }
+      const onwards = (): void => {
+        const passed = requestTo(`${origin}${request.url}`, { method: request.method, headers }, (answer) => {
+          response.writeHead(answer.statusCode ?? 500, answer.headers)
+          response.flushHeaders()
+          answer.pipe(response)
+        })
+        passed.on('error', () => response.destroy())
+        response.on('close', () => passed.destroy())
+        request.pipe(passed)
+      }
+      if (request.headers['mcp-method'] === 'subscriptions/listen') setTimeout(onwards, 100)
+      else onwards()
+    }
+
+  it('tells of a resource from the answer on, whatever else is followed then', () => {
+    const heard: string[] = []
+    return serve((url) =>
+      listening(lateToListen(new URL(url).origin), (origin) =>
+        withServers(
+          { web: { url: `${origin}/mcp` } },
+          async ({ call, catalog }) => {
+            const { endpoints } = catalog.snapshot().owners.get('mcp_web') ?? {}
+            for (const uri of ['memo://one', 'memo://two']) {
+              await endpoints?.request('resources/subscribe', { uri }, noRelay, new AbortController().signal)
+              for (const followed of new Set(['memo://one', uri])) {
+                await call('mcp_web.touch', { uri: followed })
+                await until(() => heard.includes(followed), 5_000)
+              }
+              heard.length = 0
+            }
+          },
+          { hooks: { onResourceUpdated: (_server, uri) => heard.push(uri) } },
+        ),
+      ),
+    )
+  })
 
   it('delivers progress in order', () =>
     serve((url) =>
