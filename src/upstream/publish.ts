@@ -126,7 +126,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const { trust } = options
     if (!trust || unread(listing)) return nobody
     const strangers = strangersTo(catalog, module)
-    return trust.look({ server: id, mode: settings.trust, tools: listing.tools, definitions, strangers }, isFresh)
+    const own = once(() =>
+      strangersOf(() => listing.tools.map(({ name }) => strangerNamed(module, name, exposedName(settings, name)))),
+    )
+    return trust.look({ server: id, mode: settings.trust, tools: listing.tools, definitions, strangers, own }, isFresh)
   }
 
   /** Prompts, resources and templates without those that hide something or give orders; nobody can review these. */
@@ -247,7 +250,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
             tools: [record],
             definitions: new Map([[record.name, definition]]),
             strangers: strangersTo(catalog, module),
-            own,
+            names: own,
           }) ?? true,
         made,
       })
@@ -343,23 +346,25 @@ const strangersTo = (catalog: Catalog, module: string): Strangers =>
     [...catalog.snapshot().owners.values()].flatMap((owner) => {
       // Those that nobody looked at yet come after this one.
       if (owner.id === module || owner.unread) return []
-      const { tools } = owner
-      if (tools.length === 0) return []
+      const { tools, withheld } = owner
+      // What is kept out is there all the same, and may be let in.
+      const out = withheld.length === 0 ? [] : [strangersOf(() => withheld.map(({ tool }) => strangerOf(tool)))]
+      if (tools.length === 0) return out
       const known = strangers.get(tools) ?? strangersOf(() => tools.map(strangerOf))
       strangers.set(tools, known)
-      return [known]
+      return [known, ...out]
     }),
   )
 
 const strangers = new WeakMap<readonly Tool[], Strangers>()
 
-function strangerOf({ id, module, name: wire }: Tool): Stranger {
-  const name = id.slice(module.length + 1)
+const strangerOf = ({ id, module, name: wire }: Tool): Stranger =>
+  strangerNamed(module, id.slice(module.length + 1), wire)
+
+function strangerNamed(module: string, name: string, wire: string): Stranger {
+  const owner = module.replace(/^mcp_/, '')
   return {
     name,
-    spellings: () => {
-      const owner = module.replace(/^mcp_/, '')
-      return [name, id, wire, `${owner}.${name}`, `${owner}:${name}`, `${owner}/${name}`]
-    },
+    spellings: () => [name, `${module}.${name}`, wire, `${owner}.${name}`, `${owner}:${name}`, `${owner}/${name}`],
   }
 }
