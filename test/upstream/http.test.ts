@@ -78,12 +78,12 @@ describe('a server over HTTP', () => {
     )
   })
 
-  it('is not followed to where it redirects [UPS-21]', () =>
+  it.each(['http', 'sse'])('is not followed to where it redirects (%s) [UPS-21]', (type) =>
     listening(
       (_request, response) => void response.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
       (origin) =>
         withServers(
-          { web: { url: `${origin}/mcp` } },
+          { web: { type, url: `${origin}/mcp` } },
           async ({ upstreams }) => {
             await until(() => upstreams.status()[0]?.state === 'failing')
             expect(upstreams.status()[0]?.reason).toBe(
@@ -92,7 +92,8 @@ describe('a server over HTTP', () => {
           },
           { wait: false },
         ),
-    ))
+    ),
+  )
 
   it.each([
     ['redirects', 302, {}, 'E_REDIRECT_BLOCKED', 'it redirects to another address (HTTP 302), which is not followed'],
