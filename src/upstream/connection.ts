@@ -95,7 +95,7 @@ export interface ConnectOptions {
 /**
  * Opens a channel and finds out which protocol the server speaks, on the one process it is given: the newer era's
  * probe first, `initialize` when it is refused or ignored. A server that dies of the probe is started again without it.
- * @throws PegboardError E_UPSTREAM_UNAVAILABLE with a reason fit for people
+ * @throws PegboardError E_UPSTREAM_UNAVAILABLE, or one of `REFUSALS`, with a reason fit for people
  */
 export async function connect(options: ConnectOptions): Promise<Connection> {
   try {
@@ -156,13 +156,13 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
 const unavailable = (error: unknown, retryAfterMs?: number, key?: string): PegboardError => {
   const cause = pegboardCause(error)
   if (cause !== undefined && REFUSALS.has(cause.code)) return cause
-  const unknown = cause === undefined && wantsAuthorization(statusOf(error))
+  const closed = cause === undefined && wantsAuthorization(statusOf(error))
   return new PegboardError(
-    unknown ? 'E_AUTH_REQUIRED' : 'E_UPSTREAM_UNAVAILABLE',
+    closed ? 'E_AUTH_REQUIRED' : 'E_UPSTREAM_UNAVAILABLE',
     cause?.message ?? reasonOf(error, key),
     {
       cause: error,
-      ...(unknown && key !== undefined
+      ...(closed && key !== undefined
         ? { hint: 'Tell the person who runs Pegboard; only they can correct that key.' }
         : {}),
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
