@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { noRelay } from '../../src/core/tool.ts'
 import { createHttpClient } from '../../src/upstream/fetch.ts'
 import { serverRules } from '../../src/upstream/reach.ts'
-import { modern, resultOf, until, withHttpServer, withServers } from './host.ts'
+import { keeping, modern, resultOf, until, withHttpServer, withServers } from './host.ts'
 
 const anywhere = serverRules({ allowPrivate: true, where: 'mcpServers.x' })
 
@@ -79,12 +79,12 @@ describe('a server over HTTP', () => {
     )
   })
 
-  it('is not followed to where it redirects [UPS-21]', () =>
+  it.each(['http', 'sse'])('is not followed to where it redirects (%s) [UPS-21]', (type) =>
     listening(
       (_request, response) => void response.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
       (origin) =>
         withServers(
-          { web: { url: `${origin}/mcp` } },
+          { web: { type, url: `${origin}/mcp` } },
           async ({ upstreams }) => {
             await until(() => upstreams.status()[0]?.state === 'failing')
             expect(upstreams.status()[0]?.reason).toBe(
@@ -93,7 +93,42 @@ describe('a server over HTTP', () => {
           },
           { wait: false },
         ),
-    ))
+    ),
+  )
+
+  it.each([
+    ['redirects', 302, {}, 'E_REDIRECT_BLOCKED', 'it redirects to another address (HTTP 302), which is not followed'],
+    ['wants a login', 401, {}, 'E_AUTH_REQUIRED', 'it wants authorization (HTTP 401)'],
+    [
+      'refuses its key',
+      403,
+      { headers: { 'x-key': 'of-last-year' } },
+      'E_AUTH_REQUIRED',
+      'it refuses what it is given by mcpServers.web.headers (HTTP 403)',
+    ],
+  ])('that is known and now %s is said to, to every call', async (_what, status, entry, code, why) => {
+    const manifests = keeping()
+    const server = sessionful()
+    let closed = false
+    const answer: RequestListener = (request, response) =>
+      closed
+        ? void response.writeHead(status, { location: 'http://127.0.0.1:9/' }).end()
+        : server.answer(request, response)
+    await listening(answer, async (origin) => {
+      const servers = { web: { url: `${origin}/mcp`, ...entry } }
+      await withServers(servers, async () => undefined, { manifests })
+      closed = true
+      await withServers(
+        servers,
+        async ({ call, upstreams }) => {
+          for (let n = 0; n < 3; n++)
+            await expect(call('mcp_web.count')).rejects.toMatchObject({ code, message: `web: ${why}.` })
+          expect(upstreams.status()).toMatchObject([{ state: 'failing', reason: why }])
+        },
+        { manifests, wait: false },
+      )
+    })
+  })
 
   it('that is nowhere at its address is said to, with what is mostly wrong', () =>
     listening(
