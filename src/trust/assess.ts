@@ -2,8 +2,8 @@ import { checkDefinition } from './checks.ts'
 import type { Finding } from './finding.ts'
 import { fingerprint } from './fingerprint.ts'
 import type { Pins } from './lock.ts'
+import type { Names } from './steering.ts'
 import type { Unmet } from './unmet.ts'
-import type { Names } from './wording.ts'
 
 export type Mode = 'review' | 'first-use' | 'always'
 
@@ -75,14 +75,14 @@ export function assess(look: Look, rules: Rules): Assessment {
   const { pins } = rules
   const unknown = look.tools.filter(({ name, hash }) => pins?.get(name) !== hash)
   if (unknown.length === 0) return nothing
-  let asked: string[] = []
-  const around = surroundings(look, (spelling) => asked.push(spelling))
+  let nobodys: string[] = []
+  const around = surroundings(look, (spelling) => nobodys.push(spelling))
   const held = new Map<string, Held>()
   const taken: Seen[] = []
   const unmet = new Map<string, Unmet>()
   for (const tool of unknown) {
     const definition = look.definitions?.get(tool.name) ?? definitionOf(tool)
-    asked = []
+    nobodys = []
     const findings = definition ? checkDefinition(definition, around, tool.text) : []
     const verdict = definition ? verdictOn(tool, look.mode, rules, findings) : quarantined('unreadable', DAMAGED)
     if (verdict) {
@@ -90,21 +90,29 @@ export function assess(look: Look, rules: Rules): Assessment {
       continue
     }
     taken.push(tool)
-    if (asked.length === 0 || definition === undefined || look.mode === 'always') continue
-    const names = doubtedWith(asked, (isOther) => checkDefinition(definition, { ...around, isOther }, tool.text))
+    if (nobodys.length === 0 || definition === undefined || look.mode === 'always') continue
+    const names = doubtedWith(nobodys, unmet.size < MOST_SIFTED, (isOther) =>
+      checkDefinition(definition, { ...around, isOther, nobodys: undefined }, tool.text),
+    )
     if (names.length > 0) unmet.set(tool.name, { hash: tool.hash, names })
   }
   return { held, taken, unmet }
 }
 
-/** Of a tool; whoever wrote it may have written thousands. */
+// Whoever wrote them may have written thousands.
 const MOST_NAMES = 20
+const MOST_SIFTED = 200
 
-/** The names with which there would be a doubt, if somebody had them. */
-function doubtedWith(names: readonly string[], check: (isOther: Names['has']) => readonly Finding[]): string[] {
+/** The names with which there would be a doubt if somebody had them. @param sifts else there may be others among them */
+function doubtedWith(
+  names: readonly string[],
+  sifts: boolean,
+  check: (isOther: Names['has']) => readonly Finding[],
+): string[] {
   const doubts = (isOther: Names['has']): boolean => check(isOther).some(({ level }) => level === 'doubt')
   if (!doubts(() => true)) return []
-  return [...new Set(names)].slice(0, MOST_NAMES).filter((name) => doubts((spelling) => spelling === name))
+  const some = [...new Set(names)].slice(0, MOST_NAMES)
+  return sifts ? some.filter((name) => doubts((spelling) => spelling === name)) : some
 }
 
 const DAMAGED = 'cannot be read as it was kept; it is looked at again when its server starts'
@@ -141,17 +149,13 @@ function verdictOn(tool: Seen, mode: Mode, rules: Rules, findings: readonly Find
 
 const quarantined = (why: Held['why'], reason: string): Verdict => ({ why, code: 'E_TOOL_QUARANTINED', reason })
 
-/** @param unknown told how a text speaks of what may be a tool that nobody has */
 const surroundings = (
   { tools, strangers, reserved, names }: Look,
-  unknown: (spelling: string) => void,
+  nobodys: (spelling: string) => void,
 ): Parameters<typeof checkDefinition>[1] => ({
   own: names ?? new Set(tools.map(({ name }) => name)),
   reserved,
-  isOther(spelling) {
-    const known = strangers.spelled(spelling)
-    if (!known) unknown(spelling)
-    return known
-  },
+  isOther: strangers.spelled,
+  nobodys,
   lookalikes: strangers.shaped,
 })

@@ -1,7 +1,9 @@
+import { once } from '../core/once.ts'
 import type { Finding, Level } from './finding.ts'
 import { escaped, findHidden, hidesNothing } from './hidden.ts'
 import { looksLike, mixedWord, skeleton } from './lookalike.ts'
-import { findInstructions, type Neighbours } from './wording.ts'
+import type { Names, Neighbours } from './steering.ts'
+import { findInstructions } from './wording.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -28,19 +30,36 @@ const READ_OF_ENTRY = new Set(['name', 'title', 'description', 'arguments'])
  */
 export function checkDefinition(definition: Json, around: Surroundings, json = JSON.stringify(definition)): Finding[] {
   const found: Finding[] = []
+  const { own, isOther, nobodys } = around
+  const here: Neighbours = { own, isOther, nobodys, words: once(() => wordsOf(definition)) }
   if (hidesNothing(json)) {
-    for (const key of READ) if (key in definition) walkProse(definition[key], key, found, around)
+    for (const key of READ) if (key in definition) walkProse(definition[key], key, found, here)
   } else
     for (const [key, value] of Object.entries(definition)) {
       const shown = escaped(key).slice(0, 80)
       found.push(...findHidden(key, `${shown} (the name itself)`))
-      walk(value, shown, found, around, READ.has(key))
+      walk(value, shown, found, here, READ.has(key))
     }
   const { name, description } = definition
   if (typeof name === 'string') found.push(...checkName(name, around))
   if (typeof description === 'string') found.push(...checkSize(description))
   // The worst first, so that many small ones hide nothing.
   return found.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MOST)
+}
+
+/** Names of parameters, and the values that are listed for them. */
+function wordsOf({ inputSchema }: Json): Names {
+  const words = new Set<string>()
+  const gather = (value: unknown, key: string): void => {
+    if (typeof value === 'string' && (key === 'enum' || key === 'const')) words.add(value)
+    if (typeof value !== 'object' || value === null) return
+    for (const [inner, one] of Object.entries(value)) {
+      if (key === 'properties') words.add(inner)
+      gather(one, Array.isArray(value) ? key : inner)
+    }
+  }
+  gather(inputSchema, '')
+  return words
 }
 
 /** Findings of one tool that are kept. */
@@ -184,6 +203,8 @@ function checkSize(description: string): Finding[] {
       level: length > SIZES.most ? 'doubt' : 'note',
       what: `has a description of ${length} characters; ${SIZES.shown} are shown`,
     })
+  // A hundred words of three letters are longer, and most descriptions are not.
+  if (length < 399) return found
   const words = description.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? []
   if (words.length >= 100) {
     const counts = new Map<string, number>()

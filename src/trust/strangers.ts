@@ -1,6 +1,7 @@
 import { once } from '../core/once.ts'
 import type { Strangers } from './assess.ts'
 import { skeleton } from './lookalike.ts'
+import { isToolShaped, spelled } from './steering.ts'
 
 /** A tool of somebody else: its name there, and the ways a text may speak of it. */
 export interface Stranger {
@@ -13,8 +14,9 @@ const NONE: readonly string[] = []
 /** The tools of one owner as strangers to all others. Made when somebody asks. */
 export function strangersOf(tools: () => Iterable<Stranger>): Strangers {
   const shapes = once(() => new Map([...tools()].map(({ name }) => [skeleton(name), name])))
+  // Nobody is meant by a plain word: GitHub is no mention of a tool `github`.
   const spellings = once(
-    () => new Set([...tools()].flatMap((tool) => tool.spellings().map((one) => one.toLowerCase()))),
+    () => new Set([...tools()].flatMap((tool) => tool.spellings().filter(isToolShaped).map(spelled))),
   )
   const shaped = (shape: string): readonly string[] => {
     const name = shapes().get(shape)
@@ -26,6 +28,7 @@ export function strangersOf(tools: () => Iterable<Stranger>): Strangers {
 /** Those of several owners as one. */
 export function strangersAmong(owners: () => readonly Strangers[]): Strangers {
   const all = once(owners)
+  const asked = new Map<string, boolean>()
   return {
     shaped(shape) {
       let found = NONE
@@ -35,6 +38,13 @@ export function strangersAmong(owners: () => readonly Strangers[]): Strangers {
       }
       return found
     },
-    spelled: (spelling) => all().some((owner) => owner.spelled(spelling)),
+    spelled(spelling) {
+      // One server says the same things of many tools.
+      const before = asked.get(spelling)
+      if (before !== undefined) return before
+      const known = all().some((owner) => owner.spelled(spelling))
+      asked.set(spelling, known)
+      return known
+    },
   }
 }

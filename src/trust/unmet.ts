@@ -27,7 +27,7 @@ export interface UnmetTools {
 }
 
 /** Nobody needs more: a server that has many such tools is seen by one of them. */
-const MOST_TOOLS = 500
+const MOST_TOOLS = 2_000
 
 export function createUnmet(store: FileStore<KeptUnmet> | undefined, key: string): UnmetTools {
   let known: Map<string, Map<string, Unmet>> | undefined

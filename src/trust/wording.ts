@@ -1,23 +1,11 @@
 import type { Finding, FindingCode, Level } from './finding.ts'
 import { escaped } from './hidden.ts'
+import { aboutOtherTools, type Neighbours } from './steering.ts'
 
-/** A set, or the keys of a map. */
-export type Names = Pick<ReadonlySet<string>, 'has'>
-
-/** Which tools there are besides the one that is looked at. */
-export interface Neighbours {
-  /** Names of tools of the same server. */
-  readonly own: Names
-  /** Whether this is a spelling, in lower case, of a tool of others. Asked only when a text speaks of tools. */
-  isOther(spelling: string): boolean
-}
-
-// "before using fs.read", "whenever you call `search`": the name is what follows.
-const ABOUT_TOOL =
-  /\b(?:before|prior to|when(?:ever)?|after|instead of|each time|every time)\s+(?:you\s+|the (?:user|assistant|model|agent)\s+)?(?:us(?:e|es|ing)|call(?:s|ing)?|invok(?:e|es|ing)|run(?:s|ning)?|execut(?:e|es|ing))\s+(?:the\s+|any\s+)?[`"'“‘]?([A-Za-z][\w-]*(?:(?:\.|::?|\/)[\w-]+)*)/gi
-const TOOL_SHAPED = /[_.:/]|[a-z][A-Z]/
 const CARRIES_AWAY = /\b(?:send|upload|forward|transmit|exfiltrate|post|copy|leak|pass|append|include|embed)\b/i
 
+// Both that follow say so.
+const USER = /user\b/i
 const NOT_TELL =
   /\b(?:do(?:n['’]?t| not)|never|without)\s+(?:ever\s+)?(?:tell(?:ing)?|inform(?:ing)?|mention(?:ing)?|reveal(?:ing)?|disclos(?:e|ing)|notify(?:ing)?|alert(?:ing)?|let(?:ting)?)\s+(?:(?:this|it|that|anything|any of this|about (?:this|it))\s+)?(?:to\s+)?the\s+user\b/i
 const HIDE =
@@ -52,19 +40,12 @@ export function findInstructions(text: string, where: string, around: Neighbours
     return hit !== null
   }
 
-  for (const hit of text.matchAll(ABOUT_TOOL)) {
-    const name = hit[1] ?? ''
-    const level = levelOf(name, sentenceAt(text, hit.index), around)
-    if (level)
-      add(
-        'instructs-other-tool',
-        level,
-        `gives instructions about another tool, ${JSON.stringify(name)}`,
-        hit.index,
-        hit[0].length,
-      )
-  }
-  if (!match(NOT_TELL, 'instructs-secrecy', 'doubt', 'tells the model to keep something from the user'))
+  for (const { level, name, at, length } of aboutOtherTools(text, around))
+    add('instructs-other-tool', level, `gives instructions about another tool, ${JSON.stringify(name)}`, at, length)
+  if (
+    USER.test(text) &&
+    !match(NOT_TELL, 'instructs-secrecy', 'doubt', 'tells the model to keep something from the user')
+  )
     match(HIDE, 'instructs-secrecy', 'doubt', 'tells the model to keep something from the user')
   for (const hit of text.matchAll(OVERRIDE)) {
     const quotes = QUOTE_BEFORE.test(text.slice(Math.max(0, hit.index - 40), hit.index))
@@ -93,21 +74,6 @@ export function findInstructions(text: string, where: string, around: Neighbours
   match(ORDER, 'instructs-order', 'note', 'wants to be called before all other tools')
   match(MARKUP, 'imitates-markup', 'note', 'imitates the markup of system instructions')
   return found
-}
-
-function levelOf(name: string, sentence: string, { own, isOther }: Neighbours): Level | undefined {
-  const bare = name.split(/\.|::?|\/|__/).at(-1) ?? name
-  if (own.has(name) || own.has(bare)) return undefined
-  const known = TOOL_SHAPED.test(name) && isOther(name.toLowerCase())
-  const carries = CARRIES_AWAY.test(sentence)
-  if (known) return carries ? 'doubt' : 'note'
-  return TOOL_SHAPED.test(name) && /[.:/]/.test(name) && carries ? 'doubt' : undefined
-}
-
-function sentenceAt(text: string, at: number): string {
-  const rest = text.slice(at, at + 300)
-  const end = rest.search(/[.!?](?:\s|$)|\n\n/)
-  return end < 0 ? rest : rest.slice(0, end)
 }
 
 const excerpt = (text: string, at: number, length: number): string =>

@@ -1,0 +1,183 @@
+import type { Level } from './finding.ts'
+
+/** A set, or the keys of a map. */
+export type Names = Pick<ReadonlySet<string>, 'has'>
+
+/** Which tools there are besides the one that is looked at. */
+export interface Neighbours {
+  /** Names of tools of the same server. */
+  readonly own: Names
+  /** Whether a text may mean a tool of others by this. Asked only of what is shaped as tools are, as `spelled` has it. */
+  isOther(spelling: string): boolean
+  /** What the definition itself calls its parameters and what they may be: it may mean these by the same words. */
+  readonly words?: (() => Names) | undefined
+  /** Told of what is spoken of as a tool is and is nobody's, in every spelling that `isOther` could be asked of. */
+  readonly nobodys?: ((spelling: string) => void) | undefined
+}
+
+/** A sentence that speaks of another tool, at the name. */
+export interface Mention {
+  /** `doubt` when it says how that tool is to be used, `note` when it only says when. */
+  readonly level: Level
+  readonly name: string
+  readonly at: number
+  readonly length: number
+}
+
+// Where two words are joined as in names: send_mail, mail.send, mail::send, sendMail. Few texts have any, so this comes first.
+const JOINT = /[-_./:](?=[A-Za-z0-9])|(?<=[a-z])[A-Z]/g
+const COMPOUND = /[./:]|__/
+const TOOL_SHAPED = /[A-Za-z0-9][-_.:/]+[A-Za-z0-9]|[a-z][A-Z]/
+const LONGEST = 200
+const MOST_PIECES = 12
+
+/** Whether a name is spelled as tools are and words are not: `send_mail`, `sendMail`, `mail.send`. */
+export const isToolShaped = (name: string): boolean => TOOL_SHAPED.test(name)
+
+/** All ways to join a name and its owner as one: mail__send, mail:send and mail/send are mail.send. */
+export const spelled = (name: string): string => joinedAlike(name).toLowerCase()
+
+const joinedAlike = (name: string): string => (COMPOUND.test(name) ? name.replaceAll(/[./:]+|_{2,}/g, '.') : name)
+
+// A line ends one where the next begins as lines of lists do, unless something is still to come.
+const SENTENCE_ENDS =
+  /(?<!\b(?:e\.g|i\.e))[.!?](?=\s)|(?<![,;:][ \t\r]{0,4})\n[ \t]{0,40}(?=[-*•A-Z\d]|\w{1,40}:)|\n[ \t\r]{0,40}\n/g
+const SENTENCE = 400
+
+const INSISTS =
+  /\b(?:must|shall|should|ought|always|never|(?:has|have|having|needs?) to|required?|first|instead|do(?:es)? not|don['’]t|cannot|rather than|prefer|avoid|stop|ignore|disregard|no longer|deprecated|obsolete|replaces|supersedes|overrides?)\b/i
+const ALTERS =
+  /\b(?:change|set|add|replace|b?cc|recipients?|forward|pass|send|upload|transmit|exfiltrate|post|copy|leak|append|prepend|include|embed|insert|modify|alter|redirect|rewrite|substitute|remove|omit|skip|drop|put|fill|make|ensure|remember)\b/i
+const CALLS = /\b(?:call|use|invoke|run|execute|try)\b/i
+const IN_ORDER = /\b(?:before|prior to|ahead of|after|afterwards|in place of|until|unless)\b/i
+const CALLS_IT =
+  /(?<!\b(?:can|may|could|might|to|you|they|we|that|which|who|not)\s)\b(?:call|use|invoke|run|execute)\s+(?:the\s+)?[`"'“‘]?$/i
+const ABOUT_USE =
+  /\b(?:before|prior to|when(?:ever)?|after|instead of|each time|every time)\s+(?:you\s+|the (?:user|assistant|model|agent)\s+)?(?:us(?:e|es|ing)|call(?:s|ing)?|invok(?:e|es|ing)|run(?:s|ning)?|execut(?:e|es|ing))\s+(?:the\s+|any\s+)?[`"'“‘]?$/i
+const CARRIES_AWAY = /\b(?:send|upload|forward|transmit|exfiltrate|post|copy|leak|pass|append|include|embed)\b/i
+const COMPARES =
+  /\b(?:like|similar(?:ly)? to|same as|as (?:with|in|for|does)|unlike|equivalent (?:to|of)|compar(?:ed|able) (?:to|with)|alternative to|see(?: also)?|cf\.?)\s+(?:the\s+)?[`"'“‘]?$/i
+// Said of tools, not of values.
+const OF_TOOLS = /\b(?:call(?:s|ed|ing)?|invok(?:es?|ed|ing)|execut(?:es?|ed|ing)|tools?|b?cc|recipients?)\b/i
+// GitHub and YouTube are spelled as some tools are; a name that could be such a one has to be spoken of as a tool.
+const PROPER = /^[A-Z][a-z\d]*[A-Z][A-Za-z\d]*$/
+const TOOL_COMES =
+  /(?:[`"'“‘]|\b(?:call(?:s|ed|ing)?|invok(?:es?|ed|ing)|execut(?:es?|ed|ing)|recipients? (?:of|for|in))\s+(?:the\s+)?)$/i
+const TOOL_WAS =
+  /^(?:\(|\s+(?:tool|(?:(?:is|are|be|being|gets?|must|should|shall|has|have|to|will|always|never)\s+){1,4}(?:call|invok|execut|us|run)))/i
+
+/** Finds the worst that a text says of tools of others. At most one of each level. */
+export function aboutOtherTools(text: string, around: Neighbours): Mention[] {
+  let noted: Mention | undefined
+  JOINT.lastIndex = 0
+  while (JOINT.test(text)) {
+    const joint = JOINT.lastIndex - 1
+    const at = startOfName(text, joint)
+    // A point or a dash before a word joins nothing.
+    if (at === joint) continue
+    const end = endOfName(text, joint)
+    JOINT.lastIndex = end
+    const name = text.slice(at, end)
+    const level = levelOf(text, name, at, around)
+    if (level === undefined) continue
+    const mention = { level, name, at, length: name.length }
+    if (level === 'doubt') return noted ? [mention, noted] : [mention]
+    noted ??= mention
+  }
+  return noted ? [noted] : []
+}
+
+interface Sentence {
+  readonly whole: string
+  readonly before: string
+  /** With the name itself. */
+  readonly after: string
+}
+
+function sentenceAround(text: string, at: number): Sentence {
+  const near = text.slice(Math.max(0, at - SENTENCE), at)
+  let start = 0
+  SENTENCE_ENDS.lastIndex = 0
+  while (SENTENCE_ENDS.test(near)) start = SENTENCE_ENDS.lastIndex
+  const rest = text.slice(at, at + SENTENCE)
+  SENTENCE_ENDS.lastIndex = 0
+  const end = SENTENCE_ENDS.exec(rest)?.index
+  const before = near.slice(start)
+  const after = rest.slice(0, end)
+  return { whole: before + after, before, after }
+}
+
+function levelOf(text: string, name: string, at: number, around: Neighbours): Level | undefined {
+  const whose = meantBy(name, around)
+  if (whose === 'own') return undefined
+  // Nobody is known to have it, but nothing else is spelled with an owner and said to be called.
+  if (!whose) tellOf(text, name, at, around)
+  if (!whose)
+    return /[.:/]/.test(name) &&
+      ABOUT_USE.test(text.slice(Math.max(0, at - 80), at)) &&
+      CARRIES_AWAY.test(sentenceAround(text, at).after)
+      ? 'doubt'
+      : undefined
+  const { whole, before, after } = sentenceAround(text, at)
+  if (PROPER.test(name) && !TOOL_COMES.test(before) && !TOOL_WAS.test(after.slice(name.length))) return undefined
+  const isAboutUse = ABOUT_USE.test(before)
+  const isOrdered = CALLS_IT.test(before)
+  const isSteered =
+    isOrdered ||
+    INSISTS.test(whole) ||
+    ALTERS.test(COMPARES.test(before) ? after : whole) ||
+    (CALLS.test(whole) && IN_ORDER.test(whole))
+  if (!isSteered) return isAboutUse ? 'note' : undefined
+  const isSaidOfTools = isOrdered || isAboutUse || OF_TOOLS.test(whole)
+  return !isSaidOfTools && around.words?.().has(whose.other) ? 'note' : 'doubt'
+}
+
+/** Whose tool a name means, or a part of it: `mail__send_mail`, `mcp.mail.send_mail`, `send_mail.bcc`. */
+function meantBy(name: string, { own, isOther }: Neighbours): 'own' | { readonly other: string } | undefined {
+  if (own.has(name)) return 'own'
+  if (isOther(spelled(name))) return { other: name }
+  return COMPOUND.test(name) && !name.includes('://') ? meantByPart(name, { own, isOther }) : undefined
+}
+
+function meantByPart(name: string, { own, isOther }: Neighbours): ReturnType<typeof meantBy> {
+  const isOthers = (one: string): boolean => isToolShaped(one) && isOther(one.toLowerCase())
+  const pieces = joinedAlike(name).split('.', MOST_PIECES)
+  let whose: 'own' | undefined
+  for (const [n, piece] of pieces.entries()) {
+    const pair = n + 1 < pieces.length ? `${piece}.${pieces[n + 1]}` : piece
+    if (own.has(pair) || own.has(piece)) whose = 'own'
+    else if (isOthers(pair)) return { other: pair }
+    else if (isOthers(piece)) return { other: piece }
+  }
+  return whose
+}
+
+const NEAR = 80
+const AS_TOOLS = /\b(?:call|us(?:e|ing)|invo[ck]|run|execut|try|tools?\b|b?cc\b|recipient)/i
+
+function tellOf(text: string, name: string, at: number, { nobodys }: Neighbours): void {
+  if (!nobodys || name.includes('://')) return
+  if (!AS_TOOLS.test(text.slice(Math.max(0, at - NEAR), at + name.length + NEAR))) return
+  const pieces = joinedAlike(name).split('.', MOST_PIECES).filter(isToolShaped)
+  for (const one of new Set([spelled(name), ...pieces.map((piece) => piece.toLowerCase())])) nobodys(one)
+}
+
+function startOfName(text: string, at: number): number {
+  let start = at
+  for (let i = at - 1; i >= 0 && at - i < LONGEST && isOfName(text.charCodeAt(i)); i--)
+    if (isAlphanumeric(text.charCodeAt(i))) start = i
+  return start
+}
+
+function endOfName(text: string, at: number): number {
+  let end = at
+  for (let i = at; i - at < LONGEST && isOfName(text.charCodeAt(i)); i++)
+    if (isAlphanumeric(text.charCodeAt(i))) end = i + 1
+  return end
+}
+
+const isAlphanumeric = (code: number): boolean =>
+  (code >= 97 && code <= 122) || (code >= 48 && code <= 57) || (code >= 65 && code <= 90)
+/** Letters, digits and `-./:_`. */
+const isOfName = (code: number): boolean =>
+  isAlphanumeric(code) || (code >= 45 && code <= 47) || code === 58 || code === 95
