@@ -184,6 +184,8 @@ export const clashSentence = ({ name, ids }: Clash): string =>
 export type OwnerChange = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs' | 'summary'>
 
 export interface Catalog {
+  /** Names no tool may take, in lower case: those of the meta-tools. */
+  readonly reserved: ReadonlySet<string>
   /**
    * Replaces all an owner has, at once.
    * @throws PegboardError E_NAME_TAKEN or E_NAME_INVALID, changing nothing
@@ -224,6 +226,7 @@ export function createCatalog(
     publish(Object.create(current, { version: { value: current.version + 1 }, owners: { value: owners } }) as Snapshot)
 
   return {
+    reserved,
     set(info, contents) {
       if (!isModuleId(info.id)) throw new PegboardError('E_NAME_INVALID', `"${info.id}" is not a legal module name.`)
       const { tools, ...rest } = contents

@@ -98,6 +98,8 @@ export function namingProblems(
     const instead = replaces === undefined ? undefined : replacedId(replaces, byId)
     const clashes = alias.flatMap((other) => {
       const folded = other.toLowerCase()
+      if (catalog.reserved.has(other))
+        return [`${where}.${name}.alias "${other}" is not used: it is the name of a built-in tool.`]
       const real = tools.find((tool) => tool.id !== own.id && isCalled(tool, folded))
       if (real) return [`${where}.${name}.alias "${other}" is not used: it is the name of ${real.id}.`]
       const twin = tools.find(

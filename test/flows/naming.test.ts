@@ -98,6 +98,20 @@ it('one alias of two tools means neither, and both are reported', async () => {
   await client.close()
 })
 
+it('an alias that is the name of a built-in tool is not used, and reported', async () => {
+  const app = await ready({
+    exposure: { mode: 'direct' },
+    mcpServers: { a: { ...named('one'), tools: { one: { alias: ['execute_tool', 'Search_Tools', 'tick'] } } } },
+  })
+  expect(app.nameProblems()).toEqual([
+    'mcpServers.a.tools.one.alias "execute_tool" is not used: it is the name of a built-in tool.',
+  ])
+  const client = await connectTo(app, 'legacy')
+  expect(await run(client, 'execute_tool')).not.toBe('one')
+  for (const name of ['Search_Tools', 'tick']) expect(await run(client, name), name).toBe('one')
+  await client.close()
+})
+
 it('a renamed tool stays denied under the name its server gave it', async () => {
   const app = await ready({ ...CONFIG, policy: { deny: ['mcp_hub.issues_find'] } })
   expect(app.view(localCaller).resolve('gh__find_issues').kind).toBe('unknown')
