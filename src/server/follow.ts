@@ -31,23 +31,49 @@ export function followedBy({ method, params }: Message): readonly string[] {
     .slice(0, MAX_FOLLOWED)
 }
 
+/** The same message, which asks for these resources alone. */
+export function withFollowed(message: Message, followed: readonly string[]): Message {
+  const { notifications } = (message.params ?? {}) as { notifications?: Readonly<Record<string, unknown>> }
+  const wanted = notifications?.['resourceSubscriptions']
+  if (!Array.isArray(wanted)) return message
+  const known = new Set(followed)
+  // What is no text is left for whoever checks the message.
+  const resourceSubscriptions = wanted.filter((uri) => typeof uri !== 'string' || known.has(uri))
+  return { ...message, params: { ...message.params, notifications: { ...notifications, resourceSubscriptions } } }
+}
+
+export interface Following {
+  /** Those that are followed, once every server has answered. */
+  readonly begun: Promise<readonly string[]>
+  stop(): void
+}
+
 /**
  * Follows these resources at the servers that have them, whatever era those are of, as far as the caller sees them.
- * A server that cannot is passed over: the client hears of no change, as of any that never changes.
- * @returns how to stop
+ * What its server refuses is not among those that are followed, and the rest is.
  */
-export function follow(host: ServerHost, caller: Caller, uris: readonly string[]): () => void {
-  const followed = uris.flatMap((uri) => {
-    const owner = ownerOfResource(host.view(caller).owners, uri)
+export function follow(host: ServerHost, caller: Caller, uris: readonly string[]): Following {
+  const { owners } = host.view(caller)
+  const asked = [...new Set(uris)].flatMap((uri) => {
+    const owner = ownerOfResource(owners, uri)
     if (!owner?.endpoints) return []
     const { endpoints } = owner
-    const ask = (method: string): Promise<unknown> =>
-      endpoints
-        .request(method, { uri }, noRelay, AbortSignal.timeout(SHORT_MS))
-        .catch((error) => host.log.debug(`${method} failed`, { owner: owner.id, error }))
-    return [{ ask, began: ask('resources/subscribe') }]
+    const ask = (method: string): Promise<boolean> =>
+      endpoints.request(method, { uri }, noRelay, AbortSignal.timeout(SHORT_MS)).then(
+        () => true,
+        (error) => {
+          host.log.debug(`${method} failed`, { owner: owner.id, error })
+          return false
+        },
+      )
+    return [{ uri, ask, began: ask('resources/subscribe') }]
   })
-  return () => {
-    for (const { ask, began } of followed) void began.then(() => ask('resources/unsubscribe'))
+  const answers = Promise.all(asked.map(async ({ uri, began }) => ((await began) ? [uri] : [])))
+  return {
+    begun: answers.then((followed) => followed.flat()),
+    stop() {
+      // A server counts who follows: what it refused is not taken back.
+      for (const { ask, began } of asked) void began.then((did) => did && ask('resources/unsubscribe'))
+    },
   }
 }
