@@ -1,3 +1,4 @@
+import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
@@ -7,6 +8,8 @@ import { ownerOfResource } from './route.ts'
 
 /** How long a server may take over what no client waits for. */
 const SHORT_MS = 5_000
+/** A change after the acknowledgement is told, but one server that hangs must not keep it back. */
+const BEGIN_MS = 2_000
 /** Of one client. */
 const MAX_FOLLOWED = 500
 /** Of what is followed; a longer address names nothing that a server listed. */
@@ -43,7 +46,7 @@ export function withFollowed(message: Message, followed: readonly string[]): Mes
 }
 
 export interface Following {
-  /** Those that are followed, once every server has answered. */
+  /** Those that are followed, when every server has answered or had its time. What takes longer may still be. */
   readonly begun: Promise<readonly string[]>
   stop(): void
 }
@@ -52,28 +55,40 @@ export interface Following {
  * Follows these resources at the servers that have them, whatever era those are of, as far as the caller sees them.
  * What its server refuses is not among those that are followed, and the rest is.
  */
-export function follow(host: ServerHost, caller: Caller, uris: readonly string[]): Following {
+export function follow(host: ServerHost, clock: Clock, caller: Caller, uris: readonly string[]): Following {
   const { owners } = host.view(caller)
+  const ending = new AbortController()
+  const refused = new Set<string>()
   const asked = [...new Set(uris)].flatMap((uri) => {
     const owner = ownerOfResource(owners, uri)
     if (!owner?.endpoints) return []
     const { endpoints } = owner
-    const ask = (method: string): Promise<boolean> =>
-      endpoints.request(method, { uri }, noRelay, AbortSignal.timeout(SHORT_MS)).then(
+    const ask = (method: string, signal: AbortSignal): Promise<boolean> =>
+      endpoints.request(method, { uri }, noRelay, signal).then(
         () => true,
         (error) => {
           host.log.debug(`${method} failed`, { owner: owner.id, error })
           return false
         },
       )
-    return [{ uri, ask, began: ask('resources/subscribe') }]
+    const began = ask('resources/subscribe', ending.signal).then((did) => {
+      if (!did) refused.add(uri)
+      return did
+    })
+    return [{ uri, ask, began }]
   })
-  const answers = Promise.all(asked.map(async ({ uri, began }) => ((await began) ? [uri] : [])))
+  let cancel = (): void => undefined
+  const late = new Promise<void>((resolve) => {
+    if (asked.length > 0) cancel = clock.after(BEGIN_MS, resolve)
+  })
+  const answered = Promise.all(asked.map(({ began }) => began)).then(() => cancel())
   return {
-    begun: answers.then((followed) => followed.flat()),
+    begun: Promise.race([answered, late]).then(() => asked.map(({ uri }) => uri).filter((uri) => !refused.has(uri))),
     stop() {
+      ending.abort()
       // A server counts who follows: what it refused is not taken back.
-      for (const { ask, began } of asked) void began.then((did) => did && ask('resources/unsubscribe'))
+      for (const { ask, began } of asked)
+        void began.then((did) => did && ask('resources/unsubscribe', AbortSignal.timeout(SHORT_MS)))
     },
   }
 }

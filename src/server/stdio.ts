@@ -205,7 +205,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     const caller = claims.of(listener, message.params?.['_meta'])
     const tasks = tasksWanted(message)
     if (tasks) wanted.set(id, { tasks, caller })
-    const { begun, stop } = follow(host, caller, followedBy(message))
+    const { begun, stop } = follow(host, options.clock, caller, followedBy(message))
     followed.get(id)?.()
     followed.set(id, stop)
     // It is acknowledged as soon as it is handed on, and with what it names then.
