@@ -19,6 +19,8 @@ export interface EndpointsHost {
   /** Waits for a live connection, which is that of `principal` where everyone has one. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
   ready(signal: AbortSignal, principal?: string): Promise<Connection>
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
+  /** Makes a request in one of the places that calls have, which its questions leave. @throws PegboardError E_OVERLOADED */
+  placed(method: string, relay: Relay, signal: AbortSignal, work: (relay: Relay) => Promise<Json>): Promise<Json>
   /** Requests about tasks. */
   readonly tasks: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>>
   /** Whether calls can be tasks at this server, as far as is known. */
@@ -73,17 +75,20 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     else await connection.request('logging/setLevel', { level }, { timeoutMs: host.timeoutMs })
   }
 
+  const request: EndpointsHost['request'] = (method, params, relay, signal) =>
+    host.placed(method, relay, signal, (asking) => host.request(method, params, asking, signal))
+
   const answers: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>> = {
-    'resources/read': (params, relay, signal) => host.request('resources/read', params, relay, signal),
+    'resources/read': (params, relay, signal) => request('resources/read', params, relay, signal),
     'prompts/get': (params, relay, signal) =>
-      host.request('prompts/get', { ...params, name: host.promptNamed(String(params['name'])) }, relay, signal),
+      request('prompts/get', { ...params, name: host.promptNamed(String(params['name'])) }, relay, signal),
     async 'completion/complete'(params, relay, signal) {
       const connection = await host.ready(signal, relay.principal)
       const { ref } = params
       const named =
         isRecord(ref) && ref['type'] === 'ref/prompt' ? { ...ref, name: host.promptNamed(String(ref['name'])) } : ref
       try {
-        return await host.request('completion/complete', { ...params, ref: named }, relay, signal)
+        return await request('completion/complete', { ...params, ref: named }, relay, signal)
       } catch (error) {
         // The first revision had no word for the capability: only asking tells.
         if (isRecord(connection.capabilities['completions']) || !isProtocolFailure(error) || error.code !== -32601)
