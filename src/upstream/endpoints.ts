@@ -53,9 +53,15 @@ function linked({ content, messages, contents }: Json): readonly Json[] {
   return []
 }
 
+interface Followed {
+  count: number
+  begun?: Promise<Json>
+}
+
 /** Resources, prompts, completion and logging of one server. Many clients share the connection, so subscriptions are counted. */
 export function createEndpoints(host: EndpointsHost): ServerEndpoints {
-  const subscribed = new Map<string, number>()
+  /** How many follow each resource, and what its server answered to the first. */
+  const subscribed = new Map<string, Followed>()
   /** What each session wants; those of no session share one. */
   const levels = new Map<object, string>()
   const nobody = {}
@@ -102,21 +108,24 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       const resources = connection.capabilities['resources']
       if (!isRecord(resources) || resources['subscribe'] !== true)
         throw new ProtocolFailure(-32601, 'This server does not announce changes of its resources')
-      const count = subscribed.get(uri) ?? 0
-      subscribed.set(uri, count + 1)
-      if (count > 0) return {}
+      const one: Followed = subscribed.get(uri) ?? { count: 0 }
+      one.count++
+      subscribed.set(uri, one)
+      one.begun ??= follow(connection, 'resources/subscribe', { uri })
       try {
-        return await follow(connection, 'resources/subscribe', { uri })
+        return await one.begun
       } catch (error) {
-        subscribed.delete(uri)
+        // Nobody follows it: all who asked meanwhile hear the same.
+        if (subscribed.get(uri) === one) subscribed.delete(uri)
         throw error
       }
     },
     async 'resources/unsubscribe'(params, _relay, signal) {
       const uri = String(params['uri'])
-      const count = subscribed.get(uri) ?? 0
-      if (count > 1) subscribed.set(uri, count - 1)
-      if (count !== 1) return {}
+      const one = subscribed.get(uri)
+      if (!one) return {}
+      one.count--
+      if (one.count > 0) return {}
       subscribed.delete(uri)
       return await follow(await host.ready(signal), 'resources/unsubscribe', { uri })
     },
