@@ -18,6 +18,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const format = text(args, 'format') === undefined ? undefined : oneOf(args, 'format', TOOL_FORMATS, 'openai')
   if (format !== undefined && what !== 'tools') throw new UsageError(`--format is for tools, not for ${what}`)
   return withApp(args, io, (session) => {
+    if (what === 'tools') for (const line of failing(session)) io.stderr(`pegboard: warning: ${line}\n`)
     if (format !== undefined) {
       const { app, caller } = session
       writeJson(io, serializeTools(app.surface.list(caller, app.exposure(caller).mode), format))
@@ -44,7 +45,7 @@ function tableOf({ columns }: Listing, rows: readonly Row[], { terminal }: Io): 
 
 interface Listing {
   readonly columns: readonly string[]
-  /** @param short descriptions as one line */
+  /** @param short descriptions as one line, and what is a member of its own in JSON with the reason */
   rows(session: Session, hidden: boolean, short: boolean): Row[]
 }
 
@@ -111,8 +112,23 @@ const skippedRow = ({ id, reason }: { readonly id: string; readonly reason: stri
   reason,
 })
 
+/** Servers whose tools may be missing; those that are still waited for were named before. */
+const failing = ({ app }: Session): readonly string[] =>
+  app.upstreams.status().flatMap(({ module, state, detail, reason, pending, tools, nextAttemptAt }) => {
+    const why = detail ?? reason
+    if (state !== 'failing' || why === undefined || (pending && tools === 0)) return []
+    return [`${module}: ${withNext(why, nextAttemptAt, Date.now())}`]
+  })
+
+/** A reason, with when it is tried again. */
+function withNext(reason: string, nextAttemptAt: number | undefined, now: number): string {
+  // An attempt that is under way was due before.
+  const inMs = nextAttemptAt === undefined ? 0 : nextAttemptAt - now
+  return inMs > 0 ? `${reason} (again in ${Math.ceil(inMs / 1_000)} s)` : reason
+}
+
 /** Every server of the configuration, in the order of the file. */
-function servers({ app, config, caller }: Session): Row[] {
+function servers({ app, config, caller }: Session, _hidden: boolean, short: boolean): Row[] {
   const view = app.view(caller)
   const { owners } = app.catalog.snapshot()
   const now = Date.now()
@@ -125,13 +141,14 @@ function servers({ app, config, caller }: Session): Row[] {
     const owner = owners.get(module)
     if (!owner)
       return { id: module, state: reason === 'disabled' ? reason : state, tools: 0, summary: '', transport, start }
+    const told = reason ?? owner.notice
     const inMs = nextAttemptAt === undefined ? undefined : Math.max(0, nextAttemptAt - now)
     return {
       id: module,
       state: shownState(owner, owner.tools.length),
       tools: view.count(module),
       summary: owner.summary,
-      ...((reason ?? owner.notice) === undefined ? {} : { reason: reason ?? owner.notice }),
+      ...(told === undefined ? {} : { reason: short ? withNext(told, nextAttemptAt, now) : told }),
       ...(inMs === undefined ? {} : { next_attempt: `in ${Math.ceil(inMs / 1_000)} s`, next_attempt_in_ms: inMs }),
       transport,
       ...(era === undefined ? {} : { era }),

@@ -13,7 +13,8 @@ import type { Log } from '../core/log.ts'
 import type { ToolLoop } from '../core/loop.ts'
 import type { Observer } from '../core/observer.ts'
 import type { ToolResult } from '../core/result.ts'
-import { type Capacity, noRelay, type Relay, type Tool } from '../core/tool.ts'
+import { createSlots, type Slots, slotsOf } from '../core/slots.ts'
+import { noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { Audit } from '../observe/audit.ts'
 import type { View, Views, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visible.ts'
@@ -31,7 +32,6 @@ import {
   inspectFailure,
   inspectQuestion,
 } from './inspect.ts'
-import { createSlots, type Slots } from './limits.ts'
 import { observed } from './observed.ts'
 import type { ExecutionSettings } from './options.ts'
 import type { Part } from './output.ts'
@@ -138,7 +138,6 @@ export function createCalls(options: CallsOptions): Calls {
   const { maxConcurrent, maxQueued } = settings
   const everywhere = createSlots({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
   const inspections = options.inspections ?? createInspections()
-  const places = new WeakMap<Capacity, Slots>()
   const lines = new Set<Slots>()
   const history = createHistory()
   const usage = createUsage()
@@ -282,12 +281,8 @@ export function createCalls(options: CallsOptions): Calls {
    */
   function slotsFor({ capacity }: Tool, depth: number): readonly Slots[] {
     if (!capacity) return depth === 0 ? [everywhere] : []
-    let own = places.get(capacity)
-    if (!own) {
-      own = createSlots(capacity)
-      lines.add(own)
-      places.set(capacity, own)
-    }
+    const own = slotsOf(capacity)
+    lines.add(own)
     return depth === 0 ? [own, everywhere] : [own]
   }
 

@@ -4,10 +4,10 @@ import { createEnding } from '../core/ending.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { isRecord } from '../core/record.ts'
+import { createSlots } from '../core/slots.ts'
 import type { Alarms } from '../state/alarms.ts'
 import type { Stored, Table } from '../state/store.ts'
 import type { Instance } from './instance.ts'
-import { createSlots } from './limits.ts'
 import { isStoredCaller } from './stored-caller.ts'
 
 /** Something that is to be done at a time, and perhaps again. */

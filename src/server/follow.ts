@@ -1,3 +1,4 @@
+import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
@@ -7,6 +8,8 @@ import { ownerOfResource } from './route.ts'
 
 /** How long a server may take over what no client waits for. */
 const SHORT_MS = 5_000
+/** A change after the acknowledgement is told, but one server that hangs must not keep it back. */
+const BEGIN_MS = 2_000
 /** Of one client. */
 const MAX_FOLLOWED = 500
 /** Of what is followed; a longer address names nothing that a server listed. */
@@ -31,23 +34,61 @@ export function followedBy({ method, params }: Message): readonly string[] {
     .slice(0, MAX_FOLLOWED)
 }
 
+/** The same message, which asks for these resources alone. */
+export function withFollowed(message: Message, followed: readonly string[]): Message {
+  const { notifications } = (message.params ?? {}) as { notifications?: Readonly<Record<string, unknown>> }
+  const wanted = notifications?.['resourceSubscriptions']
+  if (!Array.isArray(wanted)) return message
+  const known = new Set(followed)
+  // What is no text is left for whoever checks the message.
+  const resourceSubscriptions = wanted.filter((uri) => typeof uri !== 'string' || known.has(uri))
+  return { ...message, params: { ...message.params, notifications: { ...notifications, resourceSubscriptions } } }
+}
+
+export interface Following {
+  /** Those that are followed, when every server has answered or had its time. What takes longer may still be. */
+  readonly begun: Promise<readonly string[]>
+  stop(): void
+}
+
 /**
  * Follows these resources at the servers that have them, whatever era those are of, as far as the caller sees them.
- * A server that cannot is passed over: the client hears of no change, as of any that never changes.
- * @returns how to stop
+ * What its server refuses is not among those that are followed, and the rest is.
  */
-export function follow(host: ServerHost, caller: Caller, uris: readonly string[]): () => void {
-  const followed = uris.flatMap((uri) => {
-    const owner = ownerOfResource(host.view(caller).owners, uri)
+export function follow(host: ServerHost, clock: Clock, caller: Caller, uris: readonly string[]): Following {
+  const { owners } = host.view(caller)
+  const ending = new AbortController()
+  const refused = new Set<string>()
+  const asked = [...new Set(uris)].flatMap((uri) => {
+    const owner = ownerOfResource(owners, uri)
     if (!owner?.endpoints) return []
     const { endpoints } = owner
-    const ask = (method: string): Promise<unknown> =>
-      endpoints
-        .request(method, { uri }, noRelay, AbortSignal.timeout(SHORT_MS))
-        .catch((error) => host.log.debug(`${method} failed`, { owner: owner.id, error }))
-    return [{ ask, began: ask('resources/subscribe') }]
+    const ask = (method: string, signal: AbortSignal): Promise<boolean> =>
+      endpoints.request(method, { uri }, noRelay, signal).then(
+        () => true,
+        (error) => {
+          host.log.debug(`${method} failed`, { owner: owner.id, error })
+          return false
+        },
+      )
+    const began = ask('resources/subscribe', ending.signal).then((did) => {
+      if (!did) refused.add(uri)
+      return did
+    })
+    return [{ uri, ask, began }]
   })
-  return () => {
-    for (const { ask, began } of followed) void began.then(() => ask('resources/unsubscribe'))
+  let cancel = (): void => undefined
+  const late = new Promise<void>((resolve) => {
+    if (asked.length > 0) cancel = clock.after(BEGIN_MS, resolve)
+  })
+  const answered = Promise.all(asked.map(({ began }) => began)).then(() => cancel())
+  return {
+    begun: Promise.race([answered, late]).then(() => asked.map(({ uri }) => uri).filter((uri) => !refused.has(uri))),
+    stop() {
+      ending.abort()
+      // A server counts who follows: what it refused is not taken back.
+      for (const { ask, began } of asked)
+        void began.then((did) => did && ask('resources/unsubscribe', AbortSignal.timeout(SHORT_MS)))
+    },
   }
 }

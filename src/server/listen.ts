@@ -47,7 +47,7 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
     metrics: host.metrics,
     within: host.trustMeta === 'none' ? undefined : host.observer?.within,
     enter: (entrant, meta) => createClaims(host, entrant).enter(meta),
-    follow: (entrant, meta, uris) => follow(host, callerFor(entrant, meta), uris),
+    follow: (entrant, meta, uris) => follow(host, clock, callerFor(entrant, meta), uris),
     followTasks: (entrant, meta, tasks, send) => followTasks(host, clock, callerFor(entrant, meta), tasks, send),
     // Newer clients have no session: whoever listens is told what changed for all who came the same way.
     listening(entrant, notify) {

@@ -6,7 +6,7 @@ import { type Entrant, partyOf } from './caller.ts'
 import { refuse } from './door.ts'
 import type { Slots } from './events.ts'
 import type { Served, ServerFactory } from './factory.ts'
-import { followedBy } from './follow.ts'
+import { type Following, followedBy, withFollowed } from './follow.ts'
 import { acknowledging, holdOpen, tasksWanted, type WantedTasks } from './follow-tasks.ts'
 import { tooManyStreams } from './session.ts'
 import { writeAnswer } from './streamable.ts'
@@ -15,8 +15,8 @@ export interface ModernOptions {
   readonly factory: ServerFactory
   /** Who a request comes from by what it says of itself; default by the way it came. */
   readonly enter?: ((entrant: Entrant, meta: unknown) => Entrant) | undefined
-  /** A `subscriptions/listen` names these resources; returns what ends it. */
-  readonly follow?: ((entrant: Entrant, meta: unknown, uris: readonly string[]) => () => void) | undefined
+  /** A `subscriptions/listen` names these resources. */
+  readonly follow?: ((entrant: Entrant, meta: unknown, uris: readonly string[]) => Following) | undefined
   /** Tells of changes of tasks; returns what ends it. */
   readonly followTasks?:
     | ((entrant: Entrant, meta: unknown, tasks: WantedTasks, send: (message: object) => void) => () => void)
@@ -96,7 +96,8 @@ export async function createModern(options: ModernOptions): Promise<Modern> {
   }
 
   return {
-    async post(req, res, came, message) {
+    async post(req, res, came, wanted) {
+      let message = wanted
       const meta = message.params?.['_meta']
       const entrant = options.enter?.(came, meta) ?? came
       const party = partyFor(entrant)
@@ -105,8 +106,13 @@ export async function createModern(options: ModernOptions): Promise<Modern> {
         if (!free) return refuse(res, { ...tooManyStreams, id: message.id ?? null })
         res.once('close', free)
         listens(party, res)
-        const stop = follow?.(entrant, meta, followedBy(message))
-        if (stop) res.once('close', stop)
+        const following = follow?.(entrant, meta, followedBy(message))
+        if (following) {
+          res.once('close', following.stop)
+          // It is acknowledged as soon as it is handed on, and with what it names then.
+          message = withFollowed(message, await following.begun)
+          if (res.destroyed) return
+        }
       }
       // Closing the response is how a client of this revision cancels.
       const gone = new AbortController()

@@ -8,7 +8,7 @@ import { laneCall } from './answer.ts'
 import { callerOf, type Entrant, localEntrant } from './caller.ts'
 import { serverCapabilities } from './capabilities.ts'
 import { type Claims, createClaims } from './claims.ts'
-import { follow, followedBy } from './follow.ts'
+import { follow, followedBy, withFollowed } from './follow.ts'
 import { acknowledging, followTasks, holdOpen, tasksWanted, type WantedTasks } from './follow-tasks.ts'
 import { createFraming } from './framing.ts'
 import type { ServerHost } from './host.ts'
@@ -199,14 +199,24 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
 
   const followed = new Map<unknown, () => void>()
   const listener = callerOf({ era: 'modern', entrant }, undefined, undefined)
+  const handOn = (message: Message): void => void loadSdk().then(({ deliver }) => deliver(message), fail)
   const listen = (message: Message): void => {
+    const { id } = message
     const caller = claims.of(listener, message.params?.['_meta'])
-    const uris = followedBy(message)
-    if (uris.length > 0) followed.set(message.id, follow(host, caller, uris))
     const tasks = tasksWanted(message)
-    if (tasks) wanted.set(message.id, { tasks, caller })
-    if (message.method !== 'notifications/cancelled') return
-    const id = message.params?.['requestId']
+    if (tasks) wanted.set(id, { tasks, caller })
+    const { begun, stop } = follow(host, options.clock, caller, followedBy(message))
+    followed.get(id)?.()
+    followed.set(id, stop)
+    // It is acknowledged as soon as it is handed on, and with what it names then.
+    void begun.then((uris) => {
+      if (gone || followed.get(id) !== stop) return
+      const read = withFollowed(message, uris)
+      handOn(tasks ? holdOpen(read) : read)
+    })
+  }
+  const unlisten = ({ params }: Message): void => {
+    const id = params?.['requestId']
     followed.get(id)?.()
     followed.delete(id)
     wanted.delete(id)
@@ -235,9 +245,9 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       return
     }
     if (!lane.opening()) modern = true
-    if (modern) listen(message)
-    const read = message.method === 'subscriptions/listen' && wanted.has(message.id) ? holdOpen(message) : message
-    loadSdk().then(({ deliver }) => deliver(read), fail)
+    if (modern && message.method === 'notifications/cancelled') unlisten(message)
+    if (modern && message.method === 'subscriptions/listen') listen(message)
+    else handOn(message)
   }
 
   const feed = createFraming(MAX_LINE_BYTES, {

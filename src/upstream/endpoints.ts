@@ -19,6 +19,8 @@ export interface EndpointsHost {
   /** Waits for a live connection, which is that of `principal` where everyone has one. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
   ready(signal: AbortSignal, principal?: string): Promise<Connection>
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
+  /** Makes a request in one of the places that calls have, which its questions leave. @throws PegboardError E_OVERLOADED */
+  placed(method: string, relay: Relay, signal: AbortSignal, work: (relay: Relay) => Promise<Json>): Promise<Json>
   /** Requests about tasks. */
   readonly tasks: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>>
   /** Whether calls can be tasks at this server, as far as is known. */
@@ -51,9 +53,15 @@ function linked({ content, messages, contents }: Json): readonly Json[] {
   return []
 }
 
+interface Followed {
+  count: number
+  begun?: Promise<Json>
+}
+
 /** Resources, prompts, completion and logging of one server. Many clients share the connection, so subscriptions are counted. */
 export function createEndpoints(host: EndpointsHost): ServerEndpoints {
-  const subscribed = new Map<string, number>()
+  /** How many follow each resource, and what its server answered to the first. */
+  const subscribed = new Map<string, Followed>()
   /** What each session wants; those of no session share one. */
   const levels = new Map<object, string>()
   const nobody = {}
@@ -73,17 +81,20 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     else await connection.request('logging/setLevel', { level }, { timeoutMs: host.timeoutMs })
   }
 
+  const request: EndpointsHost['request'] = (method, params, relay, signal) =>
+    host.placed(method, relay, signal, (asking) => host.request(method, params, asking, signal))
+
   const answers: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>> = {
-    'resources/read': (params, relay, signal) => host.request('resources/read', params, relay, signal),
+    'resources/read': (params, relay, signal) => request('resources/read', params, relay, signal),
     'prompts/get': (params, relay, signal) =>
-      host.request('prompts/get', { ...params, name: host.promptNamed(String(params['name'])) }, relay, signal),
+      request('prompts/get', { ...params, name: host.promptNamed(String(params['name'])) }, relay, signal),
     async 'completion/complete'(params, relay, signal) {
       const connection = await host.ready(signal, relay.principal)
       const { ref } = params
       const named =
         isRecord(ref) && ref['type'] === 'ref/prompt' ? { ...ref, name: host.promptNamed(String(ref['name'])) } : ref
       try {
-        return await host.request('completion/complete', { ...params, ref: named }, relay, signal)
+        return await request('completion/complete', { ...params, ref: named }, relay, signal)
       } catch (error) {
         // The first revision had no word for the capability: only asking tells.
         if (isRecord(connection.capabilities['completions']) || !isProtocolFailure(error) || error.code !== -32601)
@@ -97,21 +108,24 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       const resources = connection.capabilities['resources']
       if (!isRecord(resources) || resources['subscribe'] !== true)
         throw new ProtocolFailure(-32601, 'This server does not announce changes of its resources')
-      const count = subscribed.get(uri) ?? 0
-      subscribed.set(uri, count + 1)
-      if (count > 0) return {}
+      const one: Followed = subscribed.get(uri) ?? { count: 0 }
+      one.count++
+      subscribed.set(uri, one)
+      one.begun ??= follow(connection, 'resources/subscribe', { uri })
       try {
-        return await follow(connection, 'resources/subscribe', { uri })
+        return await one.begun
       } catch (error) {
-        subscribed.delete(uri)
+        // Nobody follows it: all who asked meanwhile hear the same.
+        if (subscribed.get(uri) === one) subscribed.delete(uri)
         throw error
       }
     },
     async 'resources/unsubscribe'(params, _relay, signal) {
       const uri = String(params['uri'])
-      const count = subscribed.get(uri) ?? 0
-      if (count > 1) subscribed.set(uri, count - 1)
-      if (count !== 1) return {}
+      const one = subscribed.get(uri)
+      if (!one) return {}
+      one.count--
+      if (one.count > 0) return {}
       subscribed.delete(uri)
       return await follow(await host.ready(signal), 'resources/unsubscribe', { uri })
     },

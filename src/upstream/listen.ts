@@ -25,7 +25,7 @@ const LISTS = {
 
 /**
  * Keeps the change subscriptions of a 2026-era connection open, and opens them again when the server ends them.
- * A gap may have hidden a change, so after one every list counts as changed.
+ * A gap may have hidden a change, so after one every list counts as changed, and every resource that is followed.
  */
 export function keepListening(
   client: Client,
@@ -40,10 +40,15 @@ export function keepListening(
     return isRecord(capability) && capability['listChanged'] === true
   })
   const lists =
-    kinds.length > 0 ? follow(Object.fromEntries(kinds.map((kind) => [`${kind}ListChanged`, true])), kinds) : undefined
+    kinds.length > 0
+      ? follow(Object.fromEntries(kinds.map((kind) => [`${kind}ListChanged`, true])), () => {
+          for (const kind of kinds) changed(LISTS[kind], {}, false)
+        })
+      : undefined
   let resources: Following | undefined
 
-  function follow(filter: object, after: readonly (keyof typeof LISTS)[]): Following {
+  /** @param reopened told when there was a gap */
+  function follow(filter: object, reopened: () => void): Following {
     let stopped = false
     let begin = (): void => undefined
     const begun = new Promise<void>((resolve) => {
@@ -60,7 +65,7 @@ export function keepListening(
         subscription = await client.listen(filter, { timeout: 10_000 })
         begin()
         if (stopped) return await subscription.close()
-        if (again) for (const kind of after) changed(LISTS[kind], {}, false)
+        if (again) reopened()
         const cause = await subscription.closed
         if (cause !== 'local') retry(1_000)
       } catch (error) {
@@ -83,7 +88,11 @@ export function keepListening(
   return {
     async watch(uris) {
       const before = resources
-      const next = uris.length > 0 ? follow({ resourceSubscriptions: [...uris] }, []) : undefined
+      const resourceSubscriptions = [...uris]
+      const reopened = (): void => {
+        for (const uri of resourceSubscriptions) changed('notifications/resources/updated', { uri }, false)
+      }
+      const next = uris.length > 0 ? follow({ resourceSubscriptions }, reopened) : undefined
       resources = next
       // A change between the two would be told by neither.
       await next?.begun

@@ -3,7 +3,9 @@ import type { Caller } from '../core/context.ts'
 import type { Stop } from '../core/ending.ts'
 import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure } from '../core/failure.ts'
+import { slotsOf } from '../core/slots.ts'
 import { newerTask } from '../core/tasks.ts'
+import type { Capacity } from '../core/tool.ts'
 import { createServerCalls, retryOf } from './calls.ts'
 import { createClaims } from './claims.ts'
 import type { Connection } from './connection.ts'
@@ -17,6 +19,7 @@ import { createLink, type Link } from './link.ts'
 import { emptyListing, type Listing, type ListKind, type Read, readListing } from './listing.ts'
 import { manifestKey } from './manifest.ts'
 import { createOpenTasks } from './open-tasks.ts'
+import { inPlace } from './places.ts'
 import { createPrincipals } from './principals.ts'
 import { createPublisher, type PublisherOptions } from './publish.ts'
 import { ALL, createRefresh } from './refresh.ts'
@@ -196,6 +199,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     refused: (why) => become('failing', why),
   })
+  const placed: EndpointsHost['placed'] = (method, relay, signal, work) => {
+    const what = `${method} of ${id}`
+    return inPlace({ slots: slotsOf(capacity), what, relay, signal, timeoutMs: timeoutMs(), clock }, work)
+  }
   const forEndpoints: Pick<EndpointsHost, 'ready' | 'request'> = {
     ready: (signal, principal) => by(principal, (via) => used(() => via.ready(signal))),
     request: (method, params, relay, signal) =>
@@ -206,6 +213,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   const endpoints: ReturnType<typeof createEndpoints> = createEndpoints({
     id,
     ...forEndpoints,
+    placed,
     tasks: createTaskRelay({ ...forEndpoints, clock, saw: openTasks.saw }),
     hasTasks: () => !principals && hasTasks((link.live ?? link.verdict)?.era ?? 'legacy', capabilities),
     get timeoutMs() {
@@ -222,11 +230,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       return connection !== undefined && again(connection, kinds)
     },
   })
+  let capacity = capacityOf(settings)
   let publisher = createPublisher(forPublisher())
 
   function forPublisher(): PublisherOptions {
-    const { maxConcurrent, maxQueued, where } = settings
-    const capacity = { maxConcurrent, maxQueued, setting: `${where}.maxQueued` }
     const { trust } = shared
     return { id, module, settings, catalog, endpoints, log, trust, capacity, available, call, runsAsTask: asTask }
   }
@@ -405,6 +412,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     apply(next) {
       settings = next
+      capacity = capacityOf(settings)
       publisher = createPublisher(forPublisher())
       publisher.publish(listing, standing())
       idle.end()
@@ -441,6 +449,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
   }
 }
+
+const capacityOf = ({ maxConcurrent, maxQueued, where }: ServerSettings): Capacity => ({
+  maxConcurrent,
+  maxQueued,
+  setting: `${where}.maxQueued`,
+})
 
 function eraOf({ live, verdict }: Link): Pick<UpstreamStatus, 'era'> {
   const era = live?.era ?? verdict?.era

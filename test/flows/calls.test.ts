@@ -54,6 +54,8 @@ async function linesOf(app: App) {
   return { lines, ask, call }
 }
 
+const textOf = ({ content }: Answer): unknown => content[0].text
+
 async function appWith(settings: object = {}, server: object = {}) {
   const { app } = await startApp({
     exposure: { mode: 'direct' },
@@ -192,6 +194,41 @@ describe('a server that hangs', () => {
     expect(await call('hello__hello', { name: 'Ada' })).toContain('Ada')
     await app.stop()
     for (const line of await Promise.all(stuck)) expect(line).toContain('E_SHUTTING_DOWN')
+  })
+
+  /** Answers no read, but calls. */
+  const unread = `
+require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method } = JSON.parse(line)
+  const results = {
+    initialize: { protocolVersion: '2025-11-25', capabilities: { tools: {}, resources: {}, prompts: {}, completions: {} }, serverInfo: { name: 'u', version: '1' } },
+    'tools/list': { tools: [{ name: 'hi', inputSchema: { type: 'object' } }] },
+    'resources/list': { resources: [{ uri: 'u://1', name: 'one' }] },
+    'prompts/list': { prompts: [{ name: 'p' }] },
+    'tools/call': { content: [{ type: 'text', text: 'hi' }] },
+  }
+  if (id === undefined || method === 'resources/read') return
+  const answer = results[method] ? { result: results[method] } : { error: { code: -32601, message: 'no' } }
+  process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, ...answer }) + '\\n')
+})`
+
+  it('answers reads, prompts and completions in the places of its calls, and refuses what its line has no room for', async () => {
+    const app = await appWith({}, { command: process.execPath, args: ['-e', unread], maxConcurrent: 1, maxQueued: 1 })
+    const client = await connectTo(app)
+    const given = new AbortController()
+    const reads = Array.from({ length: 3 }, () => client.readResource({ uri: 'u://1' }, { signal: given.signal }))
+    const full = 'E_OVERLOADED: 1 calls are running and 1 wait.'
+    // One is under way, one waits.
+    expect(await Promise.race(reads.map((read) => read.catch(({ message }) => message)))).toContain(full)
+    await expect(client.getPrompt({ name: 's__p' })).rejects.toThrow(full)
+    const completing = { ref: { type: 'ref/prompt', name: 's__p' }, argument: { name: 'a', value: 'b' } } as const
+    await expect(client.complete(completing)).rejects.toThrow(full)
+    const hi = async () => textOf(await client.callTool({ name: 's__hi', arguments: {} }))
+    expect(await hi()).toContain('raise mcpServers.s.maxQueued')
+    given.abort()
+    await Promise.allSettled(reads)
+    await expect.poll(hi).toBe('hi')
+    await client.close()
   })
 
   it('is cut off by the limit of its tool, which the error names [UPS-02]', async () => {

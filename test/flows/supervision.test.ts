@@ -1,11 +1,20 @@
 import { once } from 'node:events'
-import { describe, expect, it } from 'vitest'
-import { place, talkTo } from '../process.ts'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { descendants, place, talkTo } from '../process.ts'
 import { serving } from '../stubborn.ts'
 import { alive, until } from '../upstream/host.ts'
 
 // Ancestors are read from /proc.
 describe.runIf(process.platform === 'linux')('a server run by npx, deaf to the end of its stdin and to SIGTERM', () => {
+  /** Keeps the watchdog from doing what Pegboard has to do itself: stopped, it ends nothing. */
+  const alone = async ({ talk, pids }: Awaited<ReturnType<typeof serving>>): Promise<typeof talk> => {
+    const [dog, ...more] = (await descendants(talk.child.pid)).filter(({ args }) => args.includes('pegboard-watchdog'))
+    expect([dog !== undefined && !pids.includes(dog.pid), more]).toEqual([true, []])
+    const { pid } = dog as { readonly pid: number }
+    process.kill(pid, 'SIGSTOP')
+    onTestFinished(() => void process.kill(pid, 'SIGKILL'))
+    return talk
+  }
   const gone = async (pids: readonly number[], withinMs: number): Promise<void> => {
     await until(
       () => !pids.some(alive),
@@ -15,19 +24,21 @@ describe.runIf(process.platform === 'linux')('a server run by npx, deaf to the e
   }
 
   it('ends with Pegboard when its client leaves', async () => {
-    const { talk, pids } = await serving()
-    const ended = once(talk.child, 'exit')
-    talk.child.stdin?.end()
+    const served = await serving()
+    const { child } = await alone(served)
+    const ended = once(child, 'exit')
+    child.stdin.end()
     expect(await ended).toEqual([0, null])
-    await gone(pids, 15_000)
+    await gone(served.pids, 5_000)
   })
 
   it.each(['SIGTERM', 'SIGHUP'] as const)('ends with Pegboard on %s', async (signal) => {
-    const { talk, pids } = await serving()
-    const ended = once(talk.child, 'exit')
-    talk.child.kill(signal)
+    const served = await serving()
+    const { child } = await alone(served)
+    const ended = once(child, 'exit')
+    child.kill(signal)
     expect(await ended).toEqual([0, null])
-    await gone(pids, 15_000)
+    await gone(served.pids, 5_000)
   })
 })
 

@@ -1,5 +1,11 @@
 import { getEventListeners } from 'node:events'
-import { createServer, type IncomingMessage, type RequestListener, request as requestTo } from 'node:http'
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  request as requestTo,
+  type ServerResponse,
+} from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { text as readText } from 'node:stream/consumers'
@@ -288,7 +294,7 @@ describe('a 2026-07-28 server over HTTP', () => {
 
   /** Before a server: what asks to be told of changes gets there later than calls do. */
   const lateToListen =
-    (origin: string): RequestListener =>
+    (origin: string, streams = new Set<ServerResponse>()): RequestListener =>
     (request, response) => {
       const headers = { ...request.headers, host: new URL(origin).host }
       const onwards = (): void => {
@@ -301,8 +307,10 @@ describe('a 2026-07-28 server over HTTP', () => {
         response.on('close', () => passed.destroy())
         request.pipe(passed)
       }
-      if (request.headers['mcp-method'] === 'subscriptions/listen') setTimeout(onwards, 100)
-      else onwards()
+      if (request.headers['mcp-method'] !== 'subscriptions/listen') return onwards()
+      streams.add(response)
+      response.on('close', () => streams.delete(response))
+      setTimeout(onwards, 100)
     }
 
   it('tells of a resource from the answer on, whatever else is followed then', () => {
@@ -321,6 +329,29 @@ describe('a 2026-07-28 server over HTTP', () => {
               }
               heard.length = 0
             }
+          },
+          { hooks: { onResourceUpdated: (_server, uri) => heard.push(uri) } },
+        ),
+      ),
+    )
+  })
+
+  it('tells of each resource that is followed when a stream that broke is open again', () => {
+    const heard: string[] = []
+    const streams = new Set<ServerResponse>()
+    return serve((url) =>
+      listening(lateToListen(new URL(url).origin, streams), (origin) =>
+        withServers(
+          { web: { url: `${origin}/mcp` } },
+          async ({ call, catalog }) => {
+            const { endpoints } = catalog.snapshot().owners.get('mcp_web') ?? {}
+            for (const uri of ['memo://one', 'memo://two'])
+              await endpoints?.request('resources/subscribe', { uri }, noRelay, new AbortController().signal)
+            for (const stream of streams) stream.destroy()
+            await call('mcp_web.touch', { uri: 'memo://one' })
+            expect(heard).toEqual([])
+            await until(() => heard.length > 0, 5_000)
+            expect(heard).toEqual(['memo://one', 'memo://two'])
           },
           { hooks: { onResourceUpdated: (_server, uri) => heard.push(uri) } },
         ),

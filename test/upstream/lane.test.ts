@@ -13,16 +13,22 @@ interface Ways {
   readonly message: Message
 }
 
+const encoded = (message: object): string => JSON.stringify({ jsonrpc: '2.0', ...message })
+const events = (messages: readonly object[]): string =>
+  messages.map((message) => `event: message\ndata: ${encoded(message)}\n\n`).join('')
+/** All that is said at once as one event, as servers of 2025-03-26 may. */
+const batch = (messages: readonly object[]): string =>
+  `event: message\r\ndata: [ ${messages.map(encoded).join(' , ')} ]\r\n\r\n`
+
 /** A 2025-era server over HTTP, of either kind, whose calls do what the test says. */
 async function withWeb(
   kind: 'http' | 'sse',
   tools: Readonly<Record<string, (ways: Ways) => void>>,
   test: (rig: Rig, heard: { readonly calls: string[]; readonly cancelled: unknown[] }) => Promise<void>,
+  encode: (messages: readonly object[]) => string = events,
 ): Promise<void> {
   const heard = { calls: [] as string[], cancelled: [] as unknown[] }
   let stream: ServerResponse | undefined
-  const events = (messages: readonly object[]): string =>
-    messages.map((message) => `event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`).join('')
   const serve = (message: Message, say: Ways['say']): void => {
     const { id, method, params } = message
     if (method === 'notifications/cancelled') heard.cancelled.push(params?.['requestId'])
@@ -55,12 +61,12 @@ async function withWeb(
     const message = JSON.parse(await readText(request)) as Message
     if (kind === 'sse') {
       response.writeHead(202).end()
-      return serve(message, (...messages) => stream?.write(events(messages)))
+      return serve(message, (...messages) => stream?.write(encode(messages)))
     }
     if (message.id === undefined) response.writeHead(202).end()
     serve(message, (...messages) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
-      response.end(events(messages))
+      response.end(encode(messages))
     })
   }
   const server = createServer((request, response) => void answer(request, response))
@@ -95,6 +101,11 @@ describe('five hundred progress notices that arrive in one piece with the result
     await answer
     return heard
   }
+
+  it.each(['http', 'sse'] as const)(
+    'are all heard where they are one batch: from a 2025-03-26 server over %s',
+    (kind) => withWeb(kind, { burst }, async (rig) => expect(await heardBy(rig)).toEqual([...ALL, 'done']), batch),
+  )
 
   it('are all heard, in order and before it: from stdio', () =>
     withServers({ s: scripted() }, async (rig) => expect(await heardBy(rig)).toEqual([...ALL, 'done'])))

@@ -1,6 +1,6 @@
-import { offEnd, onEnd, type Stop } from '../core/ending.ts'
-import { PegboardError } from '../core/errors.ts'
-import type { Capacity } from '../core/tool.ts'
+import { offEnd, onEnd, type Stop } from './ending.ts'
+import { PegboardError } from './errors.ts'
+import type { Capacity } from './tool.ts'
 
 export interface Slots {
   /**
@@ -98,6 +98,18 @@ export function createSlots({ maxConcurrent, maxQueued, setting }: Capacity): Sl
       one?.enter()
     },
   }
+}
+
+const places = new WeakMap<Capacity, Slots>()
+
+/** The places of everything that shares this object. */
+export function slotsOf(capacity: Capacity): Slots {
+  let own = places.get(capacity)
+  if (!own) {
+    own = createSlots(capacity)
+    places.set(capacity, own)
+  }
+  return own
 }
 
 /** One call in a line. */

@@ -1,0 +1,79 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { expect, it, onTestFinished } from 'vitest'
+import { listenToAll, startApp } from '../app.ts'
+import { connectTo } from '../client.ts'
+
+/** A 2025-era server with one resource, which takes its time until it follows it. */
+const having = (uri: string, resources: object) => {
+  const lists = {
+    'tools/list': { tools: [{ name: 'touch', inputSchema: { type: 'object' } }] },
+    'resources/list': { resources: [{ uri, name: 'one' }] },
+    'resources/templates/list': { resourceTemplates: [] },
+  }
+  const code = `
+const say = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n')
+let followed = false
+require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method } = JSON.parse(line)
+  const results = {
+    initialize: { protocolVersion: '2025-11-25', capabilities: ${JSON.stringify({ tools: {}, resources })}, serverInfo: { name: 's', version: '1' } },
+    ...${JSON.stringify(lists)},
+    'resources/subscribe': {},
+    'resources/unsubscribe': {},
+    'tools/call': { content: [] },
+  }
+  if (id === undefined) return
+  const answer = results[method] ? { result: results[method] } : { error: { code: -32601, message: 'no' } }
+  if (method === 'tools/call' && followed) say({ method: 'notifications/resources/updated', params: { uri: '${uri}' } })
+  if (method !== 'resources/subscribe') return say({ id, ...answer })
+  setTimeout(() => {
+    followed = true
+    say({ id, ...answer })
+  }, 300)
+})`
+  return { command: process.execPath, args: ['-e', code] }
+}
+
+const doors = ['stdio', 'http'] as const
+
+async function connected(door: (typeof doors)[number]): Promise<Client> {
+  const { app } = await startApp({
+    exposure: { mode: 'direct' },
+    mcpServers: { old: having('old://one', { subscribe: true }), h: having('h://1', {}) },
+  })
+  await app.settled(15_000)
+  let client: Client
+  if (door === 'stdio') client = await connectTo(app, 'modern')
+  else {
+    const http = await listenToAll(app)
+    onTestFinished(() => http.close())
+    client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } })
+    await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', http.url)))
+  }
+  onTestFinished(() => client.close())
+  return client
+}
+
+it.each(doors)('a 2026 client over %s is told which resources can be followed', async (door) => {
+  const client = await connected(door)
+  const honoured = async (...uris: string[]): Promise<unknown> => {
+    const { honoredFilter, close } = await client.listen({ toolsListChanged: true, resourceSubscriptions: uris })
+    await close()
+    return honoredFilter
+  }
+  const long = `old://${'x'.repeat(2_000)}`
+  expect(await honoured('old://one', 'h://1', 'nowhere://x', long)).toEqual({
+    toolsListChanged: true,
+    resourceSubscriptions: ['old://one'],
+  })
+  expect(await honoured('h://1')).toEqual({ toolsListChanged: true })
+})
+
+it.each(doors)('a 2026 client over %s hears of a change right after the acknowledgement', async (door) => {
+  const client = await connected(door)
+  const heard: string[] = []
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void heard.push(params.uri))
+  await client.listen({ resourceSubscriptions: ['old://one'] })
+  await client.callTool({ name: 'old__touch', arguments: {} })
+  await expect.poll(() => heard, { timeout: 2_000 }).toEqual(['old://one'])
+})
