@@ -28,7 +28,7 @@ export interface Look {
   readonly mode: Mode
   readonly tools: readonly Seen[]
   /** Definitions that were read just now, by name: their texts and fingerprints are made of these. */
-  readonly definitions?: ReadonlyMap<string, Readonly<Record<string, unknown>>> | undefined
+  readonly definitions?: Pick<ReadonlyMap<string, Readonly<Record<string, unknown>>>, 'get'> | undefined
   readonly strangers: Strangers
   readonly reserved: ReadonlySet<string>
   /** Names of all its tools, where `tools` has some of them. */
