@@ -54,6 +54,7 @@ import { createLocalShared, createRedisShared, type Shared } from './state/share
 import { shareDecisions } from './trust/decisions.ts'
 import { type LockDigests, lockFile } from './trust/lock.ts'
 import { createTrust, type Kept } from './trust/trust.ts'
+import type { KeptUnmet } from './trust/unmet.ts'
 import type { UpstreamStatus } from './upstream/upstream.ts'
 import { createUpstreams, type Upstreams } from './upstream/upstreams.ts'
 import { decideExposure, type Exposure } from './view/exposure.ts'
@@ -372,6 +373,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ),
     digests: createFileStore<LockDigests>(join(dirs.state, 'lock'), (error) =>
       log.warn('what the lock file has could not be kept', { error: messageOf(error) }),
+    ),
+    unmet: createFileStore<KeptUnmet>(join(dirs.state, 'trust'), (error) =>
+      log.warn('what tools say of tools that are not there yet could not be kept', { error: messageOf(error) }),
     ),
     ...(options.frozen === undefined ? {} : { frozen: options.frozen }),
   })

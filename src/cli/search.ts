@@ -1,5 +1,6 @@
 import { signatureOf } from '../core/signature.ts'
 import { riskOf } from '../core/tool.ts'
+import { waitFor } from '../meta/standing.ts'
 import { shownEmbedder } from '../search/deferred.ts'
 import type { SearchHit } from '../search/index.ts'
 import { firstSentence } from '../view/listing.ts'
@@ -27,6 +28,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     if (embedded === 'unavailable')
       io.stderr('pegboard: warning: the search model cannot be used; words alone count.\n')
     const view = app.view(caller)
+    const { owners } = app.catalog.snapshot()
     const { hits } = await app.search(query, caller, limit, { lanes, explain })
     const rows = hits.flatMap((hit) => {
       const entry = view.byId.get(hit.id)
@@ -37,6 +39,7 @@ export async function run(args: Args, io: Io): Promise<number> {
         description: firstSentence(entry.description, 120),
         params_summary: signatureOf(entry.input.json),
         risk_level: riskOf(entry.tool.effect),
+        ...waitFor(owners.get(entry.tool.module)),
         ...(hit.why && { matched: hit.matched, why: whyOf(hit.why) }),
       }
       return [row]

@@ -2,6 +2,7 @@ import { checkDefinition } from './checks.ts'
 import type { Finding } from './finding.ts'
 import { fingerprint } from './fingerprint.ts'
 import type { Pins } from './lock.ts'
+import type { Unmet } from './unmet.ts'
 import type { Names } from './wording.ts'
 
 export type Mode = 'review' | 'first-use' | 'always'
@@ -30,9 +31,11 @@ export interface Look {
   /** Definitions that were read just now, by name: their texts and fingerprints are made of these. */
   readonly definitions?: Pick<ReadonlyMap<string, Readonly<Record<string, unknown>>>, 'get'> | undefined
   readonly strangers: Strangers
+  /** Its own tools, as others may speak of them. */
+  readonly own?: (() => Strangers) | undefined
   readonly reserved: ReadonlySet<string>
   /** Names of all its tools, where `tools` has some of them. */
-  readonly own?: Names
+  readonly names?: Names
 }
 
 /** Why a tool is kept out. */
@@ -51,6 +54,8 @@ export interface Assessment {
   readonly held: ReadonlyMap<string, Held>
   /** Trusted without a person: they belong into the lock. */
   readonly taken: readonly Seen[]
+  /** Those of them that would be kept out if tools that they speak of were there. */
+  readonly unmet: ReadonlyMap<string, Unmet>
 }
 
 export interface Rules {
@@ -63,24 +68,43 @@ export interface Rules {
   readonly frozen: boolean
 }
 
-const nothing: Assessment = { held: new Map(), taken: [] }
+const nothing: Assessment = { held: new Map(), taken: [], unmet: new Map() }
 
 /** Decides about every tool of a server. Pure; what the lock already has costs one comparison. */
 export function assess(look: Look, rules: Rules): Assessment {
   const { pins } = rules
   const unknown = look.tools.filter(({ name, hash }) => pins?.get(name) !== hash)
   if (unknown.length === 0) return nothing
-  const around = surroundings(look)
+  let asked: string[] = []
+  const around = surroundings(look, (spelling) => asked.push(spelling))
   const held = new Map<string, Held>()
   const taken: Seen[] = []
+  const unmet = new Map<string, Unmet>()
   for (const tool of unknown) {
     const definition = look.definitions?.get(tool.name) ?? definitionOf(tool)
+    asked = []
     const findings = definition ? checkDefinition(definition, around, tool.text) : []
     const verdict = definition ? verdictOn(tool, look.mode, rules, findings) : quarantined('unreadable', DAMAGED)
-    if (verdict) held.set(tool.name, { ...verdict, findings })
-    else taken.push(tool)
+    if (verdict) {
+      held.set(tool.name, { ...verdict, findings })
+      continue
+    }
+    taken.push(tool)
+    if (asked.length === 0 || definition === undefined || look.mode === 'always') continue
+    const names = doubtedWith(asked, (isOther) => checkDefinition(definition, { ...around, isOther }, tool.text))
+    if (names.length > 0) unmet.set(tool.name, { hash: tool.hash, names })
   }
-  return { held, taken }
+  return { held, taken, unmet }
+}
+
+/** Of a tool; whoever wrote it may have written thousands. */
+const MOST_NAMES = 20
+
+/** The names with which there would be a doubt, if somebody had them. */
+function doubtedWith(names: readonly string[], check: (isOther: Names['has']) => readonly Finding[]): string[] {
+  const doubts = (isOther: Names['has']): boolean => check(isOther).some(({ level }) => level === 'doubt')
+  if (!doubts(() => true)) return []
+  return [...new Set(names)].slice(0, MOST_NAMES).filter((name) => doubts((spelling) => spelling === name))
 }
 
 const DAMAGED = 'cannot be read as it was kept; it is looked at again when its server starts'
@@ -117,9 +141,17 @@ function verdictOn(tool: Seen, mode: Mode, rules: Rules, findings: readonly Find
 
 const quarantined = (why: Held['why'], reason: string): Verdict => ({ why, code: 'E_TOOL_QUARANTINED', reason })
 
-const surroundings = ({ tools, strangers, reserved, own }: Look): Parameters<typeof checkDefinition>[1] => ({
-  own: own ?? new Set(tools.map(({ name }) => name)),
+/** @param unknown told how a text speaks of what may be a tool that nobody has */
+const surroundings = (
+  { tools, strangers, reserved, names }: Look,
+  unknown: (spelling: string) => void,
+): Parameters<typeof checkDefinition>[1] => ({
+  own: names ?? new Set(tools.map(({ name }) => name)),
   reserved,
-  isOther: strangers.spelled,
+  isOther(spelling) {
+    const known = strangers.spelled(spelling)
+    if (!known) unknown(spelling)
+    return known
+  },
   lookalikes: strangers.shaped,
 })

@@ -7,6 +7,8 @@ import type { FileStore } from '../state/files.ts'
 import { assess, type Held, type Look, type Rules, type Seen } from './assess.ts'
 import type { Finding } from './finding.ts'
 import { createLock, type Lock, type LockDigests, type Pins } from './lock.ts'
+import { looksLike } from './lookalike.ts'
+import { createUnmet, type Entry, type KeptUnmet } from './unmet.ts'
 
 /** Approved definitions of one server, for showing later what changed: by tool, the fingerprint and the definition. */
 export type Kept = Readonly<
@@ -22,6 +24,8 @@ export interface TrustOptions {
   readonly kept?: FileStore<Kept>
   /** Spares reading a lock file that has not changed since. */
   readonly digests?: FileStore<LockDigests> | undefined
+  /** Where what tools say of tools that are not there yet is kept. */
+  readonly unmet?: FileStore<KeptUnmet>
   /** Lets in nothing that the lock does not have, and writes nothing. */
   readonly frozen?: boolean
   /** Names of the meta-tools, which no tool may look like. */
@@ -58,6 +62,8 @@ export interface Trust {
 
 /** Servers add tools when they have learnt what the client can do; those belong to the first look. */
 const FIRST_LOOK_MS = 10_000
+/** Of servers that come so soon after each other none was there before the other. */
+const TOGETHER_MS = 10 * 60_000
 /** Definitions are kept when no server was looked at for so long, after the second time at the latest. */
 const KEEP_QUIET_MS = 500
 const KEEP_LONGEST_MS = 5_000
@@ -74,6 +80,9 @@ export function createTrust(options: TrustOptions): Trust {
   const known = new Map<string, string>()
   /** When the first look at a server ends. */
   const firstUntil = new Map<string, number>()
+  const unmet = createUnmet(options.unmet, `unmet-${keptKey(options.file, '')}`)
+  /** What was let in without a person a moment ago, by server. */
+  const takenNow = new Map<string, { at: number; readonly names: Map<string, string> }>()
 
   const rulesFor = (server: string): Rules => ({
     pins: lock.pins(server),
@@ -88,7 +97,7 @@ export function createTrust(options: TrustOptions): Trust {
       asked.add(server)
       const rules = rulesFor(server)
       const { pins, broken, open } = rules
-      const { held, taken } = assess({ ...look, reserved: options.reserved }, rules)
+      const { held, taken, unmet: speaking } = assess({ ...look, reserved: options.reserved }, rules)
       if (!frozen && !broken) {
         const first = pins === undefined && look.mode === 'first-use' && tools.length > 0
         if (taken.length > 0 || first) {
@@ -98,6 +107,13 @@ export function createTrust(options: TrustOptions): Trust {
             `${first || open ? 'first look at ' : ''}${server}: ${taken.length === 1 ? '1 tool is' : `${taken.length} tools are`} trusted from now on`,
           )
         }
+        if (look.mode === 'first-use' && taken.length > 0) {
+          unmet.add(server, speaking)
+          const { names } = takenNow.get(server) ?? { names: new Map<string, string>() }
+          for (const { name, hash } of taken) names.set(name, hash)
+          takenNow.set(server, { at: clock.now(), names })
+        }
+        putOut([...(look.own ? unmet.meet(server, look.own) : []), ...likenesses(server, held)])
         if (fresh && kept) later.add(server, () => keep(server, tools, lock))
       }
       tell(server, held)
@@ -142,6 +158,33 @@ export function createTrust(options: TrustOptions): Trust {
       later.flush()
       return lock.flush()
     },
+  }
+
+  /** What is new here and looks like a tool that is kept out for that: which of both is the right one is for a person to say. */
+  function likenesses(server: string, held: ReadonlyMap<string, Held>): Entry[] {
+    const alike = [...held].flatMap(([name, { findings }]) =>
+      findings.some(({ code }) => code === 'look-alike-name') ? [name] : [],
+    )
+    if (alike.length === 0) return []
+    return [...takenNow].flatMap(([other, { at, names }]) =>
+      other === server || clock.now() - at > TOGETHER_MS
+        ? []
+        : [...names]
+            .filter(([name]) => alike.some((one) => looksLike(one, name)))
+            .map(([name, hash]) => ({ server: other, name, hash })),
+    )
+  }
+
+  /** Takes back what nobody but us decided; its servers are looked at again. */
+  function putOut(entries: readonly Entry[]): void {
+    const pinned = entries.filter(({ server, name, hash }) => lock.pins(server)?.get(name) === hash)
+    if (pinned.length === 0) return
+    lock.change((servers) => {
+      for (const { server, name, hash } of pinned)
+        if (servers.get(server)?.get(name) === hash) servers.get(server)?.delete(name)
+    })
+    for (const { server, name } of pinned) takenNow.get(server)?.names.delete(name)
+    queueMicrotask(() => changed.emit())
   }
 
   function keep(server: string, tools: readonly Seen[], { pins }: Lock): void {

@@ -42,8 +42,8 @@ export interface Connection {
    *   E_UPSTREAM_UNAVAILABLE, E_UPSTREAM_PROTOCOL
    */
   request(method: string, params: Json, options: RequestOptions): Promise<Json>
-  /** Asks for updates of these resources instead of the ones asked for before (2026-era servers). */
-  watch(uris: readonly string[]): void
+  /** Asks for updates of these resources instead of the ones asked for before (2026-era servers). Resolves when it is heard. */
+  watch(uris: readonly string[]): Promise<void>
   /** 2026-era servers are told the level with every request. */
   setLogLevel(level: string): void
   /** What the server last wrote to stderr. */
@@ -95,7 +95,7 @@ export interface ConnectOptions {
 /**
  * Opens a channel and finds out which protocol the server speaks, on the one process it is given: the newer era's
  * probe first, `initialize` when it is refused or ignored. A server that dies of the probe is started again without it.
- * @throws PegboardError E_UPSTREAM_UNAVAILABLE with a reason fit for people
+ * @throws PegboardError E_UPSTREAM_UNAVAILABLE, or one of `REFUSALS`, with a reason fit for people
  */
 export async function connect(options: ConnectOptions): Promise<Connection> {
   try {
@@ -156,19 +156,29 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
 const unavailable = (error: unknown, retryAfterMs?: number, key?: string): PegboardError => {
   const cause = pegboardCause(error)
   if (cause !== undefined && REFUSALS.has(cause.code)) return cause
-  return new PegboardError('E_UPSTREAM_UNAVAILABLE', cause?.message ?? reasonOf(error, key), {
-    cause: error,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-  })
+  const closed = cause === undefined && wantsAuthorization(statusOf(error))
+  return new PegboardError(
+    closed ? 'E_AUTH_REQUIRED' : 'E_UPSTREAM_UNAVAILABLE',
+    cause?.message ?? reasonOf(error, key),
+    {
+      cause: error,
+      ...(closed && key !== undefined
+        ? { hint: 'Tell the person who runs Pegboard; only they can correct that key.' }
+        : {}),
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    },
+  )
 }
 
 /** What a person has to change: their codes are told as they are. */
 export const REFUSALS: ReadonlySet<string> = new Set(['E_AUTH_REQUIRED', 'E_SSRF_BLOCKED', 'E_REDIRECT_BLOCKED'])
 
+const wantsAuthorization = (status: number | undefined): boolean => status === 401 || status === 403
+
 /** @param key the setting that has what the server may refuse */
 function reasonOf(error: unknown, key?: string): string {
   const status = statusOf(error)
-  if (status === 401 || status === 403)
+  if (wantsAuthorization(status))
     return key === undefined
       ? `it wants authorization (HTTP ${status})`
       : `it refuses what it is given by ${key} (HTTP ${status})`

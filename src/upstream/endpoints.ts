@@ -61,7 +61,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
 
   async function follow(connection: Connection, method: string, params: Json): Promise<Json> {
     if (connection.era === 'modern') {
-      connection.watch([...subscribed.keys()])
+      await connection.watch([...subscribed.keys()])
       return {}
     }
     return await connection.request(method, params, { timeoutMs: host.timeoutMs })
@@ -173,7 +173,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
         host.log.warn('not restored after reconnecting', { error: messageOf(error) })
       setLevel(connection).catch(failed)
       if (subscribed.size === 0) return
-      if (connection.era === 'modern') connection.watch([...subscribed.keys()])
+      if (connection.era === 'modern') connection.watch([...subscribed.keys()]).catch(failed)
       else for (const uri of subscribed.keys()) follow(connection, 'resources/subscribe', { uri }).catch(failed)
     },
   }

@@ -29,8 +29,13 @@ export async function createHttpWire(
   const bearer = await credentials?.open()
   const client = await createHttpClient(serverRules(settings))
   let retryAfterMs: number | undefined
+  let failed: unknown
   const fetch: typeof client.fetch = async (address, init) => {
-    const answer = await client.fetch(address, init)
+    failed = undefined
+    const answer = await client.fetch(address, init).catch((error: unknown) => {
+      failed = error
+      throw error
+    })
     retryAfterMs = BUSY.has(answer.status) ? readRetryAfter(answer.headers.get('retry-after')) : undefined
     return await withExactBody(answer)
   }
@@ -71,7 +76,11 @@ export async function createHttpWire(
         // Later, so that the call that failed hears its own reason first.
         if (reason !== undefined) setImmediate(() => lost(reason))
       }
-      await transport.start()
+      await transport.start().catch((error: Error) => {
+        // The library for event streams keeps of an error what it says, which is an address, and not what it is.
+        if ('event' in error && error.cause === undefined && failed !== undefined) error.cause = failed
+        throw error
+      })
     },
     async send(message, options) {
       sent++

@@ -49,7 +49,7 @@ export interface Link {
   later(waitMs: number): void
   /** Makes an attempt now. Its failure is reported and followed up by itself. */
   connect(): Promise<void>
-  /** A live connection, waiting for one that is on its way. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED */
+  /** A live connection, waiting for one that is on its way. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED, one of `REFUSALS` */
   ready(signal?: Stop): Promise<Connection>
   /** This connection is of no more use. @param failures how many that counts as; default 1 */
   lost(connection: Connection, reason: string, failures?: number): void

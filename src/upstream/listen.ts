@@ -7,8 +7,13 @@ import { isRecord } from '../core/record.ts'
 type Json = Readonly<Record<string, unknown>>
 
 export interface Listening {
-  /** Follows these resources, and no others. */
-  watch(uris: readonly string[]): void
+  /** Follows these resources, and no others. Resolves when the server said that it tells of them, or cannot be asked now. */
+  watch(uris: readonly string[]): Promise<void>
+  stop(): void
+}
+
+interface Following {
+  readonly begun: Promise<void>
   stop(): void
 }
 
@@ -36,10 +41,14 @@ export function keepListening(
   })
   const lists =
     kinds.length > 0 ? follow(Object.fromEntries(kinds.map((kind) => [`${kind}ListChanged`, true])), kinds) : undefined
-  let resources: (() => void) | undefined
+  let resources: Following | undefined
 
-  function follow(filter: object, after: readonly (keyof typeof LISTS)[]): () => void {
+  function follow(filter: object, after: readonly (keyof typeof LISTS)[]): Following {
     let stopped = false
+    let begin = (): void => undefined
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve
+    })
     let subscription: McpSubscription | undefined
     let cancelRetry = (): void => undefined
     const retry = (waitMs: number): void => {
@@ -49,31 +58,40 @@ export function keepListening(
     const open = async (waitMs: number, again: boolean): Promise<void> => {
       try {
         subscription = await client.listen(filter, { timeout: 10_000 })
+        begin()
         if (stopped) return await subscription.close()
         if (again) for (const kind of after) changed(LISTS[kind], {}, false)
         const cause = await subscription.closed
         if (cause !== 'local') retry(1_000)
       } catch (error) {
+        begin()
         log.debug('subscription', { error: messageOf(error) })
         retry(Math.min(waitMs * 2, 60_000))
       }
     }
     void open(500, false)
-    return () => {
-      stopped = true
-      cancelRetry()
-      void subscription?.close().catch((error: unknown) => log.debug('subscription', { error: messageOf(error) }))
+    return {
+      begun,
+      stop() {
+        stopped = true
+        cancelRetry()
+        void subscription?.close().catch((error: unknown) => log.debug('subscription', { error: messageOf(error) }))
+      },
     }
   }
 
   return {
-    watch(uris) {
-      resources?.()
-      resources = uris.length > 0 ? follow({ resourceSubscriptions: [...uris] }, []) : undefined
+    async watch(uris) {
+      const before = resources
+      const next = uris.length > 0 ? follow({ resourceSubscriptions: [...uris] }, []) : undefined
+      resources = next
+      // A change between the two would be told by neither.
+      await next?.begun
+      before?.stop()
     },
     stop() {
-      lists?.()
-      resources?.()
+      lists?.stop()
+      resources?.stop()
     },
   }
 }

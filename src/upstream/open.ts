@@ -244,7 +244,7 @@ export async function openConnection(
           .finally(() => asks.leave(relay, task))
       return wait ? wait.then(sent) : sent()
     },
-    watch: (uris) => listening?.watch(uris),
+    watch: async (uris) => await listening?.watch(uris),
     setLogLevel(level) {
       logLevel = level
     },

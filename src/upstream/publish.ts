@@ -8,6 +8,7 @@ import { isRecord } from '../core/record.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Held } from '../trust/assess.ts'
 import { checkEntry } from '../trust/checks.ts'
+import { strangersOf } from '../trust/strangers.ts'
 import { reviewHint, sentence, type Trust, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.ts'
 import { createBeforehand, type Made } from './beforehand.ts'
@@ -15,7 +16,7 @@ import type { ToolRecord } from './definition.ts'
 import { listableEntry } from './listable.ts'
 import type { Definitions, Listing, Unread } from './listing.ts'
 import type { Brief } from './manifest.ts'
-import { strangersTo } from './strangers.ts'
+import { strangerNamed, strangersTo } from './strangers.ts'
 
 export interface PublisherOptions extends ToolHost {
   readonly catalog: Catalog
@@ -126,7 +127,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const { trust } = options
     if (!trust || unread(listing)) return nobody
     const strangers = strangersTo(catalog, module)
-    return trust.look({ server: id, mode: settings.trust, tools: listing.tools, definitions, strangers }, isFresh)
+    const own = once(() =>
+      strangersOf(() => listing.tools.map(({ name }) => strangerNamed(module, name, exposedName(settings, name)))),
+    )
+    return trust.look({ server: id, mode: settings.trust, tools: listing.tools, definitions, strangers, own }, isFresh)
   }
 
   /** Prompts, resources and templates without those that hide something or give orders; nobody can review these. */
@@ -247,7 +251,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
             tools: [record],
             definitions: new Map([[record.name, definition]]),
             strangers: strangersTo(catalog, module),
-            own,
+            names: own,
           }) ?? true,
         made,
       })

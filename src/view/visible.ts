@@ -1,6 +1,6 @@
 import type { OwnerInfo } from '../catalog/catalog.ts'
 import type { Caller } from '../core/context.ts'
-import { messageOf, PegboardError } from '../core/errors.ts'
+import { type ErrorCode, messageOf, PegboardError } from '../core/errors.ts'
 import { wireName } from '../core/names.ts'
 import type { Tool } from '../core/tool.ts'
 import { missingNeed } from './needs.ts'
@@ -57,18 +57,26 @@ export function refusalOf({ id, hidden }: { readonly id: string; readonly hidden
   })
 }
 
+const CORRECT = 'Tell the person who runs Pegboard; only they can correct'
+/** Reasons of a server that only a person can change, with the codes that its calls answer once it has been there. */
+const ONLY_A_PERSON: ReadonlyArray<readonly [reason: RegExp, code: ErrorCode, hint?: string]> = [
+  [/^it wants (?:a login|authorization|a token)/, 'E_AUTH_REQUIRED'],
+  [/^it refuses what it is given/, 'E_AUTH_REQUIRED', `${CORRECT} that key.`],
+  [/^it redirects to another address/, 'E_REDIRECT_BLOCKED', `${CORRECT} its address.`],
+  [/^The address is refused/, 'E_SSRF_BLOCKED', `${CORRECT} its address.`],
+]
+
 /** Why a tool is not there: that of the server it is said to be of. */
 export function absentBy(
   { id, state, reason }: Pick<OwnerInfo, 'id' | 'state' | 'reason'>,
   name: string,
 ): PegboardError {
   // Never seen, because only a person can open it: waiting would not help.
-  if (reason !== undefined && /^it wants (?:a login|authorization|a token)/.test(reason))
-    return new PegboardError('E_AUTH_REQUIRED', `${id}: ${reason}.`)
-  if (reason?.startsWith('it refuses what it is given'))
-    return new PegboardError('E_AUTH_REQUIRED', `${id}: ${reason}.`, {
-      hint: 'Tell the person who runs Pegboard; only they can correct that key.',
-    })
+  const only = ONLY_A_PERSON.find(([words]) => reason !== undefined && words.test(reason))
+  if (only) {
+    const [, code, hint] = only
+    return new PegboardError(code, `${id}: ${reason}.`, hint === undefined ? {} : { hint })
+  }
   return new PegboardError(
     'E_UPSTREAM_UNAVAILABLE',
     `${id} is ${state}${reason ? ` (${reason})` : ''}, so '${name.slice(0, 80)}' is not there.`,

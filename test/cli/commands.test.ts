@@ -115,6 +115,10 @@ describe('list', () => {
     expect(out).toMatch(/^mcp_fine +known +\d+ +stdio +legacy$/m)
     expect(out).toMatch(/^mcp_broken +failing +0 +stdio +it exited with code 2: Error: no key$/m)
     expect(out).toMatch(/^mcp_off +disabled +0 +stdio$/m)
+    const found = await run('search', 'echo', '--limit', '1', '--config', 'servers.json', '--json')
+    expect(JSON.parse(found.out)).toEqual([
+      expect.objectContaining({ name: 'mcp_fine.echo', starts_in_ms: expect.any(Number) }),
+    ])
   })
 })
 

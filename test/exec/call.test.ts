@@ -139,6 +139,21 @@ describe('a call', () => {
     expect(aborted).toBe(true)
   })
 
+  it('takes ten minutes at most, whatever its tool is allowed', async () => {
+    vi.useFakeTimers()
+    try {
+      const { run } = callsOf([makeTool('m.slow', { timeoutMs: 3_600_000, run: () => new Promise(() => undefined) })])
+      const ended = vi.fn()
+      void run('m.slow').catch(({ code, hint }) => ended(code, hint))
+      await vi.advanceTimersByTimeAsync(599_900)
+      expect(ended).not.toHaveBeenCalled()
+      await vi.advanceTimersByTimeAsync(200)
+      expect(ended).toHaveBeenCalledWith('E_TIMEOUT', 'Ask for less.')
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
   it('that the client cancels ends with E_CANCELLED even when the tool does not listen', async () => {
     const { refused } = callsOf([makeTool('m.deaf', { run: () => new Promise(() => undefined) })])
     const abort = new AbortController()

@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest'
 import type { App } from '../../src/app.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { serveOnStdio } from '../../src/server/stdio.ts'
-import { startApp } from '../app.ts'
+import { type Answer, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
-import { place, serveHttp } from '../process.ts'
+import { place, serveHttp, talkTo } from '../process.ts'
 import { scripted } from '../upstream/host.ts'
 
 const LONG = 'long '.repeat(4_000)
@@ -16,6 +16,13 @@ const initialize = {
   method: 'initialize',
   params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
 }
+
+const counted = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] }
+/** Starts the program it is given with a Node that evaluates no text. */
+const WITHOUT_EVALUATION = `const [node, ...args] = process.argv.slice(1)
+const child = require('node:child_process').spawn(node, ['--disallow-code-generation-from-strings', ...args], { stdio: 'inherit' })
+child.once('exit', (code) => process.exit(code ?? 1))
+process.once('SIGTERM', () => child.kill())`
 
 /** A client of the 2025 era that sees the lines as they are. */
 async function linesOf(app: App) {
@@ -236,5 +243,32 @@ describe('arguments for a server', () => {
     expect(await call('s__echo', { text: { not: 'text' } })).toContain('[object Object]')
     const refused = await call('s__echo', { text: 1, n: 2 ** 60 })
     expect(refused).toContain('E_INT_PRECISION')
+  })
+})
+
+describe('a call of a server', () => {
+  it('has no schema compiled, and a result that its output schema does not fit is handed on', async () => {
+    const tool = { name: 'lies', inputSchema: counted, outputSchema: counted }
+    const code = `require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+      const { id, method } = JSON.parse(line)
+      if (id === undefined) return
+      const results = {
+        initialize: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'liar', version: '1' } },
+        'tools/list': { tools: [${JSON.stringify(tool)}] },
+        'tools/call': { content: [], structuredContent: { n: 'no number' } },
+      }
+      const answer = results[method] ? { result: results[method] } : { error: { code: -32601, message: 'no' } }
+      process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, ...answer }) + '\\n')
+    })`
+    const here = place({
+      exposure: { mode: 'direct' },
+      mcpServers: { s: { command: process.execPath, args: ['-e', code] } },
+    })
+    // Compilers of schemas write a program and have it evaluated.
+    const { send, answer } = await talkTo(here, [process.execPath, '-e', WITHOUT_EVALUATION])
+    for (const id of [1, 2]) {
+      send({ id, method: 'tools/call', params: { name: 's__lies', arguments: { n: 'nor is this' } } })
+      expect(((await answer(id)) as Answer).result).toEqual({ content: [], structuredContent: { n: 'no number' } })
+    }
   })
 })

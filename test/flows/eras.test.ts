@@ -21,12 +21,26 @@ const downstreams = [
   'stdio 2026-07-28',
   'http 2026-07-28',
 ] as const
-const upstreams = ['raw-stdio', 'v1-stdio', 'v1-http', 'v1-sse', 'v2-stdio', 'v2-http'] as const
+const upstreams = [
+  'raw-stdio',
+  'raw-sse',
+  'raw-03-http',
+  'raw-06-stdio',
+  'v1-stdio',
+  'v1-http',
+  'v1-sse',
+  'v2-stdio',
+  'v2-http',
+] as const
 type Downstream = (typeof downstreams)[number]
 type Upstream = (typeof upstreams)[number]
 
 const fixture = join(import.meta.dirname, '../fixtures/upstreams/eras.mjs')
 const TOKEN = 'a-token-for-the-matrix-of-eras'
+
+const roots = [{ uri: 'file:///home/ann', name: 'home' }]
+/** Nobody could ask a person before 2025-06-18: there is nothing to bridge. */
+const cannotAsk = (upstream: string): boolean => upstream.startsWith('raw') && upstream !== 'raw-06-stdio'
 
 const children: ChildProcess[] = []
 const clients = new Map<string, Client>()
@@ -53,6 +67,7 @@ async function client(downstream: Downstream): Promise<Client> {
     model: 'm',
     content: { type: 'text', text: 'a thought' },
   }))
+  made.setRequestHandler('roots/list', () => ({ roots }))
   const heard: string[] = []
   updated.set(made, heard)
   made.setNotificationHandler('notifications/resources/updated', ({ params }) => void heard.push(params.uri))
@@ -80,14 +95,22 @@ function port(...args: string[]): Promise<number> {
 
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), 'pegboard-'))
-  const stdio = (name: string, age: string) => ({ command: process.execPath, args: [fixture, name, age, 'stdio'] })
-  const [v1http, v1sse, v2http] = await Promise.all([
+  const stdio = (name: string, age: string, ...revision: string[]) => ({
+    command: process.execPath,
+    args: [fixture, name, age, 'stdio', ...revision],
+  })
+  const [rawsse, raw03, v1http, v1sse, v2http] = await Promise.all([
+    port('raw-sse', 'raw', 'sse'),
+    port('raw-03-http', 'raw', 'http', '2025-03-26'),
     port('v1-http', 'v1', 'http'),
     port('v1-sse', 'v1', 'sse'),
     port('v2-http', 'v2', 'http'),
   ])
   const mcpServers = {
     'raw-stdio': stdio('raw-stdio', 'raw'),
+    'raw-sse': { url: `http://127.0.0.1:${rawsse}/sse` },
+    'raw-03-http': { url: `http://127.0.0.1:${raw03}/mcp` },
+    'raw-06-stdio': stdio('raw-06-stdio', 'raw', '2025-06-18'),
     'v1-stdio': stdio('v1-stdio', 'v1'),
     'v1-http': { url: `http://127.0.0.1:${v1http}/mcp` },
     'v1-sse': { url: `http://127.0.0.1:${v1sse}/sse` },
@@ -181,8 +204,43 @@ const features: Record<string, (client: Client, upstream: Upstream, downstream: 
   },
   elicitation: async (client, upstream) => {
     const result = await client.callTool({ name: `${upstream}__ask`, arguments: {} })
-    // 2024-11-05 has no elicitation: there is nothing to bridge.
-    expect(textOf(result)).toBe(upstream === 'raw-stdio' ? 'nobody asks like that yet' : 'accept Ann')
+    expect(textOf(result)).toBe(cannotAsk(upstream) ? 'nobody asks like that yet' : 'accept Ann')
+  },
+  'a resource and a prompt that ask': async (client, upstream) => {
+    const said = cannotAsk(upstream) ? 'a thought' : 'accept Ann'
+    const uri = `${upstream}://asking`
+    expect((await client.readResource({ uri })).contents).toEqual([{ uri, text: said }])
+    const { messages } = await client.getPrompt({ name: `${upstream}__asking` })
+    expect(messages).toEqual([{ role: 'user', content: { type: 'text', text: said } }])
+  },
+  roots: async (client, upstream) => {
+    const result = await client.callTool({ name: `${upstream}__roots`, arguments: {} })
+    expect(JSON.parse(String(textOf(result)))).toEqual(roots)
+  },
+  'progress, all of it in order and before the result,': async (client, upstream) => {
+    const told: unknown[] = []
+    // The SDK's client hands on a part of a burst only.
+    const transport = client.transport as { onmessage: (message: never, ...more: never[]) => void }
+    const { onmessage } = transport
+    transport.onmessage = (message, ...more) => {
+      const { method, params, result } = message as { method?: string; params?: { progress?: number }; result?: object }
+      if (method === 'notifications/progress') told.push(params?.progress)
+      else if (result) told.push('result')
+      onmessage(message, ...more)
+    }
+    await client.callTool({ name: `${upstream}__burst`, arguments: {} }, { onprogress: () => undefined })
+    transport.onmessage = onmessage
+    expect(told).toEqual([...Array.from({ length: 50 }, (_, n) => n + 1), 'result'])
+  },
+  cancellation: async (client, upstream) => {
+    const ended = async () => Number(textOf(await client.callTool({ name: `${upstream}__ended`, arguments: {} })))
+    const before = await ended()
+    const stop = new AbortController()
+    const hangs = client.callTool({ name: `${upstream}__hang`, arguments: {} }, { signal: stop.signal })
+    setTimeout(() => stop.abort(), 50)
+    await expect(hangs).rejects.toThrow()
+    for (let tries = 0; tries < 100 && (await ended()) === before; tries++) await sleep(20)
+    expect(await ended()).toBe(before + 1)
   },
   sampling: async (client, upstream) => {
     const result = await client.callTool({ name: `${upstream}__think`, arguments: {} })

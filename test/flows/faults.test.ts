@@ -1,8 +1,10 @@
 import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { answerOf, startApp, temporaryFolder } from '../app.ts'
+import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo, type StreamTransport } from '../client.ts'
 import { answers, evil, names, type Scene, said, scene, stateOf } from '../scene.ts'
 import { until, withHttpServer } from '../upstream/host.ts'
@@ -184,4 +186,47 @@ describe('a server on HTTP', () => {
       await answers(here)
     }),
   )
+})
+
+describe('a server that was never connected', () => {
+  const key = { headers: { Authorization: 'Bearer of-last-year' } }
+  const away = 'it redirects to another address (HTTP 307), which is not followed'
+  const inside = 'The address is refused: a metadata address is not allowed here'
+
+  it.each([
+    ['redirects', 307, {}, `E_REDIRECT_BLOCKED: mcp_bad: ${away}.`],
+    ['wants a login', 401, {}, 'E_AUTH_REQUIRED: mcp_bad: it wants a login: run `pegboard auth bad`.'],
+    [
+      'refuses its key',
+      401,
+      key,
+      'E_AUTH_REQUIRED: mcp_bad: it refuses what it is given by mcpServers.bad.headers (HTTP 401).',
+    ],
+    ['lets nobody in', 403, {}, 'E_AUTH_REQUIRED: mcp_bad: it wants authorization (HTTP 403).'],
+    [
+      'is at an address that is refused',
+      200,
+      { url: 'http://169.254.169.254/mcp' },
+      `E_SSRF_BLOCKED: mcp_bad: ${inside}.`,
+    ],
+  ])('and %s is said to, by its own code, whichever way it is called', async (_what, status, entry, text) => {
+    const server = createServer((_request, response) =>
+      response.writeHead(status, { location: 'http://127.0.0.1:9/mcp' }).end(),
+    )
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
+    const { app } = await startApp({ exposure: { mode: 'discovery' }, mcpServers: { bad: { url, ...entry } } })
+    const client = await connectTo(app)
+    onTestFinished(() => client.close())
+    // The first while it is connected for the first time, the others when that has failed.
+    for (const call of [
+      { name: 'execute_tool', arguments: { name: 'mcp_bad.echo', params: {} } },
+      { name: 'bad__echo', arguments: {} },
+      { name: 'get_tool', arguments: { name: 'bad__echo' } },
+    ]) {
+      const result = (await client.callTool(call)) as Answer
+      expect(said(result).slice(0, text.length)).toBe(text)
+    }
+  })
 })

@@ -1,4 +1,6 @@
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { localCaller } from '../../src/core/context.ts'
 import { type Answer, answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { fixture, type Mock, serveDocument } from '../openapi/mock.ts'
@@ -134,6 +136,48 @@ describe('the API of Adyen (3.1, YAML, key in a header or basic)', () => {
       },
     })
     expect(made.isError, JSON.stringify(made)).toBeFalsy()
+    await client.close()
+  })
+})
+
+describe('an operation that replaces a tool', () => {
+  const named = {
+    command: process.execPath,
+    args: [fileURLToPath(new URL('../fixtures/upstreams/named.mjs', import.meta.url)), 'zen', 'other'],
+    start: 'background',
+  }
+  const begin = async (more: object) => {
+    const tools = { 'meta/get-zen': { replaces: 'wise.zen' } }
+    const { app } = await startApp({
+      exposure: { mode: 'direct' },
+      mcpServers: { wise: named },
+      openapi: { github: api('github', { tools, ...more }) },
+    })
+    await app.settled(20_000)
+    return { app, client: await connectTo(app, 'legacy') }
+  }
+  const listed = async (client: Client) => (await client.listTools()).tools.map(({ name }) => name)
+
+  it('is listed and called in its place', async () => {
+    const { app, client } = await begin({})
+    const names = await listed(client)
+    expect(names).toEqual(expect.arrayContaining(['github__meta_get-zen', 'wise__other']))
+    expect(names).not.toContain('wise__zen')
+    expect(app.view(localCaller).hidden.get('mcp_wise.zen')?.reason).toBe('replaced by api_github.meta_get-zen')
+    const zen = await client.callTool({ name: 'github__meta_get-zen', arguments: {} })
+    expect(zen.content).toEqual([{ type: 'text', text: 'Responsive is better than fast' }])
+    expect(await client.callTool({ name: 'wise__zen', arguments: {} })).toMatchObject({ isError: true })
+    expect(app.nameProblems()).toEqual([])
+    await client.close()
+  })
+
+  it('does so while it is there alone', async () => {
+    const { client } = await begin({ deny: ['meta/get-zen'] })
+    const names = await listed(client)
+    expect(names).toContain('wise__zen')
+    expect(names).not.toContain('github__meta_get-zen')
+    const zen = await client.callTool({ name: 'wise__zen', arguments: {} })
+    expect(zen.content).toEqual([{ type: 'text', text: 'zen' }])
     await client.close()
   })
 })

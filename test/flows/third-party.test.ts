@@ -1,4 +1,6 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from '@modelcontextprotocol/client'
@@ -26,10 +28,15 @@ const PROGRAMS: Readonly<Record<string, string>> = {
   'mcp-server-chart': optional('@antv/mcp-server-chart/build/index.js'),
   eslint: optional('@eslint/mcp/src/mcp-cli.js'),
 }
+/** One of them calls its process by another name. */
+const TITLES: Readonly<Record<string, string>> = { 'chrome-devtools': 'chrome-devtools-mcp' }
 const missing = Object.values(PROGRAMS).some((file) => !existsSync(file))
 
-/** Ten entries out of ten pages of documentation, with what those pages put beside; only the programs are local. */
-const pasted = (dir: string): string => {
+/**
+ * Ten entries out of ten pages of documentation, with what those pages put beside; only the programs are local, and so are the
+ * services that three of them ask on the internet. There is no browser for two of them, wherever this runs.
+ */
+const pasted = (dir: string, services: string): string => {
   const at = (id: string): string => JSON.stringify(PROGRAMS[id])
   return `{
   // from everywhere
@@ -43,11 +50,29 @@ const pasted = (dir: string): string => {
       "env": { "MEMORY_FILE_PATH": ${JSON.stringify(join(dir, 'memory.json'))} },
     },
     "sequential-thinking": { "type": "stdio", "command": "node", "args": [${at('sequential-thinking')}] },
-    "playwright": { "command": "node", "args": [${at('playwright')}, "--headless"], "disabled": false, "autoApprove": [] },
-    "chrome-devtools": { "command": "node", "args": [${at('chrome-devtools')}, "--headless=true", "--isolated=true"] },
-    "context7": { "command": "node", "args": [${at('context7')}, "--api-key", "YOUR_API_KEY"] },
-    "notionApi": { "command": "node", "args": [${at('notionApi')}], "env": { "NOTION_TOKEN": "ntn_****" } },
-    "mcp-server-chart": { "command": "node", "args": [${at('mcp-server-chart')}], "timeout": 60 },
+    "playwright": {
+      "command": "node",
+      "args": [${at('playwright')}, "--headless", "--executable-path", ${JSON.stringify(join(dir, 'no-browser'))}],
+      "disabled": false,
+      "autoApprove": [],
+    },
+    "chrome-devtools": {
+      "command": "node",
+      "args": [${at('chrome-devtools')}, "--headless=true", "--isolated=true", "--executablePath", ${JSON.stringify(join(dir, 'no-browser'))}],
+      "env": { "CHROME_DEVTOOLS_MCP_NO_USAGE_STATISTICS": "1", "CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1" },
+    },
+    "context7": {
+      "command": "node",
+      "args": [${at('context7')}, "--api-key", "YOUR_API_KEY"],
+      "env": { "CONTEXT7_API_URL": "${services}/docs" },
+    },
+    "notionApi": { "command": "node", "args": [${at('notionApi')}], "env": { "NOTION_TOKEN": "ntn_****", "BASE_URL": "${services}/notion" } },
+    "mcp-server-chart": {
+      "command": "node",
+      "args": [${at('mcp-server-chart')}],
+      "timeout": 60,
+      "env": { "VIS_REQUEST_SERVER": "${services}/chart" },
+    },
     "eslint": { "type": "stdio", "command": "node", "args": [${at('eslint')}], "cwd": ${JSON.stringify(dir)} },
   },
 }`
@@ -80,7 +105,7 @@ const WISHES: readonly (readonly [string, string])[] = [
   ['check files with eslint', 'mcp_eslint.lint-files'],
 ]
 
-/** One call a server that needs neither the internet nor a browser, and what it says. */
+/** One call of each, which changes nothing, and what it says: of two of them, that it has no browser. */
 const CALLS: readonly (readonly [string, string, object, string])[] = [
   ['everything', 'everything__echo', { message: 'hello' }, 'Echo: hello'],
   ['filesystem', 'filesystem__list_allowed_directories', {}, 'Allowed directories:'],
@@ -91,8 +116,28 @@ const CALLS: readonly (readonly [string, string, object, string])[] = [
     { thought: 'so', nextThoughtNeeded: false, thoughtNumber: 1, totalThoughts: 1 },
     '"thoughtNumber": 1',
   ],
+  ['playwright', 'playwright__browser_console_messages', { level: 'info' }, 'no-browser'],
+  ['chrome-devtools', 'chrome-devtools__list_pages', {}, 'no-browser'],
+  ['context7', 'context7__query-docs', { libraryId: '/pegboard/docs', query: 'x' }, 'GET /docs/v2/context'],
+  ['notionApi', 'notionapi__API-get-self', {}, 'GET /notion/v1/users/me'],
+  ['mcp-server-chart', 'mcp-server-chart__generate_pie_chart', { data: [{ category: 'a', value: 1 }] }, 'POST /chart'],
   ['eslint', 'eslint__lint-files', { filePaths: ['clean.js'] }, 'Here are the results of running ESLint'],
 ]
+
+/** What three of the servers ask on the internet: answers each with the request it got. */
+async function openServices(): Promise<string> {
+  const server = createServer((request, response) => {
+    const asked = `${request.method} ${request.url?.split('?')[0]}`
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify({ success: true, resultObj: asked }))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
 
 interface Served {
   readonly client: Client
@@ -124,7 +169,9 @@ async function serve(dir: string, era: Era): Promise<Served> {
     pid,
     async running() {
       const lines = (await descendants(pid)).map(({ args }) => args)
-      return Object.entries(PROGRAMS).flatMap(([id, file]) => (lines.some((line) => line.includes(file)) ? [id] : []))
+      return Object.entries(PROGRAMS).flatMap(([id, file]) =>
+        lines.some((line) => line.includes(file) || line.trim() === TITLES[id]) ? [id] : [],
+      )
     },
     call: (name, args = {}) => client.callTool({ name, arguments: args as Answer }, { timeout: 30_000 }),
     async close() {
@@ -135,13 +182,19 @@ async function serve(dir: string, era: Era): Promise<Served> {
   }
 }
 
-const finds = async ({ call }: Served): Promise<void> => {
+/** @param withinMs for servers that were learnt just now: nobody waits for the index */
+const finds = async ({ call }: Served, withinMs = 0): Promise<void> => {
+  const until = performance.now() + withinMs
   for (const [wish, tool] of WISHES) {
-    const { tools } = answerOf(await call('search_tools', { query: wish }))
-    expect(
-      tools.map(({ name }: Answer) => name),
-      wish,
-    ).toContain(tool)
+    for (;;) {
+      const { tools } = answerOf(await call('search_tools', { query: wish }))
+      const names = tools.map(({ name }: Answer) => name)
+      if (!names.includes(tool) && performance.now() < until) await sleep(100)
+      else {
+        expect(names, wish).toContain(tool)
+        break
+      }
+    }
   }
 }
 
@@ -152,7 +205,7 @@ describe.skipIf(missing && !process.env['CI'])('ten servers of other people, out
   }, async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'state'))
-    writeFileSync(join(dir, 'mcp.config.json'), pasted(dir))
+    writeFileSync(join(dir, 'mcp.config.json'), pasted(dir, await openServices()))
     writeFileSync(join(dir, 'eslint.config.mjs'), 'export default [{ rules: { "no-var": "error" } }]')
     writeFileSync(join(dir, 'clean.js'), 'const clean = 1\n')
 
@@ -177,7 +230,7 @@ describe.skipIf(missing && !process.env['CI'])('ten servers of other people, out
     }
     const { total_tools } = answerOf(await first.call('list_categories'))
     expect(total_tools).toBeGreaterThanOrEqual(152)
-    await finds(first)
+    await finds(first, 10_000)
     const left = await first.close()
     await until(() => left.every((pid) => !alive(pid)), 10_000)
 

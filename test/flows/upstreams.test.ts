@@ -313,6 +313,47 @@ describe('how servers are doing', () => {
   })
 })
 
+describe('a server at rest', () => {
+  it('has all that it offers listed and found from disk, in either era of the client, and is not started by that', async () => {
+    const dir = temporaryFolder()
+    const fixture = join(import.meta.dirname, '../fixtures/upstreams/eras.mjs')
+    const ages = ['raw', 'v1', 'v2']
+    const mcpServers = Object.fromEntries(
+      ages.map((age) => [age, { command: 'node', args: [fixture, age, age, 'stdio'] }]),
+    )
+    const learning = await startApp({ exposure: { mode: 'direct' }, mcpServers }, dir)
+    await learning.app.settled(20_000)
+    await learning.app.stop()
+    const { app } = await startApp({ exposure: { mode: 'direct' }, mcpServers }, dir)
+    for (const era of ['legacy', 'modern'] as const) {
+      const client = await connectTo(app, era)
+      const tools = (await client.listTools()).tools.map(({ name }) => name)
+      const resources = (await client.listResources()).resources.map(({ uri }) => uri)
+      const templates = (await client.listResourceTemplates()).resourceTemplates.map(({ uriTemplate }) => uriTemplate)
+      const prompts = (await client.listPrompts()).prompts.map(({ name }) => name)
+      for (const age of ages) {
+        expect(tools).toContain(`${age}__echo`)
+        expect(resources).toContain(`${age}://one`)
+        expect(templates).toContain(`${age}://all/{id}`)
+        expect(prompts).toContain(`${age}__hello`)
+      }
+      const found = answerOf(await client.callTool({ name: 'search_tools', arguments: { query: 'does echo' } }))
+      expect(found.tools.map(({ name }: Answer) => name)).toContain('mcp_v2.echo')
+      await client.close()
+    }
+    expect(app.upstreams.status().map(({ state, era, version }) => [state, era, version])).toEqual([
+      ['known', 'legacy', '1.0.0'],
+      ['known', 'legacy', '1.0.0'],
+      ['known', 'modern', '1.0.0'],
+    ])
+    const client = await connectTo(app)
+    expect((await client.readResource({ uri: 'v2://one' })).contents).toHaveLength(1)
+    expect((await client.getPrompt({ name: 'raw__hello', arguments: { who: 'Bob' } })).messages).toHaveLength(1)
+    expect(app.upstreams.status().map(({ state }) => state)).toEqual(['ready', 'known', 'ready'])
+    await client.close()
+  })
+})
+
 describe('what a server at rest costs', () => {
   it('is told with its tools until it is started, within the tokens of an answer', async () => {
     const dir = temporaryFolder()

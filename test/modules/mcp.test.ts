@@ -56,6 +56,22 @@ describe('mcp.list_servers', () => {
     })
   })
 
+  it('tells one that rests from one that nothing is known of yet', async () => {
+    const dir = temporaryFolder()
+    const rests = { ...scripted, start: 'lazy' }
+    const learning = await startApp({ mcpServers: { rests } }, dir)
+    await learning.app.settled(20_000)
+    await learning.app.stop()
+    const { app } = await startApp({ mcpServers: { rests, new: { command: 'node', args: ['-e', ''] } } }, dir, {
+      connectDelayMs: { cold: 600_000, known: 600_000 },
+    })
+    const result = (await app.call({ name: 'mcp.list_servers', input: {}, caller: localCaller })) as Answer
+    expect(result.value.servers).toEqual([
+      expect.objectContaining({ id: 'rests', state: 'known', tools: expect.any(Number), era: 'legacy' }),
+      { id: 'new', category: 'mcp_new', state: 'configured', tools: 0, transport: 'stdio' },
+    ])
+  })
+
   it('is there only when servers are configured', async () => {
     const { app } = await startApp({})
     const hidden = app.view(localCaller).hidden.get('mcp.list_servers')

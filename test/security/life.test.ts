@@ -135,13 +135,13 @@ describe.runIf(linux)('a server that is deaf to the end of its stdin and to SIGT
     expect(await soonest(AT_ONCE_MS, twice, 3)).toBeLessThan(AT_ONCE_MS)
   }, 60_000)
 
-  test('LIFE-03: SIGKILL of ours leaves nothing of it or of what it started after ten seconds', async () => {
+  test('LIFE-03: SIGKILL of ours leaves nothing of it or of what it started after five seconds', async () => {
     const { talk, pids } = await serving()
     // npx, the server and what it started; npx may use a shell in between.
     expect(pids.length).toBeGreaterThanOrEqual(3)
     expect(pids.every(alive)).toBe(true)
     talk.child.kill('SIGKILL')
-    await gone(pids, 10_000)
+    await gone(pids, 5_000)
   })
 })
 

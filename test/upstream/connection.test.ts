@@ -192,6 +192,25 @@ describe('servers that do not come up', () => {
     }
   })
 
+  it.each(['http', 'sse'])('say what is wrong with the network, and not where they are (%s)', (type) =>
+    withServers(
+      {
+        down: { type, url: 'http://127.0.0.1:9/mcp' },
+        both: { type, url: 'http://localhost:9/mcp' },
+        nowhere: { type, url: 'http://nowhere.invalid/mcp' },
+      },
+      async ({ upstreams }) => {
+        await until(() => upstreams.status().every(({ state }) => state === 'failing'))
+        expect(upstreams.status().map(({ id, reason, detail }) => [id, reason, detail])).toEqual([
+          ['down', 'ECONNREFUSED', undefined],
+          ['both', 'ECONNREFUSED', undefined],
+          ['nowhere', expect.stringMatching(/^(ENOTFOUND|EAI_AGAIN)$/), undefined],
+        ])
+      },
+      { wait: false },
+    ),
+  )
+
   it('say what is wrong with TLS', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'pegboard-tls-'))
     const { certify } = authority(dir)
@@ -206,7 +225,12 @@ describe('servers that do not come up', () => {
     try {
       const at = ({ port }: AddressInfo) => ({ url: `https://localhost:${port}/mcp` })
       await withServers(
-        { plain: at(plain.address() as AddressInfo), unknown: at(unknown), expired: at(expired) },
+        {
+          plain: at(plain.address() as AddressInfo),
+          unknown: at(unknown),
+          expired: at(expired),
+          older: { type: 'sse', ...at(expired) },
+        },
         async ({ upstreams }) => {
           await until(() => upstreams.status().every(({ state }) => state === 'failing'))
           expect(upstreams.status().map(({ id, reason }) => [id, reason])).toEqual([
@@ -216,6 +240,7 @@ describe('servers that do not come up', () => {
               'its certificate is of an authority that is not trusted; NODE_EXTRA_CA_CERTS can name a file with more of them',
             ],
             ['expired', 'its certificate has expired'],
+            ['older', 'its certificate has expired'],
           ])
         },
         { wait: false },

@@ -1,12 +1,13 @@
 import { getEventListeners } from 'node:events'
-import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, request as requestTo } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { text as readText } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
+import { noRelay } from '../../src/core/tool.ts'
 import { createHttpClient } from '../../src/upstream/fetch.ts'
 import { serverRules } from '../../src/upstream/reach.ts'
-import { modern, resultOf, until, withHttpServer, withServers } from './host.ts'
+import { keeping, modern, resultOf, until, withHttpServer, withServers } from './host.ts'
 
 const anywhere = serverRules({ allowPrivate: true, where: 'mcpServers.x' })
 
@@ -78,12 +79,12 @@ describe('a server over HTTP', () => {
     )
   })
 
-  it('is not followed to where it redirects [UPS-21]', () =>
+  it.each(['http', 'sse'])('is not followed to where it redirects (%s) [UPS-21]', (type) =>
     listening(
       (_request, response) => void response.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
       (origin) =>
         withServers(
-          { web: { url: `${origin}/mcp` } },
+          { web: { type, url: `${origin}/mcp` } },
           async ({ upstreams }) => {
             await until(() => upstreams.status()[0]?.state === 'failing')
             expect(upstreams.status()[0]?.reason).toBe(
@@ -92,7 +93,42 @@ describe('a server over HTTP', () => {
           },
           { wait: false },
         ),
-    ))
+    ),
+  )
+
+  it.each([
+    ['redirects', 302, {}, 'E_REDIRECT_BLOCKED', 'it redirects to another address (HTTP 302), which is not followed'],
+    ['wants a login', 401, {}, 'E_AUTH_REQUIRED', 'it wants authorization (HTTP 401)'],
+    [
+      'refuses its key',
+      403,
+      { headers: { 'x-key': 'of-last-year' } },
+      'E_AUTH_REQUIRED',
+      'it refuses what it is given by mcpServers.web.headers (HTTP 403)',
+    ],
+  ])('that is known and now %s is said to, to every call', async (_what, status, entry, code, why) => {
+    const manifests = keeping()
+    const server = sessionful()
+    let closed = false
+    const answer: RequestListener = (request, response) =>
+      closed
+        ? void response.writeHead(status, { location: 'http://127.0.0.1:9/' }).end()
+        : server.answer(request, response)
+    await listening(answer, async (origin) => {
+      const servers = { web: { url: `${origin}/mcp`, ...entry } }
+      await withServers(servers, async () => undefined, { manifests })
+      closed = true
+      await withServers(
+        servers,
+        async ({ call, upstreams }) => {
+          for (let n = 0; n < 3; n++)
+            await expect(call('mcp_web.count')).rejects.toMatchObject({ code, message: `web: ${why}.` })
+          expect(upstreams.status()).toMatchObject([{ state: 'failing', reason: why }])
+        },
+        { manifests, wait: false },
+      )
+    })
+  })
 
   it('that is nowhere at its address is said to, with what is mostly wrong', () =>
     listening(
@@ -249,6 +285,48 @@ describe('a 2026-07-28 server over HTTP', () => {
         expect(count).toBe('1')
       }),
     ))
+
+  /** Before a server: what asks to be told of changes gets there later than calls do. */
+  const lateToListen =
+    (origin: string): RequestListener =>
+    (request, response) => {
+      const headers = { ...request.headers, host: new URL(origin).host }
+      const onwards = (): void => {
+        const passed = requestTo(`${origin}${request.url}`, { method: request.method, headers }, (answer) => {
+          response.writeHead(answer.statusCode ?? 500, answer.headers)
+          response.flushHeaders()
+          answer.pipe(response)
+        })
+        passed.on('error', () => response.destroy())
+        response.on('close', () => passed.destroy())
+        request.pipe(passed)
+      }
+      if (request.headers['mcp-method'] === 'subscriptions/listen') setTimeout(onwards, 100)
+      else onwards()
+    }
+
+  it('tells of a resource from the answer on, whatever else is followed then', () => {
+    const heard: string[] = []
+    return serve((url) =>
+      listening(lateToListen(new URL(url).origin), (origin) =>
+        withServers(
+          { web: { url: `${origin}/mcp` } },
+          async ({ call, catalog }) => {
+            const { endpoints } = catalog.snapshot().owners.get('mcp_web') ?? {}
+            for (const uri of ['memo://one', 'memo://two']) {
+              await endpoints?.request('resources/subscribe', { uri }, noRelay, new AbortController().signal)
+              for (const followed of new Set(['memo://one', uri])) {
+                await call('mcp_web.touch', { uri: followed })
+                await until(() => heard.includes(followed), 5_000)
+              }
+              heard.length = 0
+            }
+          },
+          { hooks: { onResourceUpdated: (_server, uri) => heard.push(uri) } },
+        ),
+      ),
+    )
+  })
 
   it('delivers progress in order', () =>
     serve((url) =>

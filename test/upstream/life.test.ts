@@ -212,6 +212,19 @@ describe('a server that is to be there', () => {
     )
   })
 
+  it('in the background is started without a call, also where it is known', async () => {
+    const manifests = keeping()
+    await withServers({ s: scripted() }, async () => undefined, { manifests })
+    await withServers(
+      { s: { ...scripted(), start: 'background' } },
+      async ({ upstreams }) => {
+        expect(upstreams.status()).toMatchObject([{ state: 'known', pending: true }])
+        await until(() => upstreams.status()[0]?.state === 'ready')
+      },
+      { manifests, wait: false, delayMs: { known: 100 } },
+    )
+  })
+
   it('in the background is started again without a call', () =>
     withServers({ s: { ...scripted(), start: 'background' } }, async ({ upstreams, text }) => {
       const pid = Number(await text('mcp_s.get_pid'))

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createAdapter } from '../../src/upstream/adapt.ts'
 import { parseDefinition, readDefinition, type ToolRecord } from '../../src/upstream/definition.ts'
-import { decodeManifest, encodeManifest, type Manifest } from '../../src/upstream/manifest.ts'
+import { decodeManifest, encodeManifest, type Manifest, manifestKey } from '../../src/upstream/manifest.ts'
 import { parseServer } from '../../src/upstream/settings.ts'
 import { listTool, tokensOf } from '../../src/view/listing.ts'
 import type { ViewTool } from '../../src/view/view.ts'
@@ -74,6 +74,20 @@ describe('a manifest', () => {
       ['read', 'read', false],
       ['destructive', 'read', true],
     ])
+  })
+
+  it('is of one way to reach a server: another program, argument, variable or address has another, other settings have not', () => {
+    const keyOf = (entry: object): string => manifestKey(parseServer('a', entry).settings)
+    const entry = { command: 'node', args: ['s.js'], env: { MODE: 'a' } }
+    const others = [
+      { ...entry, command: 'bun' },
+      { ...entry, args: ['s.js', '--all'] },
+      { ...entry, env: { MODE: 'b' } },
+      { url: 'https://a.example/mcp' },
+      { url: 'https://b.example/mcp' },
+    ]
+    expect(new Set([entry, ...others].map(keyOf)).size).toBe(6)
+    expect(keyOf({ ...entry, prefix: 'x', deny: ['y'], timeoutMs: 1_000, trust: 'review' })).toBe(keyOf(entry))
   })
 
   it('of a server without tools is one, too', () => {

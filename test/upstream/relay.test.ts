@@ -254,6 +254,61 @@ describe('resources and prompts', () => {
       expect(await ask('prompts/get', { name: 'e__simple-prompt' })).toMatchObject({ messages: [{ role: 'user' }] })
     }))
 
+  /** A 2025-era server whose resources and prompts never come, and that says what it was told. */
+  const mute = () => {
+    const lists = { tools: ['told', 'crash'].map((name) => ({ name, inputSchema: { type: 'object' } })) }
+    const code = `
+const told = []
+const say = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n')
+require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line)
+  if (['resources/subscribe', 'notifications/cancelled'].includes(method)) told.push(method + ' ' + (params.uri ?? params.reason))
+  if (id === undefined || ['resources/read', 'prompts/get'].includes(method)) return
+  if (params?.name === 'crash') process.exit(1)
+  const capabilities = { tools: {}, resources: { subscribe: true }, prompts: {} }
+  const results = {
+    initialize: { protocolVersion: '2025-11-25', capabilities, serverInfo: { name: 'mute', version: '1' } },
+    'tools/list': ${JSON.stringify(lists)},
+    'resources/list': { resources: [{ uri: 'h://1', name: '1' }] },
+    'resources/templates/list': { resourceTemplates: [] },
+    'prompts/list': { prompts: [{ name: 'p' }] },
+    'resources/subscribe': {},
+    'tools/call': { content: [{ type: 'text', text: JSON.stringify(told) }] },
+  }
+  say(results[method] ? { id, result: results[method] } : { id, error: { code: -32601, message: 'no' } })
+})`
+    return { command: process.execPath, args: ['-e', code] }
+  }
+
+  it('that do not come end at the limit of their server or when they are given up, and it is told', () =>
+    withServers({ h: { ...mute(), timeoutMs: 300 } }, async ({ catalog, text }) => {
+      const ask = async (method: string, params: object, signal: AbortSignal = noAbort) =>
+        catalog
+          .snapshot()
+          .owners.get('mcp_h')
+          ?.endpoints?.request(method, { ...params }, relay, signal)
+      for (const [method, params] of [
+        ['resources/read', { uri: 'h://1' }],
+        ['prompts/get', { name: 'h__p' }],
+      ] as const) {
+        await expect(ask(method, params)).rejects.toMatchObject({ code: 'E_TIMEOUT' })
+        const given = AbortSignal.timeout(50)
+        await expect(ask(method, params, given)).rejects.toMatchObject({ code: 'E_CANCELLED' })
+      }
+      expect(JSON.parse(await text('mcp_h.told'))).toEqual(
+        ['timed out', 'cancelled', 'timed out', 'cancelled'].map((why) => `notifications/cancelled ${why}`),
+      )
+    }))
+
+  it('that are followed are followed at the next process of their server, too', () =>
+    withServers({ h: { ...mute(), start: 'background' } }, async ({ catalog, call, text, upstreams }) => {
+      const { endpoints } = catalog.snapshot().owners.get('mcp_h') ?? {}
+      await endpoints?.request('resources/subscribe', { uri: 'h://1' }, relay, noAbort)
+      await expect(call('mcp_h.crash')).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
+      await until(() => upstreams.status()[0]?.state === 'ready')
+      expect(JSON.parse(await text('mcp_h.told'))).toEqual(['resources/subscribe h://1'])
+    }))
+
   it('of a server without any are refused or empty, not waited for', () =>
     withServers({ s: scripted() }, async ({ catalog }) => {
       const endpoints = catalog.snapshot().owners.get('mcp_s')?.endpoints

@@ -175,6 +175,11 @@ describe('an entry of mcpServers', () => {
     ['npx', 'mcpServers.srv: must be an object, not a string.'],
     [{ command: 'c', args: 'not a list' }, 'mcpServers.srv.args: must be a list, not a string.'],
     [{ command: 'c', timeoutMs: 1 }, 'mcpServers.srv.timeoutMs: must be at least 100.'],
+    [{ command: 'c', timeoutMs: 600_001 }, 'mcpServers.srv.timeoutMs: must be at most 600000.'],
+    [
+      { command: 'c', tools: { t: { timeoutMs: 600_001 } } },
+      'mcpServers.srv.tools.t.timeoutMs: must be at most 600000.',
+    ],
   ])('%j is refused', (raw, message) => {
     expect(() => parse(raw)).toThrow(expect.objectContaining({ code: 'E_CONFIG_INVALID', message }))
   })

@@ -38,6 +38,8 @@ export interface BearerOptions {
 const AHEAD_MS = 60_000
 /** After a failure that may pass, renewing is not tried again for so long. */
 const QUIET_MS = 5_000
+/** A refresh token that was refused is not shown again for so long. */
+const REFUSED_MS = 10 * 60_000
 /** Characters of all that a server wants: it may name another with every refusal. */
 const MAX_SCOPE = 4_096
 
@@ -52,8 +54,8 @@ export function createBearer(options: BearerOptions): Bearer {
   // Only a change of the store ends this.
   let waiting: { readonly token: string | undefined; until: number; stepMs: number } | undefined
   let failed: { readonly at: number; readonly error: unknown } | undefined
-  // A refresh token the authorization server said no to is not shown to it again.
-  let refused: string | undefined
+  // A refresh token the authorization server said no to, maybe by mistake: it is shown again now and then.
+  let refused: { readonly token: string | undefined; readonly until: number } | undefined
   let noted = ''
   // The last token known here, to tell a login from what we wrote ourselves.
   let seen: string | undefined
@@ -98,7 +100,7 @@ export function createBearer(options: BearerOptions): Bearer {
         // Another process was quicker.
         if (before?.tokens && before.tokens.access_token !== stale && !endsSoon(before)) return before
         const used = before?.tokens?.refresh_token
-        if (!headless && (used === undefined || used === refused)) throw wanted()
+        if (!headless && (used === undefined || isRefused(used))) throw wanted()
         const site = await createSite(id, settings, target)
         try {
           const renewed = headless
@@ -109,7 +111,7 @@ export function createBearer(options: BearerOptions): Bearer {
           log.debug('tokens renewed', { expiresAt: renewed.expiresAt })
           return renewed
         } catch (error) {
-          if (needsLogin(error)) refused = used
+          if (needsLogin(error)) refused = { token: used, until: clock.now() + REFUSED_MS }
           throw error
         } finally {
           await site.close()
@@ -133,6 +135,9 @@ export function createBearer(options: BearerOptions): Bearer {
       })
     return renewing
   }
+
+  const isRefused = (token: string): boolean =>
+    refused !== undefined && refused.token === token && clock.now() < refused.until
 
   function endsSoon({ expiresAt, obtainedAt }: Grant): boolean {
     if (expiresAt === undefined) return false

@@ -134,3 +134,61 @@ describe('a token', () => {
       bearer.close()
     }))
 })
+
+describe('a refresh token that the authorization server refused', () => {
+  it('is shown to it again every ten minutes, and not before, however often tokens are asked for', () =>
+    withRig(async (rig) => {
+      const first = await rig.login()
+      const clock = shifted()
+      const bearer = bearerOf(rig, clock)
+      rig.as.refuseAll = true
+      const begun = 3_601_000
+      clock.ms = begun
+      await expect(bearer.provider.token()).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
+      expect(rig.as.count('POST /token')).toBe(2)
+      for (let s = 1; s < 590; s++) {
+        clock.ms = begun + s * 1_000
+        await expect(bearer.provider.token()).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
+      }
+      expect(rig.as.count('POST /token')).toBe(2)
+
+      const again = begun + 11 * 60_000
+      for (let s = 0; s < 590; s++) {
+        clock.ms = again + s * 1_000
+        await expect(bearer.provider.token()).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
+      }
+      expect(rig.as.count('POST /token')).toBe(3)
+
+      rig.as.refuseAll = false
+      clock.ms = again + 11 * 60_000
+      const renewed = await bearer.provider.token()
+      expect(renewed).toEqual(expect.any(String))
+      expect(renewed).not.toBe(first.tokens?.access_token)
+      expect(rig.as.count('POST /token')).toBe(4)
+      bearer.close()
+    }))
+
+  it('is shown to it no sooner where a server refuses every request', () =>
+    withRig(async (rig) => {
+      const first = await rig.login()
+      const clock = shifted()
+      const bearer = bearerOf(rig, clock)
+      rig.as.refuseAll = true
+      const send = bearer.watched(async () => new Response(null, { status: 401 }))
+      const headers = { authorization: `Bearer ${first.tokens?.access_token}` }
+      const storm = async (): Promise<void> => {
+        for (let n = 0; n < 20; n++) {
+          const response = await send(rig.server.url, { headers })
+          const told = bearer.provider.onUnauthorized?.({ response } as never)
+          await expect(told).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
+          clock.ms += 6_000
+        }
+      }
+      for (let n = 0; n < 4; n++) await storm()
+      expect(rig.as.count('POST /token')).toBe(2)
+      clock.ms = 11 * 60_000
+      await storm()
+      expect(rig.as.count('POST /token')).toBe(3)
+      bearer.close()
+    }))
+})

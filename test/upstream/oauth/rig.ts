@@ -59,6 +59,8 @@ export interface Authorization {
   readonly provider: Provider
   /** Requests it got, as `POST /token`. */
   readonly requests: string[]
+  /** Says `invalid_grant` to whoever wants tokens. */
+  refuseAll: boolean
   count(request: string): number
   close(): void
 }
@@ -76,6 +78,7 @@ export interface AuthorizationOptions {
 /** A real authorization server (oidc-provider) whose login pages take any name. */
 export async function authorization(options: AuthorizationOptions = {}): Promise<Authorization> {
   const requests: string[] = []
+  const state = { refuseAll: false }
   let provider!: Provider
   const { origin, close } = await listening((issuer) => {
     provider = new Provider(issuer, {
@@ -120,11 +123,14 @@ export async function authorization(options: AuthorizationOptions = {}): Promise
     })
     const answer = provider.callback()
     return (request, response) => {
-      requests.push(`${request.method} ${request.url?.split('?')[0]}`)
-      answer(request, response)
+      const asked = `${request.method} ${request.url?.split('?')[0]}`
+      requests.push(asked)
+      if (!state.refuseAll || asked !== 'POST /token') return void answer(request, response)
+      response.writeHead(400, { 'content-type': 'application/json' }).end('{"error":"invalid_grant"}')
     }
   })
-  return { origin, provider, requests, count: (text) => requests.filter((one) => one === text).length, close }
+  const count = (text: string): number => requests.filter((one) => one === text).length
+  return Object.assign(state, { origin, provider, requests, count, close })
 }
 
 export interface Resource {
