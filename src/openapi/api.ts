@@ -253,7 +253,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       return
     }
     const seen = read ? seenIn(operations, () => read) : seenIn(operations, known, approval.fingerprint)
-    held = approval.look(id, settings.trust, seen)
+    held = approval.look(id, settings, seen)
     const now = approval.seal(id, operations)
     if (now === undefined || now === seal) return
     kept = { ...kept, seal: now }

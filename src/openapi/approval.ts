@@ -28,7 +28,7 @@ export interface Approval {
   /** Stands for what a document says of one operation. */
   fingerprint(source: Json): string
   /** Which are kept out, by name. */
-  look(id: string, mode: ApiSettings['trust'], operations: readonly Seen[]): ReadonlyMap<string, KeptOut>
+  look(id: string, settings: ApiSettings, operations: readonly Seen[]): ReadonlyMap<string, KeptOut>
   /** Stands for the approval of all of these as they are; undefined while one is not approved. */
   seal(id: string, operations: readonly ListedOperation[]): string | undefined
   /** Whether what was approved then is what is approved now. */

@@ -153,7 +153,7 @@ function schemesOf(document: Json, security: unknown): Json | undefined {
   if (schemes.length === 0) return undefined
   return Object.fromEntries(
     schemes.map(([name, scheme]) => {
-      const { type, in: place, name: key, scheme: kind, flows } = isRecord(scheme) ? scheme : {}
+      const { type, in: place, name: key, scheme: kind, flows } = lookUp(document, scheme) ?? {}
       const flow = isRecord(flows) && isRecord(flows['clientCredentials']) ? flows['clientCredentials'] : {}
       return [name, present({ type, in: place, name: key, scheme: kind, tokenUrl: flow['tokenUrl'] })]
     }),
