@@ -1,5 +1,6 @@
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { createApproval } from './approval.ts'
 import { type Catalog, clashSentence, createCatalog } from './catalog/catalog.ts'
 import { warnOfClashes } from './catalog/clashes.ts'
 import type { Config } from './config/load.ts'
@@ -422,6 +423,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     apis: config.openapi,
     lists: createFileStore<KeptList>(join(documents, 'lists'), lost),
     documents: createFileStore<Readonly<Record<string, unknown>>>(join(documents, 'documents'), lost),
+    approval: createApproval(trust, catalog),
   })
 
   const searching = createSearching({

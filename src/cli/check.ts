@@ -54,7 +54,7 @@ export async function run(args: Args, io: Io): Promise<number> {
 async function lookAnew({ app, config }: Session): Promise<void> {
   const ids = Object.keys(config.servers).filter((id) => config.servers[id]?.enabled)
   // One that cannot be reached says so in the report.
-  await Promise.allSettled(ids.map((id) => app.upstreams.refresh(id)))
+  await Promise.allSettled([...ids.map((id) => app.upstreams.refresh(id)), app.apis.refresh()])
 }
 
 type Report = ReturnType<typeof reportOf>

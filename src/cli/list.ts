@@ -160,13 +160,16 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
     ...config.skipped.map(({ id, reason }) => ({ id: `mcp_${id}`, reason })),
     ...leftOut(config, /^openapi\./),
   ].map(skippedRow)
-  const apis = app.apis.status().map(({ id, module, state, reason }) => ({
-    id: module,
-    state,
-    tools: view.count(module),
-    summary: owners.get(module)?.summary ?? `API ${id}`,
-    ...(reason === undefined ? {} : { reason }),
-  }))
+  const apis = app.apis.status().map(({ id, module, state, reason }) => {
+    const owner = owners.get(module)
+    return {
+      id: module,
+      state,
+      tools: view.count(module),
+      summary: owner?.summary ?? `API ${id}`,
+      ...((reason ?? owner?.notice) === undefined ? {} : { reason: reason ?? owner?.notice }),
+    }
+  })
   const idle = Object.entries(config.openapi).flatMap(([id, { enabled }]) =>
     enabled || Object.hasOwn(config.missing, `openapi.${id}`)
       ? []

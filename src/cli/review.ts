@@ -3,11 +3,18 @@ import { createFilter } from '../catalog/naming.ts'
 import type { Config } from '../config/load.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
+import { once } from '../core/once.ts'
 import { META_NAMES } from '../meta/surface.ts'
+import { isKept, type KeptList, listKey } from '../openapi/api.ts'
+import { moduleOf } from '../openapi/apis.ts'
+import { seenIn } from '../openapi/approval.ts'
+import type { Json } from '../openapi/document.ts'
+import { isLockedApi, lockedAs } from '../openapi/options.ts'
 import { createBytesStore, createFileStore } from '../state/files.ts'
 import { assess, type Held, type Mode, type Seen, type Strangers } from '../trust/assess.ts'
 import { type Change, changesBetween, linesOfNew } from '../trust/diff.ts'
 import type { Finding } from '../trust/finding.ts'
+import { fingerprint } from '../trust/fingerprint.ts'
 import { escapedLine as line } from '../trust/hidden.ts'
 import { createLock, type Lock, lockFile } from '../trust/lock.ts'
 import { strangersAmong, strangersOf } from '../trust/strangers.ts'
@@ -30,6 +37,7 @@ interface Waiting {
 }
 
 interface Server {
+  /** Of an API `openapi.<id>`, as the lock file has it. */
   readonly id: string
   readonly trust: Mode
   /** Its tools were read on this machine once. */
@@ -46,7 +54,17 @@ interface Desk {
   readonly file: string
   readonly lock: Lock
   readonly kept: ReturnType<typeof createFileStore<Kept>>
-  readonly tools: ReadonlyMap<string, readonly Seen[] | undefined>
+  /** Servers, then APIs. */
+  readonly entries: ReadonlyMap<string, Entry>
+}
+
+/** What is reviewed of a server or an API. */
+interface Entry {
+  readonly settings: Parameters<typeof createFilter>[0] & { readonly trust: Mode }
+  /** Its category, which is named so in a command, too. */
+  readonly module: string
+  /** As it was read last; undefined where it never was. */
+  readonly tools: readonly Seen[] | undefined
 }
 
 /** `pegboard review`: reads what servers offered last from disk and starts none. */
@@ -81,39 +99,65 @@ function open(config: Config, file: string, args: Args, io: Io): Desk {
   const log = openLog(args, io, 'warn')
   const failed = (error: unknown): void => log.warn('something could not be kept', { error: messageOf(error) })
   const manifests = createBytesStore(join(config.dirs.state, 'manifests'), failed)
-  const tools = Object.entries(config.servers)
-    .filter(([, { enabled }]) => enabled)
-    .map(([id, settings]) => {
-      try {
-        const bytes = manifests.get(manifestKey(settings))
-        return [id, bytes && decodeManifest(bytes)?.tools] as const
-      } catch (error) {
-        failed(error)
-        return [id, undefined] as const
-      }
-    })
+  const toolsOf = (settings: Config['servers'][string]): readonly Seen[] | undefined => {
+    try {
+      const bytes = manifests.get(manifestKey(settings))
+      return bytes && decodeManifest(bytes)?.tools
+    } catch (error) {
+      failed(error)
+      return undefined
+    }
+  }
+  const lists = createFileStore<KeptList>(join(config.dirs.state, 'openapi', 'lists'), failed)
+  const documents = createFileStore<Json>(join(config.dirs.state, 'openapi', 'documents'), failed)
+  const operationsOf = (settings: Config['openapi'][string]): readonly Seen[] | undefined => {
+    const key = listKey(settings)
+    const list = lists.get(key)
+    const document = once(() => documents.get(key))
+    return isKept(list) && list.location === settings.document && document()
+      ? seenIn(list.operations, document, fingerprint)
+      : undefined
+  }
+  const entries = [
+    ...Object.entries(config.servers).map(([id, settings]) => ({
+      id,
+      settings,
+      module: `mcp_${id}`,
+      tools: () => toolsOf(settings),
+    })),
+    ...Object.entries(config.openapi).map(([id, settings]) => ({
+      id: lockedAs(id),
+      settings,
+      module: moduleOf(id),
+      tools: () => operationsOf(settings),
+    })),
+  ]
+    .filter(({ settings }) => settings.enabled)
+    .map(({ id, settings, module, tools }) => [id, { settings, module, tools: tools() }] as const)
   return {
     config,
     file,
     lock: createLock({ file, log }),
     kept: createFileStore<Kept>(join(config.dirs.state, 'trust'), failed),
-    tools: new Map(tools),
+    entries: new Map(entries),
   }
 }
 
 function serversOf(desk: Desk, wanted: string | undefined): Server[] {
-  const ids = [...desk.tools.keys()]
-  if (wanted === undefined) return ids.map((id) => serverOf(desk, id))
-  const id = ids.find((one) => one === wanted || `mcp_${one}` === wanted)
-  if (id !== undefined) return [serverOf(desk, id)]
+  const ids = [...desk.entries.keys()]
+  if (wanted === undefined) return [...desk.entries].map(([id, entry]) => serverOf(desk, id, entry))
+  const named = (spelled: (id: string, entry: Entry) => readonly string[]) =>
+    [...desk.entries].find(([id, entry]) => spelled(id, entry).includes(wanted))
+  // Both may have the same name.
+  const found =
+    named((id) => [id]) ?? named((_id, { module }) => [module]) ?? named((id) => [id.replace(/^openapi\./, '')])
+  if (found) return [serverOf(desk, ...found)]
   const [near] = nearest(wanted, ids)
   const there = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
   throw new UsageError(`there is no server "${wanted}"${near ? `; did you mean "${near}"?` : there}`)
 }
 
-function serverOf(desk: Desk, id: string): Server {
-  const settings = desk.config.servers[id] as Config['servers'][string]
-  const tools = desk.tools.get(id)
+function serverOf(desk: Desk, id: string, { settings, tools }: Entry): Server {
   const pins = desk.lock.pins(id)
   const gone = tools ? [...(pins?.keys() ?? [])].filter((name) => !tools.some((tool) => tool.name === name)) : []
   if (!tools) return { id, trust: settings.trust, seen: false, waiting: [], rejected: [], gone }
@@ -139,7 +183,7 @@ function serverOf(desk: Desk, id: string): Server {
 }
 
 function waitingTool(tool: Seen, held: Held | undefined, pin: string | undefined, before: Kept): Waiting {
-  const now = JSON.parse(tool.text) as Record<string, unknown>
+  const now = JSON.parse(tool.text || '{}') as Record<string, unknown>
   const known = Object.hasOwn(before, tool.name) ? before[tool.name] : undefined
   const old = known !== undefined && known.hash === pin ? known.definition : undefined
   return {
@@ -153,8 +197,9 @@ function waitingTool(tool: Seen, held: Held | undefined, pin: string | undefined
 
 const othersThan = (desk: Desk, id: string): Strangers =>
   strangersAmong(() =>
-    [...desk.tools].flatMap(([other, tools]) =>
-      other === id || !tools
+    [...desk.entries].flatMap(([one, { module, tools }]) => {
+      const other = one.replace(/^openapi\./, '')
+      return one === id || !tools
         ? []
         : [
             strangersOf(() =>
@@ -162,12 +207,12 @@ const othersThan = (desk: Desk, id: string): Strangers =>
                 name,
                 spellings: () => [
                   name,
-                  ...[`${other}.${name}`, `mcp_${other}.${name}`, `${other}__${name}`, `${other}:${name}`],
+                  ...[`${other}.${name}`, `${module}.${name}`, `${other}__${name}`, `${other}:${name}`],
                 ],
               })),
             ),
-          ],
-    ),
+          ]
+    }),
   )
 
 const only = (server: Server, names: readonly string[]): Server => ({
@@ -188,13 +233,18 @@ async function decide(
   const done: { server: string; tools: readonly string[] }[] = []
   for (const { id, seen, waiting, gone } of servers) {
     if (!seen) continue
-    const offered = desk.tools.get(id) ?? []
+    const offered = desk.entries.get(id)?.tools ?? []
     for (const name of names)
       if (!offered.some((tool) => tool.name === name))
         throw new UsageError(`${id} has no tool ${JSON.stringify(name)}${didYouMean(name, offered)}`)
     const chosen = offered.filter(({ name }) =>
       names.length > 0 ? names.includes(name) : waiting.some((one) => one.name === name),
     )
+    const unread = accepted && chosen.find((tool) => tool.text === '')
+    if (unread)
+      throw new UsageError(
+        `what ${id} says of ${JSON.stringify(unread.name)} is not kept; pegboard check reads it again`,
+      )
     if (chosen.length === 0 && gone.length === 0) continue
     const all = names.length === 0
     desk.lock.change((lock) => {
@@ -253,11 +303,12 @@ function howToDecide([id = '', ...more]: readonly string[]): string {
 }
 
 /** As it is typed in a command. */
-const word = (name: string): string => (/^[\w-]+$/.test(name) ? name : JSON.stringify(name))
+const word = (name: string): string => (/^[\w.-]+$/.test(name) ? name : JSON.stringify(name))
 
 function serverText({ id, trust, seen, waiting, rejected, gone }: Server): string {
   const head = `${id} (trust: ${trust}): `
-  if (!seen) return `${head}not seen on this machine yet; pegboard check starts it once\n`
+  if (!seen)
+    return `${head}not seen on this machine yet; pegboard check ${isLockedApi(id) ? 'reads' : 'starts'} it once\n`
   const left = [
     ...(rejected.length > 0
       ? [

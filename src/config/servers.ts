@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { basename } from 'node:path'
 import { isPegboardError } from '../core/errors.ts'
+import { isLockedApi } from '../openapi/options.ts'
 import { parseServer, type ServerSettings, type StdioTarget } from '../upstream/settings.ts'
 import { type Machine, pathFrom } from './places.ts'
 import { fillVariables, type Sources } from './variables.ts'
@@ -51,6 +52,10 @@ export function readServers(
 
   for (const [key, id, raw] of entries) {
     const where = own.get(id) ?? `${key}.${id}`
+    if (isLockedApi(id)) {
+      skip(id, `${where} has the name of an API in the lock file; choose one that does not begin with "openapi."`)
+      continue
+    }
     const filled = fillVariables(raw, sources, own.has(id) ? where.split('.') : [key, id])
     secrets.push(...filled.secrets)
     const [unset] = filled.unset

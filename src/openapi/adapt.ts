@@ -5,7 +5,7 @@ import type { Parsed, Schema } from '../core/schema.ts'
 import type { Draft, Tool } from '../core/tool.ts'
 import { checkOf } from './check.ts'
 import { hashOf } from './document.ts'
-import type { OperationRecord } from './operations.ts'
+import type { ListedOperation, OperationRecord } from './operations.ts'
 import { effectOf, isIdempotent } from './operations.ts'
 import type { ApiSettings } from './options.ts'
 import type { Definition } from './plan.ts'
@@ -18,7 +18,7 @@ export interface ToolHost {
   readonly settings: ApiSettings
   /** Changes with the document. */
   readonly version: string
-  define(record: OperationRecord): Definition
+  define(record: ListedOperation): Definition
   /** Told when arguments of an operation could not be checked in time. */
   unchecked(record: OperationRecord): void
   call(record: OperationRecord, definition: Definition, input: unknown, ctx: CallContext): Promise<ToolResult>
@@ -31,7 +31,7 @@ const stampOf = (parts: readonly unknown[]): number => Number.parseInt(hashOf(JS
 const SLACK_MS = 2_000
 
 /** A catalogue entry for an operation. Its schemas are made the first time someone asks. */
-export function adaptOperation(record: OperationRecord, host: ToolHost, action: string): Tool {
+export function adaptOperation(record: ListedOperation, host: ToolHost, action: string): Tool {
   const { id, module, settings } = host
   const override = overrideOf(settings, record.name)
   const effect = effectOf(record.method)

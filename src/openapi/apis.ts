@@ -8,6 +8,8 @@ export interface Apis {
   /** Makes the APIs these: new and changed ones start, those gone stop, the rest look at their document again. */
   configure(apis: Readonly<Record<string, ApiSettings>>): void
   status(): readonly ApiStatus[]
+  /** Looks at all documents again, whenever that was done last. Never rejects. */
+  refresh(): Promise<void>
   /** Settings of tools that have no effect, as sentences for the operator. */
   problems(): readonly string[]
   stop(): Promise<void>
@@ -25,6 +27,7 @@ export function createApis(options: ApisOptions): Apis {
   let configured = options.apis
   let running = new Map<string, { readonly api: Api; readonly text: string }>()
   let started = false
+  let unlisten: (() => void) | undefined
   let queue: Promise<void> = Promise.resolve()
 
   const retire = (api: Api): Promise<void> =>
@@ -63,6 +66,9 @@ export function createApis(options: ApisOptions): Apis {
     async start() {
       if (started) return
       started = true
+      unlisten = options.approval.onChange(() => {
+        for (const { api } of running.values()) api.reviewed()
+      })
       await runNext()
     },
     configure(apis) {
@@ -75,9 +81,14 @@ export function createApis(options: ApisOptions): Apis {
           ? [running.get(id)?.api.status() ?? { id, module: moduleOf(id), state: 'connecting' as const, tools: 0 }]
           : [],
       ),
+    async refresh() {
+      await queue
+      await Promise.all([...running.values()].map(({ api }) => api.refresh()))
+    },
     problems: () => [...running.values()].flatMap(({ api }) => api.problems()),
     async stop() {
       started = false
+      unlisten?.()
       await queue
       const all = [...running.values()].map(({ api }) => retire(api))
       running = new Map()

@@ -14,6 +14,11 @@ export interface OperationRecord {
   readonly tags: readonly string[]
 }
 
+/** With a fingerprint of all that its document says of it. */
+export interface ListedOperation extends OperationRecord {
+  readonly hash: string
+}
+
 const METHODS = ['get', 'put', 'post', 'delete', 'head', 'patch'] as const
 export type Method = (typeof METHODS)[number]
 
@@ -22,7 +27,9 @@ export const isOperation = (value: unknown): boolean =>
   isRecord(value) &&
   [value['name'], value['path'], value['title'], value['description']].every((one) => typeof one === 'string') &&
   METHODS.includes(value['method'] as Method) &&
-  Array.isArray(value['tags'])
+  Array.isArray(value['tags']) &&
+  typeof value['hash'] === 'string' &&
+  /^[0-9a-f]{64}$/.test(value['hash'])
 
 const MAX_DESCRIPTION = 1_024
 const MAX_NAME = 256
@@ -43,25 +50,29 @@ export function operationsOf(document: Json): OperationRecord[] {
   }
   const counts = new Map<string, number>()
   for (const { name } of found) counts.set(name, (counts.get(name) ?? 0) + 1)
-  // An id that is there twice names neither.
-  return found.map(({ made, ...record }) => ((counts.get(record.name) ?? 0) > 1 ? { ...record, name: made } : record))
+  const taken = new Set<string>()
+  return found.map(({ made, ...record }) => {
+    // An id that is there twice names neither.
+    const wanted = (counts.get(record.name) ?? 0) > 1 ? made : record.name
+    let name = wanted
+    for (let n = 2; taken.has(name); n++) name = `${wanted}_${n}`
+    taken.add(name)
+    return name === record.name ? record : { ...record, name }
+  })
 }
 
 function recordOf(method: Method, path: string, operation: Json): OperationRecord & { readonly made: string } {
   const { operationId, summary, description, tags, deprecated } = operation
   const made = madeName(method, path)
   const name = typeof operationId === 'string' && operationId.trim() !== '' ? operationId.slice(0, MAX_NAME) : made
-  const [short, long] = [textOf(summary), textOf(description)]
-  // Many say the same twice.
-  const whole = long.startsWith(short) ? long : [short.replace(/([^.!?])$/, '$1.'), long].filter(Boolean).join(' ')
-  const told = whole || `${method.toUpperCase()} ${path}`
+  const told = plain(untagged(summary, description)) || `${method.toUpperCase()} ${path}`
   const noted = deprecated === true ? `Deprecated. ${told}` : told
   return {
     name,
     made,
     method,
     path,
-    title: short.slice(0, 100) || wordsOf(name),
+    title: plain(bare(summary)).slice(0, 100) || wordsOf(name),
     description: noted.length > MAX_DESCRIPTION ? `${noted.slice(0, MAX_DESCRIPTION - 1)}…` : noted,
     tags: Array.isArray(tags)
       ? tags
@@ -92,10 +103,16 @@ const wordsOf = (name: string): string => {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-/** Text for people and models, without the marks of HTML. */
-const textOf = (value: unknown): string =>
+/** What is said of an operation as one text, every character of it but the marks of HTML. */
+export function untagged(summary: unknown, description: unknown): string {
+  const [short, long] = [bare(summary), bare(description)]
+  // Many say the same twice.
+  return long.startsWith(short) ? long : [short.replace(/([^.!?])$/, '$1.'), long].filter(Boolean).join(' ')
+}
+
+const bare = (value: unknown): string =>
   typeof value === 'string'
-    ? plain(value)
+    ? value
         .replaceAll(/<\/?[a-z][^<>]*>/gi, ' ')
         .replaceAll(/[ \t]+/g, ' ')
         .trim()

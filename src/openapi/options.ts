@@ -52,6 +52,12 @@ export const apiOptions = z.strictObject({
     .record(z.string(), toolOverrideOptions)
     .default({})
     .describe('By operation id: rename, describe, alias, replaces, timeoutMs.'),
+  trust: z
+    .enum(['review', 'first-use', 'always'])
+    .default('first-use')
+    .describe(
+      'review: all tools wait for `pegboard review`; first-use (default): those after the first look; always: none.',
+    ),
   timeoutMs: z.int().min(100).max(600_000).default(60_000).describe('Longest a call may take, in milliseconds.'),
   maxResponseBytes: z.int().min(1_024).default(2_097_152).describe('Largest answer that is read.'),
   allowPrivate: z
@@ -78,6 +84,8 @@ export interface ApiSettings {
   readonly allow: readonly string[]
   readonly deny: readonly string[]
   readonly tools: Readonly<Record<string, ToolOverride>>
+  /** `review`: new and changed operations wait for a person; `first-use`: those of the first look are taken; `always`: all. */
+  readonly trust: 'review' | 'first-use' | 'always'
   readonly timeoutMs: number
   readonly maxResponseBytes: number
   /** Undefined: only what the operator named may be private. */
@@ -98,6 +106,10 @@ export function readApi(id: string, entry: z.output<typeof apiOptions>, locate: 
     ...(baseUrl === undefined ? {} : { baseUrl }),
   }
 }
+
+/** What the lock file calls an API: no server has such a name. */
+export const lockedAs = (id: string): string => `openapi.${id}`
+export const isLockedApi = (name: string): boolean => name.startsWith('openapi.')
 
 export const isUrl = (document: string): boolean => /^https?:\/\//i.test(document)
 

@@ -29,7 +29,7 @@ export interface Look {
   readonly mode: Mode
   readonly tools: readonly Seen[]
   /** Definitions that were read just now, by name: their texts and fingerprints are made of these. */
-  readonly definitions?: ReadonlyMap<string, Readonly<Record<string, unknown>>> | undefined
+  readonly definitions?: Pick<ReadonlyMap<string, Readonly<Record<string, unknown>>>, 'get'> | undefined
   readonly strangers: Strangers
   /** Its own tools, as others may speak of them. */
   readonly own?: (() => Strangers) | undefined

@@ -231,10 +231,10 @@ export function keepDefinitions(
   const before = store.get(key) ?? {}
   const news = tools.filter(({ name, hash }) => !Object.hasOwn(before, name) || before[name]?.hash !== hash)
   if (news.length === 0) return
-  const added = news.map(({ name, hash, text }) => [
-    name,
-    { hash, definition: JSON.parse(text) as Record<string, unknown> },
-  ])
+  // What could not be read is nothing to compare with.
+  const added = news
+    .filter(({ text }) => text !== '')
+    .map(({ name, hash, text }) => [name, { hash, definition: JSON.parse(text) as Record<string, unknown> }])
   store.set(key, { ...before, ...(Object.fromEntries(added) as Kept) })
 }
 
@@ -247,7 +247,11 @@ export const keptKey = (file: string | undefined, server: string): string =>
 
 /** `2 tools wait for a review: pegboard review github`. */
 export const waitingNote = (server: string, count: number): string =>
-  `${count} ${count === 1 ? 'tool waits' : 'tools wait'} for a review: pegboard review ${/^[\w-]+$/.test(server) ? server : JSON.stringify(server)}`
+  `${count} ${count === 1 ? 'tool waits' : 'tools wait'} for a review: pegboard review ${/^[\w.-]+$/.test(server) ? server : JSON.stringify(server)}`
+
+/** For whoever wanted a tool that is kept out. */
+export const reviewHint = (server: string): string =>
+  `Use another tool. The operator sees what it is with: pegboard review ${JSON.stringify(server)}.`
 
 /** A finding as people read it. */
 export const sentence = ({ code, where, what, evidence }: Finding): string => `${code}: ${where} ${what}: ${evidence}`

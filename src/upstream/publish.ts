@@ -6,16 +6,17 @@ import { once } from '../core/once.ts'
 import { plain } from '../core/plain.ts'
 import { isRecord } from '../core/record.ts'
 import type { Tool } from '../core/tool.ts'
-import type { Held, Strangers } from '../trust/assess.ts'
+import type { Held } from '../trust/assess.ts'
 import { checkEntry } from '../trust/checks.ts'
-import { type Stranger, strangersAmong, strangersOf } from '../trust/strangers.ts'
-import { sentence, type Trust, waitingNote } from '../trust/trust.ts'
+import { strangersOf } from '../trust/strangers.ts'
+import { reviewHint, sentence, type Trust, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.ts'
 import { createBeforehand, type Made } from './beforehand.ts'
 import type { ToolRecord } from './definition.ts'
 import { listableEntry } from './listable.ts'
 import type { Definitions, Listing, Unread } from './listing.ts'
 import type { Brief } from './manifest.ts'
+import { strangerNamed, strangersTo } from './strangers.ts'
 
 export interface PublisherOptions extends ToolHost {
   readonly catalog: Catalog
@@ -117,7 +118,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     count = tools.length
     const withheld = all.flatMap((tool, at) => {
       const why = held.get(records[at]?.name ?? '')
-      return why ? [{ tool, code: why.code, reason: why.reason, hint: hintFor(id) }] : []
+      return why ? [{ tool, code: why.code, reason: why.reason, hint: reviewHint(id) }] : []
     })
     return { tools, withheld }
   }
@@ -314,7 +315,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     },
     admit({ name }) {
       const why = held.get(name)
-      if (why) throw new PegboardError(why.code, `${module}.${name} ${why.reason}.`, { hint: hintFor(id) })
+      if (why) throw new PegboardError(why.code, `${module}.${name} ${why.reason}.`, { hint: reviewHint(id) })
     },
     promptNamed: (exposed) => prompts.get(exposed) ?? exposed,
     problems,
@@ -336,35 +337,3 @@ function isSame(before: Listing, now: Listing): boolean {
 
 const reasonsOf = (held: ReadonlyMap<string, Held>): string =>
   held.size === 0 ? '' : JSON.stringify([...held].map(([name, { code, reason }]) => [name, code, reason]))
-
-const hintFor = (id: string): string =>
-  `Use another tool. The operator sees what it is with: pegboard review ${JSON.stringify(id)}.`
-
-/** Tools of all other owners, and how texts speak of them: an owner is gone through once, however many come after it. */
-const strangersTo = (catalog: Catalog, module: string): Strangers =>
-  strangersAmong(() =>
-    [...catalog.snapshot().owners.values()].flatMap((owner) => {
-      // Those that nobody looked at yet come after this one.
-      if (owner.id === module || owner.unread) return []
-      const { tools, withheld } = owner
-      // What is kept out is there all the same, and may be let in.
-      const out = withheld.length === 0 ? [] : [strangersOf(() => withheld.map(({ tool }) => strangerOf(tool)))]
-      if (tools.length === 0) return out
-      const known = strangers.get(tools) ?? strangersOf(() => tools.map(strangerOf))
-      strangers.set(tools, known)
-      return [known, ...out]
-    }),
-  )
-
-const strangers = new WeakMap<readonly Tool[], Strangers>()
-
-const strangerOf = ({ id, module, name: wire }: Tool): Stranger =>
-  strangerNamed(module, id.slice(module.length + 1), wire)
-
-function strangerNamed(module: string, name: string, wire: string): Stranger {
-  const owner = module.replace(/^mcp_/, '')
-  return {
-    name,
-    spellings: () => [name, `${module}.${name}`, wire, `${owner}.${name}`, `${owner}:${name}`, `${owner}/${name}`],
-  }
-}

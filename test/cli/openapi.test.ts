@@ -1,7 +1,8 @@
-import { writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../src/config/load.ts'
 import { startApp } from '../app.ts'
+import { serve } from '../openapi/mock.ts'
 import { folder, pegboard } from './terminal.ts'
 
 const document = (...ids: string[]): object => ({
@@ -81,5 +82,87 @@ describe('an API of the configuration', () => {
     await becomes(['api_small.two', 'api_small.three'])
     await app.reload(config({}))
     await becomes([])
+  })
+})
+
+describe('an API that has changed', () => {
+  it('waits for a review that shows what it is, and fails check --frozen until then', async () => {
+    const { dir, remove } = folder({
+      'small.json': document('one', 'two'),
+      'mcp.config.json': { openapi: { small: { document: 'small.json' } } },
+    })
+    try {
+      const run = (...argv: string[]) => pegboard(dir, ...argv, '--config', 'mcp.config.json')
+      expect((await run('review')).out).toBe(
+        'openapi.small (trust: first-use): not seen on this machine yet; pegboard --config mcp.config.json check reads it once\n',
+      )
+      expect((await run('check', '--frozen')).code).toBe(1)
+      expect(existsSync(`${dir}/pegboard.lock.json`)).toBe(false)
+      expect((await run('check')).code).toBe(0)
+      expect((await run('check', '--frozen')).code).toBe(0)
+      expect((await run('review')).out).toBe('openapi.small (trust: first-use): nothing waits\n')
+
+      const text = readFileSync(`${dir}/small.json`, 'utf8')
+      writeFileSync(`${dir}/small.json`, text.replace('Gets two.', 'Gets two of them.'))
+      const frozen = await run('check', '--frozen', '--json')
+      expect(frozen.code).toBe(1)
+      expect(JSON.parse(frozen.out).errors).toEqual([
+        'api_small: 1 tool waits for a review: pegboard review openapi.small (two has changed since it was approved)',
+      ])
+      expect((await run('list', 'servers')).out).toContain(
+        '1 tool waits for a review: pegboard --config mcp.config.json review openapi.small',
+      )
+      expect((await run('review', '--frozen')).code).toBe(1)
+      expect((await run('review', 'api_small')).out).toBe(`openapi.small (trust: first-use): 1 tool to look at
+
+  two: changed since it was approved
+    description: Gets two. → Gets two of them.
+
+Let in all of it:  pegboard --config mcp.config.json review openapi.small --accept
+For some of it name the tools after the server; --reject in place of --accept keeps them out.
+`)
+      expect((await run('review', 'small', '--accept')).out).toBe('openapi.small: let in: two\n')
+      expect((await run('check', '--frozen')).code).toBe(0)
+      expect(JSON.parse((await run('list', '--json')).out)).toContainEqual(
+        expect.objectContaining({ name: 'api_small.two', description: 'Gets two of them.' }),
+      )
+      // An operation that has another name is another one.
+      writeFileSync(`${dir}/small.json`, JSON.stringify(document('one', 'three')))
+      expect(JSON.parse((await run('check', '--frozen', '--json')).out).errors).toEqual([
+        'api_small: 1 tool waits for a review: pegboard review openapi.small (three is not in the lock file, and nothing else is let in)',
+      ])
+    } finally {
+      remove()
+    }
+  })
+
+  it('is asked for again by check --frozen where its document is on the network', async () => {
+    const documents = [JSON.stringify(document('one')), JSON.stringify(document('two'))]
+    const server = await serve((_request, response) => void response.end(documents[0]))
+    const { dir, remove } = folder({
+      'mcp.config.json': { openapi: { small: { document: `${server.url}/d.json`, allowPrivate: true } } },
+    })
+    try {
+      const run = (...argv: string[]) => pegboard(dir, 'check', ...argv, '--config', 'mcp.config.json')
+      expect((await run()).code).toBe(0)
+      documents.shift()
+      expect((await run()).code).toBe(0)
+      expect((await run('--frozen')).code).toBe(1)
+    } finally {
+      await server.close()
+      remove()
+    }
+  })
+
+  it('takes no name that a server has in the lock file', async () => {
+    const { dir, remove } = folder({ 'mcp.config.json': { mcpServers: { 'openapi.small': { command: 'node' } } } })
+    try {
+      const { err, out } = await pegboard(dir, 'check', '--config', 'mcp.config.json')
+      expect(`${out}${err}`).toContain(
+        'mcpServers.openapi.small has the name of an API in the lock file; choose one that does not begin with "openapi."',
+      )
+    } finally {
+      remove()
+    }
   })
 })

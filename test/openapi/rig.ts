@@ -1,12 +1,14 @@
+import { createApproval } from '../../src/approval.ts'
 import { createCatalog } from '../../src/catalog/catalog.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
-import { createLog } from '../../src/core/log.ts'
+import { createLog, silentLog } from '../../src/core/log.ts'
 import type { McpResult } from '../../src/core/result.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
 import type { KeptList } from '../../src/openapi/api.ts'
 import { type Apis, createApis } from '../../src/openapi/apis.ts'
 import type { Json } from '../../src/openapi/document.ts'
 import { apiOptions, readApi } from '../../src/openapi/options.ts'
+import { createTrust, type Trust } from '../../src/trust/trust.ts'
 import { testContext } from '../context.ts'
 
 /** What survives a restart. */
@@ -25,7 +27,12 @@ export interface Rig {
 export async function withApis(
   entries: Readonly<Record<string, object>>,
   test: (rig: Rig) => Promise<void>,
-  options: { readonly kept?: ReturnType<typeof memory>; readonly clock?: Clock; readonly wait?: boolean } = {},
+  options: {
+    readonly kept?: ReturnType<typeof memory>
+    readonly clock?: Clock
+    readonly wait?: boolean
+    readonly trust?: Trust
+  } = {},
 ): Promise<void> {
   const catalog = createCatalog()
   const logged: Record<string, unknown>[] = []
@@ -36,6 +43,7 @@ export async function withApis(
     clock: options.clock ?? systemClock,
     lists: { get: (key) => kept.lists.get(key), set: (key, value) => void kept.lists.set(key, value) },
     documents: { get: (key) => kept.documents.get(key), set: (key, value) => void kept.documents.set(key, value) },
+    approval: createApproval(options.trust ?? trustIn(undefined), catalog),
     apis: settingsOf(entries),
     delayMs: 1,
   })
@@ -73,6 +81,9 @@ export async function withApis(
     await apis.stop()
   }
 }
+
+/** @param file of the lock; without one what is approved is forgotten with it */
+export const trustIn = (file: string | undefined): Trust => createTrust({ file, log: silentLog, reserved: new Set() })
 
 export const settingsOf = (entries: Readonly<Record<string, object>>) =>
   Object.fromEntries(

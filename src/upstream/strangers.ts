@@ -1,0 +1,34 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Tool } from '../core/tool.ts'
+import type { Strangers } from '../trust/assess.ts'
+import { type Stranger, strangersAmong, strangersOf } from '../trust/strangers.ts'
+
+/** Tools of all other owners, and how texts speak of them: an owner is gone through once, however many come after it. */
+export const strangersTo = (catalog: Catalog, module: string): Strangers =>
+  strangersAmong(() =>
+    [...catalog.snapshot().owners.values()].flatMap((owner) => {
+      // Those that nobody looked at yet come after this one.
+      if (owner.id === module || owner.unread) return []
+      const { tools, withheld } = owner
+      // What is kept out is there all the same, and may be let in.
+      const out = withheld.length === 0 ? [] : [strangersOf(() => withheld.map(({ tool }) => strangerOf(tool)))]
+      if (tools.length === 0) return out
+      const known = strangers.get(tools) ?? strangersOf(() => tools.map(strangerOf))
+      strangers.set(tools, known)
+      return [known, ...out]
+    }),
+  )
+
+const strangers = new WeakMap<readonly Tool[], Strangers>()
+
+const strangerOf = ({ id, module, name: wire }: Tool): Stranger =>
+  strangerNamed(module, id.slice(module.length + 1), wire)
+
+/** @param wire its name among the tools of all */
+export function strangerNamed(module: string, name: string, wire: string): Stranger {
+  const owner = module.replace(/^(?:mcp|api)_/, '')
+  return {
+    name,
+    spellings: () => [name, `${module}.${name}`, wire, `${owner}.${name}`, `${owner}:${name}`, `${owner}/${name}`],
+  }
+}
