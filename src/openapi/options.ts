@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { readOverrides, type ToolOverride, toolOverrideOptions } from '../catalog/options.ts'
+import { lockedAs } from './locked.ts'
 
 const names = z.array(z.string())
 
@@ -107,9 +108,8 @@ export function readApi(id: string, entry: z.output<typeof apiOptions>, locate: 
   }
 }
 
-/** What the lock file calls an API: no server has such a name. */
-export const lockedAs = (id: string): string => `openapi.${id}`
-export const isLockedApi = (name: string): boolean => name.startsWith('openapi.')
+/** Whether the lock file calls an API so. */
+export const isLockedApi = (name: string): boolean => name.startsWith(lockedAs(''))
 
 export const isUrl = (document: string): boolean => /^https?:\/\//i.test(document)
 

@@ -66,6 +66,9 @@ const TOOL_COMES =
 const TOOL_WAS =
   /^(?:\(|\s+(?:tool|(?:(?:is|are|be|being|gets?|must|should|shall|has|have|to|will|always|never)\s+){1,4}(?:call|invok|execut|us|run)))/i
 
+// "When using multipart/form-data, send …" is about no tool.
+const MEDIA_TYPE = /^(?:application|audio|font|image|message|multipart|text|video)\//i
+
 /** Finds the worst that a text says of tools of others. At most one of each level. */
 export function aboutOtherTools(text: string, around: Neighbours): Mention[] {
   let noted: Mention | undefined
@@ -114,6 +117,7 @@ function levelOf(text: string, name: string, at: number, around: Neighbours): Le
   if (!whose) tellOf(text, name, at, around)
   if (!whose)
     return /[.:/]/.test(name) &&
+      !MEDIA_TYPE.test(name) &&
       ABOUT_USE.test(text.slice(Math.max(0, at - 80), at)) &&
       CARRIES_AWAY.test(sentenceAround(text, at).after)
       ? 'doubt'

@@ -65,6 +65,7 @@ describe('what a description says of a tool of another server', () => {
   })
 
   it.each([
+    'When using multipart/form-data, send the file as a part of its own.',
     'Similar to send_mail.',
     'Sends a letter, similar to send_mail, with a stamp.',
     'Send a letter. Works like send_mail does.',
