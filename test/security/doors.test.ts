@@ -141,6 +141,8 @@ const SPELLINGS: ReadonlyArray<(thing: Thing) => string> = [
 
 const META = ['execute_tool', 'run_parallel', 'background_run', 'watch_start', 'schedule_once'] as const
 
+const PLANNING: ReadonlySet<string> = new Set(['watch_start', 'schedule_once', 'schedule_cron'])
+
 interface Visit {
   readonly door: string
   readonly way: number
@@ -223,8 +225,8 @@ describe('what policy denies', () => {
           count(door).tried++
           const wish = wishOf(visit, thing)
           const begun = await (DOORS[door] as (typeof DOORS)[string])(world, way, wish)
-          // What a call within it has planned is somebody else's time.
-          if (begun.fire === undefined && (visit.meta === 'watch_start' || visit.meta === 'schedule_once'))
+          // What a call within it has planned is somebody else's time, and so is what was planned though its answer was lost.
+          if (begun.fire === undefined && (PLANNING.has(door) || PLANNING.has(visit.meta ?? '')))
             await forgetPlans(way, JSON.stringify(planned.map((one) => one.begun.answer)))
           const ran = world.ran()
           checkRan(world, ran, way, run.first, visit, thing)
@@ -264,6 +266,7 @@ describe('what policy denies', () => {
           if (planned.length === 1) expectReached(world, ran, visit, thing, way, [run.first, now], begun.answer)
           count(visit.door)[ran.includes(thing.id) ? 'ran' : 'refused']++
         }
+        for (const { visit, way } of planned) if (PLANNING.has(visit.meta ?? '')) await forgetPlans(way, '')
       }),
       {
         numRuns: RUNS,
