@@ -263,7 +263,8 @@ async function servePegboard() {
   const folder = await mkdtemp(join(tmpdir(), 'pegboard-conformance-'))
   const config = join(folder, 'mcp.config.json')
   const fixture = fileURLToPath(new URL('../fixtures/conformance-server.mjs', import.meta.url))
-  const mcpServers = { fixture: { command: process.execPath, args: [fixture], prefix: '' } }
+  // One of its tools comes and goes; on a slow machine that is after the first look at it is over.
+  const mcpServers = { fixture: { command: process.execPath, args: [fixture], prefix: '', trust: 'always' } }
   await writeFile(
     config,
     JSON.stringify({ exposure: { mode: 'direct' }, dirs: { state: 'state' }, modulesDir: MODULES, mcpServers }),
