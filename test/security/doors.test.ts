@@ -23,7 +23,9 @@ const WANTED = process.env['PEGBOARD_FUZZ_RUNS']
 const RUNS = Number(WANTED ?? 200)
 /** A machine that is busy does fewer, unless so many are wanted. */
 const LIMIT_MS = 60_000
-const SEED = process.env['PEGBOARD_FUZZ_SEED']
+/** The same in each attempt: a hole is found again, and what a busy machine did late is not. */
+const SEED = Number(process.env['PEGBOARD_FUZZ_SEED'] ?? Math.trunc(Math.random() * 2 ** 31))
+const ATTEMPTS = { retry: 1 }
 const WAYS = 8
 
 const OWNERS = ['ward', 'zoo', 'rec', 'shop', 'shelf']
@@ -199,7 +201,7 @@ function wishOf({ spelling, within, meta, odd }: Visit, thing: Thing): Wish {
   return { name: meta, args: { name, params: args, ...(meta === 'schedule_once' ? { when: 'in 1m' } : {}) } }
 }
 
-describe('what policy denies', () => {
+describe('what policy denies', ATTEMPTS, () => {
   it('runs through no door, whatever it is called; what it allows does, and what is seen is what can be called', async () => {
     const world = await openWorld()
     let done = 0
@@ -271,7 +273,7 @@ describe('what policy denies', () => {
       {
         numRuns: RUNS,
         ...(WANTED === undefined ? { interruptAfterTimeLimit: LIMIT_MS } : {}),
-        ...(SEED === undefined ? {} : { seed: Number(SEED) }),
+        seed: SEED,
         ...(process.env['PEGBOARD_FUZZ_PATH'] === undefined ? {} : { path: process.env['PEGBOARD_FUZZ_PATH'] }),
       },
     )
