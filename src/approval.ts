@@ -1,13 +1,11 @@
 import type { Catalog } from './catalog/catalog.ts'
-import { exposedName } from './catalog/naming.ts'
 import { once } from './core/once.ts'
 import { moduleOf } from './openapi/apis.ts'
 import type { Approval } from './openapi/approval.ts'
 import { lockedAs } from './openapi/locked.ts'
 import { fingerprint } from './trust/fingerprint.ts'
-import { strangersOf } from './trust/strangers.ts'
 import { reviewHint, type Trust, waitingNote } from './trust/trust.ts'
-import { strangerNamed, strangersTo } from './upstream/strangers.ts'
+import { strangersNamed, strangersTo } from './upstream/strangers.ts'
 
 /** Operations of APIs are let in as tools of servers are: by the same checks, modes and lock file, under a name no server has. */
 export const createApproval = (trust: Trust, catalog: Catalog): Approval => ({
@@ -18,9 +16,7 @@ export const createApproval = (trust: Trust, catalog: Catalog): Approval => ({
     const byName = new Map(tools.map((tool) => [tool.name, tool]))
     const definitions = { get: (name: string) => byName.get(name)?.source }
     const strangers = strangersTo(catalog, module)
-    const own = once(() =>
-      strangersOf(() => tools.map(({ name }) => strangerNamed(module, name, exposedName(settings, name)))),
-    )
+    const own = once(() => strangersNamed(module, settings, tools))
     const held = trust.look({ server, mode: settings.trust, tools, definitions, strangers, own }, true)
     const hint = reviewHint(server)
     return new Map(

@@ -37,6 +37,8 @@ export const isToolShaped = (name: string): boolean => TOOL_SHAPED.test(name)
 /** All ways to join a name and its owner as one: mail__send, mail:send and mail/send are mail.send. */
 export const spelled = (name: string): string => joinedAlike(name).toLowerCase()
 
+const piecesOf = (name: string): string[] => joinedAlike(name).split('.', MOST_PIECES)
+
 const joinedAlike = (name: string): string => (COMPOUND.test(name) ? name.replaceAll(/[./:]+|_{2,}/g, '.') : name)
 
 // A line ends one where the next begins as lines of lists do, unless something is still to come.
@@ -54,7 +56,8 @@ const CALLS_IT =
   /(?<!\b(?:can|may|could|might|to|you|they|we|that|which|who|not)\s)\b(?:call|use|invoke|run|execute)\s+(?:the\s+)?[`"'“‘]?$/i
 const ABOUT_USE =
   /\b(?:before|prior to|when(?:ever)?|after|instead of|each time|every time)\s+(?:you\s+|the (?:user|assistant|model|agent)\s+)?(?:us(?:e|es|ing)|call(?:s|ing)?|invok(?:e|es|ing)|run(?:s|ning)?|execut(?:e|es|ing))\s+(?:the\s+|any\s+)?[`"'“‘]?$/i
-const CARRIES_AWAY = /\b(?:send|upload|forward|transmit|exfiltrate|post|copy|leak|pass|append|include|embed)\b/i
+/** Words that have something sent elsewhere. */
+export const CARRIES_AWAY = /\b(?:send|upload|forward|transmit|exfiltrate|post|copy|leak|pass|append|include|embed)\b/i
 const COMPARES =
   /\b(?:like|similar(?:ly)? to|same as|as (?:with|in|for|does)|unlike|equivalent (?:to|of)|compar(?:ed|able) (?:to|with)|alternative to|see(?: also)?|cf\.?)\s+(?:the\s+)?[`"'“‘]?$/i
 // Said of tools, not of values.
@@ -114,14 +117,15 @@ function levelOf(text: string, name: string, at: number, around: Neighbours): Le
   const whose = meantBy(name, around)
   if (whose === 'own') return undefined
   // Nobody is known to have it, but nothing else is spelled with an owner and said to be called.
-  if (!whose) tellOf(text, name, at, around)
-  if (!whose)
+  if (!whose) {
+    tellOf(text, name, at, around)
     return /[.:/]/.test(name) &&
       !MEDIA_TYPE.test(name) &&
       ABOUT_USE.test(text.slice(Math.max(0, at - 80), at)) &&
       CARRIES_AWAY.test(sentenceAround(text, at).after)
       ? 'doubt'
       : undefined
+  }
   const { whole, before, after } = sentenceAround(text, at)
   if (PROPER.test(name) && !TOOL_COMES.test(before) && !TOOL_WAS.test(after.slice(name.length))) return undefined
   const isAboutUse = ABOUT_USE.test(before)
@@ -145,7 +149,7 @@ function meantBy(name: string, { own, isOther }: Neighbours): 'own' | { readonly
 
 function meantByPart(name: string, { own, isOther }: Neighbours): ReturnType<typeof meantBy> {
   const isOthers = (one: string): boolean => isToolShaped(one) && isOther(one.toLowerCase())
-  const pieces = joinedAlike(name).split('.', MOST_PIECES)
+  const pieces = piecesOf(name)
   let whose: 'own' | undefined
   for (const [n, piece] of pieces.entries()) {
     const pair = n + 1 < pieces.length ? `${piece}.${pieces[n + 1]}` : piece
@@ -162,7 +166,7 @@ const AS_TOOLS = /\b(?:call|us(?:e|ing)|invo[ck]|run|execut|try|tools?\b|b?cc\b|
 function tellOf(text: string, name: string, at: number, { nobodys }: Neighbours): void {
   if (!nobodys || name.includes('://')) return
   if (!AS_TOOLS.test(text.slice(Math.max(0, at - NEAR), at + name.length + NEAR))) return
-  const pieces = joinedAlike(name).split('.', MOST_PIECES).filter(isToolShaped)
+  const pieces = piecesOf(name).filter(isToolShaped)
   for (const one of new Set([spelled(name), ...pieces.map((piece) => piece.toLowerCase())])) nobodys(one)
 }
 

@@ -1,8 +1,6 @@
 import type { Finding, FindingCode, Level } from './finding.ts'
 import { escaped } from './hidden.ts'
-import { aboutOtherTools, type Neighbours } from './steering.ts'
-
-const CARRIES_AWAY = /\b(?:send|upload|forward|transmit|exfiltrate|post|copy|leak|pass|append|include|embed)\b/i
+import { aboutOtherTools, CARRIES_AWAY, type Neighbours } from './steering.ts'
 
 // Both that follow say so.
 const USER = /user\b/i

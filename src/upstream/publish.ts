@@ -8,7 +8,6 @@ import { isRecord } from '../core/record.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Held } from '../trust/assess.ts'
 import { checkEntry } from '../trust/checks.ts'
-import { strangersOf } from '../trust/strangers.ts'
 import { reviewHint, sentence, type Trust, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.ts'
 import { createBeforehand, type Made } from './beforehand.ts'
@@ -16,7 +15,7 @@ import type { ToolRecord } from './definition.ts'
 import { listableEntry } from './listable.ts'
 import type { Definitions, Listing, Unread } from './listing.ts'
 import type { Brief } from './manifest.ts'
-import { strangerNamed, strangersTo } from './strangers.ts'
+import { strangersNamed, strangersTo } from './strangers.ts'
 
 export interface PublisherOptions extends ToolHost {
   readonly catalog: Catalog
@@ -127,9 +126,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const { trust } = options
     if (!trust || unread(listing)) return nobody
     const strangers = strangersTo(catalog, module)
-    const own = once(() =>
-      strangersOf(() => listing.tools.map(({ name }) => strangerNamed(module, name, exposedName(settings, name)))),
-    )
+    const own = once(() => strangersNamed(module, settings, listing.tools))
     return trust.look({ server: id, mode: settings.trust, tools: listing.tools, definitions, strangers, own }, isFresh)
   }
 

@@ -1,4 +1,5 @@
 import type { Catalog } from '../catalog/catalog.ts'
+import { exposedName } from '../catalog/naming.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Strangers } from '../trust/assess.ts'
 import { type Stranger, strangersAmong, strangersOf } from '../trust/strangers.ts'
@@ -24,11 +25,14 @@ const strangers = new WeakMap<readonly Tool[], Strangers>()
 const strangerOf = ({ id, module, name: wire }: Tool): Stranger =>
   strangerNamed(module, id.slice(module.length + 1), wire)
 
+/** Tools of one owner by their own names, before they are made. */
+export const strangersNamed = (
+  module: string,
+  settings: Parameters<typeof exposedName>[0],
+  tools: readonly { readonly name: string }[],
+): Strangers => strangersOf(() => tools.map(({ name }) => strangerNamed(module, name, exposedName(settings, name))))
+
 /** @param wire its name among the tools of all */
-export function strangerNamed(module: string, name: string, wire: string): Stranger {
-  const owner = module.replace(/^(?:mcp|api)_/, '')
-  return {
-    name,
-    spellings: () => [name, `${module}.${name}`, wire, `${owner}.${name}`, `${owner}:${name}`, `${owner}/${name}`],
-  }
+function strangerNamed(module: string, name: string, wire: string): Stranger {
+  return { name, spellings: () => [name, `${module}.${name}`, wire, `${module.replace(/^(?:mcp|api)_/, '')}.${name}`] }
 }
