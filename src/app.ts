@@ -475,6 +475,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     tasks: planned.tasks,
     delivery: planned.delivery,
     checked: (request: CallRequest) => calls.check(request),
+    together: (requests) => calls.together(requests),
     missed,
     whileLoading: () => loading,
     now: () => clock.now(),

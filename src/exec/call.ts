@@ -21,7 +21,7 @@ import { absentBy, refusalOf } from '../view/visible.ts'
 import { recorded } from './audited.ts'
 import { clipped } from './clip.ts'
 import { createContexts, idOf, type Run, type ToolRun } from './context.ts'
-import type { Gate, OnGate } from './gate.ts'
+import type { Gate, JointApproval, OnGate, Passing } from './gate.ts'
 import { type Confirmed, guard, type Ready } from './guard.ts'
 import { createHistory, type History } from './history.ts'
 import {
@@ -81,6 +81,8 @@ export interface CallRequest {
   readonly waited?: boolean
   /** Names a model can call for help, in "not found" answers. Empty when no meta-tool is listed. */
   readonly finders?: readonly string[]
+  /** The one question about this call and those that run together with it. */
+  readonly approval?: JointApproval | undefined
 }
 
 export interface Calls {
@@ -88,6 +90,8 @@ export interface Calls {
   call(request: CallRequest): Promise<ToolResult>
   /** Checks everything that is checked before a run. Gives the tool. @throws PegboardError as `call` */
   check(request: CallRequest): ViewTool
+  /** Prepares one question for those of the requests that need a yes. Give it to each of them as `approval`. */
+  together(requests: readonly CallRequest[]): JointApproval | undefined
   /** What ran lately, and how often. */
   readonly history: Pick<History, 'latest'>
   readonly usage: Usage
@@ -194,12 +198,13 @@ export function createCalls(options: CallsOptions): Calls {
         if (--away === 0 && !over) for (const slots of held) slots.retake()
       }
     }
+    const paused = <T>(answer: Promise<T>): Promise<T> => answer.finally(aside())
     let inspection: Inspection | undefined
     const relay = request.relay ? asking(request.relay, aside, () => inspection) : noRelay
     let confirmed: Confirmed | undefined
     try {
       if (wanted.policy?.guarded) {
-        const answer = guarded(wanted, request, relay, abort, told, false)
+        const answer = guarded(wanted, request, relay, abort, told, false, paused)
         if (answer) {
           confirmed = await answer
           // The operator may have changed their mind meanwhile.
@@ -217,7 +222,7 @@ export function createCalls(options: CallsOptions): Calls {
         // The same.
         if (stopped) throw shuttingDown()
         wanted = confirmed ? confirmed.again(ready(request)) : ready(request)
-        const answer = confirmed ? undefined : guarded(wanted, request, relay, abort, told, true)
+        const answer = confirmed ? undefined : guarded(wanted, request, relay, abort, told, true, paused)
         if (answer) {
           confirmed = await answer
           wanted = confirmed.again(ready(request))
@@ -350,9 +355,26 @@ export function createCalls(options: CallsOptions): Calls {
     ending: Ending,
     told: OnGate | undefined,
     counted: boolean,
+    paused: Passing['paused'],
   ): Promise<Confirmed> | undefined {
     const { policy } = wanted
-    return gate && policy?.guarded ? guard(gate, wanted, policy, request, relay, ending, told, counted) : undefined
+    return gate && policy?.guarded
+      ? guard(gate, wanted, policy, request, relay, ending, told, counted, paused)
+      : undefined
+  }
+
+  function together(requests: readonly CallRequest[]): JointApproval | undefined {
+    return gate?.together(
+      requests.flatMap((request) => {
+        try {
+          const { entry, input, policy } = ready(request)
+          return policy?.guarded ? [{ tool: entry.tool, input, caller: request.caller, policy }] : []
+        } catch {
+          // Its own call says what is wrong.
+          return []
+        }
+      }),
+    )
   }
 
   function runTool(input: unknown, of: ToolRun): Promise<ToolResult> {
@@ -365,6 +387,7 @@ export function createCalls(options: CallsOptions): Calls {
 
   return {
     check: (request) => ready(request).entry,
+    together,
     call: enter,
     history,
     usage,

@@ -3,12 +3,13 @@ import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Answer, Caller } from '../core/context.ts'
 import { type Ending, offEnd, onEnd } from '../core/ending.ts'
-import { PegboardError } from '../core/errors.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { once } from '../core/once.ts'
 import { isRecord } from '../core/record.ts'
 import type { Relay, Tool } from '../core/tool.ts'
 import { createLimiter } from '../policy/limiter.ts'
 import type { Asking, Policy } from '../policy/policy.ts'
-import { confirmation } from './question.ts'
+import { type Asked, confirmation } from './question.ts'
 
 /** One call that is about to run. */
 export interface Passing {
@@ -20,7 +21,24 @@ export interface Passing {
   /** Questions asked through it are put aside of what bounds the call. */
   readonly relay: Relay
   readonly ending: Ending
+  /** The question of several calls that run together, where this is one of them. */
+  readonly approval?: JointApproval | undefined
+  /** Stops the clock of the call while a person is asked about all of them. */
+  readonly paused?: (<T>(answer: Promise<T>) => Promise<T>) | undefined
 }
+
+/** Calls that run together and need a yes: a person is asked about all of them at once. */
+export interface JointApproval {
+  readonly count: number
+  /** @throws PegboardError E_CONFIRMATION_REQUIRED when a person cannot be shown all of them */
+  readonly messages: () => readonly string[]
+  /** How often each call may still use the answer. */
+  readonly left: Map<string, number>
+  answer?: Promise<void>
+}
+
+/** A call and who makes it. */
+export type PlannedCall = Pick<Passing, 'tool' | 'input' | 'caller' | 'policy'>
 
 /** What happened at the gate, for whoever keeps a record of it. */
 export type GateEvent = 'ask' | 'accept' | 'decline' | 'unanswered' | 'unasked' | 'rate limit'
@@ -36,6 +54,8 @@ export interface Gate {
    * @throws PegboardError E_CONFIRMATION_REQUIRED, E_CONFIRMATION_DECLINED
    */
   confirm(call: Passing, told?: OnGate): Promise<void> | undefined
+  /** Prepares one question for those of the calls that need a yes; `undefined` where fewer than two do. */
+  together(calls: readonly PlannedCall[]): JointApproval | undefined
   /** A confirmed call has ended with a question of its server, or with a page to open first: the same call, made again with the answer, needs no second yes. */
   goesOn(call: Passing): void
 }
@@ -54,7 +74,7 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
   const limiter = createLimiter(clock)
   const open = new Map<string, number>()
 
-  const keyOf = ({ tool, input, caller }: Passing): string =>
+  const keyOf = ({ tool, input, caller }: PlannedCall): string =>
     digestOf([caller.principal, caller.profile, tool.id, tool.effect, input])
 
   /** True once for each confirmed call that is to be made again. */
@@ -68,10 +88,13 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
   }
 
   async function put(call: Passing, asking: Asking, told: OnGate | undefined): Promise<void> {
-    const { tool, relay, ending, caller } = call
-    const { setting, timeoutMs } = asking
-    const send = relay.request
-    if (!send || !caller.supports.elicitation || !takesAsk(relay.clientCapabilities, 'elicitation/create', {})) {
+    const { tool, relay, caller, input, approval, paused } = call
+    const { setting } = asking
+    if (
+      !relay.request ||
+      !caller.supports.elicitation ||
+      !takesAsk(relay.clientCapabilities, 'elicitation/create', {})
+    ) {
       told?.('unasked', setting)
       throw new PegboardError(
         'E_CONFIRMATION_REQUIRED',
@@ -81,37 +104,74 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
         },
       )
     }
-    const over = new AbortController()
-    const end = (): void => over.abort(ending.reason)
-    onEnd(ending, end)
-    const late = new PegboardError(
-      'E_CONFIRMATION_REQUIRED',
-      `Nobody answered within ${Math.round(timeoutMs / 1_000)} s whether ${tool.id} may run.`,
-      {
-        hint: `Ask the person, then call again; ${setting} decides.`,
-      },
-    )
-    const stop = clock.after(timeoutMs, () => over.abort(late))
-    told?.('ask', setting)
-    let answer: Answer
+    const together = approval && takesPart(approval, call) ? approval : undefined
+    let messages: readonly string[]
     try {
-      const { message, schema } = confirmation(tool, call.input, asking, hide)
-      const params = { mode: 'form', message, requestedSchema: schema }
-      answer = (await Promise.race([send('elicitation/create', params, over.signal), aborted(over.signal)])) as Answer
+      messages = together ? together.messages() : confirmation([{ tool, input, asking }], hide)
     } catch (error) {
-      told?.('unanswered', setting)
-      if (over.signal.aborted) throw over.signal.reason
-      throw new PegboardError('E_CONFIRMATION_REQUIRED', `Whether ${tool.id} may run could not be asked.`, {
-        hint: `Use a client that can ask its user; ${setting} decides.`,
-        cause: error,
-      })
-    } finally {
-      stop()
-      offEnd(ending, end)
+      told?.('unasked', setting)
+      throw error
     }
-    const yes = isRecord(answer) && answer.action === 'accept'
-    told?.(yes ? 'accept' : 'decline', setting)
-    if (!yes) throw new PegboardError('E_CONFIRMATION_DECLINED', `The person who was asked did not let ${tool.id} run.`)
+    told?.('ask', setting)
+    try {
+      if (!together) await show(messages, call, asking, tool.id)
+      else if (together.answer) await (paused?.(together.answer) ?? together.answer)
+      else {
+        together.answer = show(messages, call, asking, `${together.count} calls`)
+        await together.answer
+      }
+    } catch (error) {
+      const isDeclined = isPegboardError(error) && error.code === 'E_CONFIRMATION_DECLINED'
+      told?.(isDeclined ? 'decline' : 'unanswered', setting)
+      throw error
+    }
+    told?.('accept', setting)
+  }
+
+  /** Whether the question of the calls that run together is about this one, too. An answer is good for each of them once. */
+  function takesPart({ left }: JointApproval, call: Passing): boolean {
+    const key = keyOf(call)
+    const count = left.get(key) ?? 0
+    left.set(key, count - 1)
+    return count > 0
+  }
+
+  /** Shows the messages one after the other. @throws PegboardError unless each of them is accepted */
+  async function show(
+    messages: readonly string[],
+    { relay, ending }: Passing,
+    { setting, timeoutMs }: Asking,
+    what: string,
+  ): Promise<void> {
+    for (const message of messages) {
+      const over = new AbortController()
+      const end = (): void => over.abort(ending.reason)
+      onEnd(ending, end)
+      if (ending.aborted) end()
+      const late = new PegboardError(
+        'E_CONFIRMATION_REQUIRED',
+        `Nobody answered within ${Math.round(timeoutMs / 1_000)} s whether ${what} may run.`,
+        { hint: `Ask the person, then call again; ${setting} decides.` },
+      )
+      const stop = clock.after(timeoutMs, () => over.abort(late))
+      let answer: Answer
+      try {
+        const params = { mode: 'form', message, requestedSchema: { type: 'object', properties: {} } }
+        const asked = (relay.request as NonNullable<Relay['request']>)('elicitation/create', params, over.signal)
+        answer = (await Promise.race([asked, aborted(over.signal)])) as Answer
+      } catch (error) {
+        if (over.signal.aborted) throw over.signal.reason
+        throw new PegboardError('E_CONFIRMATION_REQUIRED', `Whether ${what} may run could not be asked.`, {
+          hint: `Use a client that can ask its user; ${setting} decides.`,
+          cause: error,
+        })
+      } finally {
+        stop()
+        offEnd(ending, end)
+      }
+      if (!isRecord(answer) || answer.action !== 'accept')
+        throw new PegboardError('E_CONFIRMATION_DECLINED', `The person who was asked did not let ${what} run.`)
+    }
   }
 
   return {
@@ -131,6 +191,19 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
       if (!decision.allow) throw new PegboardError('E_NOT_FOUND', `Tool '${call.tool.id}' not found.`)
       if (!decision.ask || resumes(call)) return undefined
       return put(call, decision.ask, told)
+    },
+    together(calls) {
+      const asked = calls.flatMap((call): Array<PlannedCall & Asked> => {
+        const decision = call.policy.decide(call.tool, call.caller)
+        return decision.allow && decision.ask ? [{ ...call, asking: decision.ask }] : []
+      })
+      if (asked.length < 2) return undefined
+      const left = new Map<string, number>()
+      for (const one of asked) {
+        const key = keyOf(one)
+        left.set(key, (left.get(key) ?? 0) + 1)
+      }
+      return { count: asked.length, messages: once(() => confirmation(asked, hide)), left }
     },
     goesOn(call) {
       const now = clock.now()

@@ -27,13 +27,15 @@ export function guard(
   gate: Gate,
   asked: Ready,
   policy: Policy,
-  { caller }: CallRequest,
+  { caller, approval }: CallRequest,
   relay: Relay,
   ending: Ending,
   told: OnGate | undefined,
   counted: boolean,
+  paused?: Passing['paused'],
 ): Promise<Confirmed> | undefined {
-  const passing: Passing = { tool: asked.entry.tool, input: asked.input, caller, policy, relay, ending }
+  const { input } = asked
+  const passing: Passing = { tool: asked.entry.tool, input, caller, policy, relay, ending, approval, paused }
   if (!counted) gate.count(passing, told)
   const answer = gate.confirm(passing, told)
   return answer?.then(() => ({ passing, again: (now) => unchanged(asked, now) }))

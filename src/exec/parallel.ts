@@ -2,8 +2,10 @@ import { createEnding, type Ending, offEnd, onEnd } from '../core/ending.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { CallRequest } from './call.ts'
+import type { JointApproval } from './gate.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
 import { createOutput, type Output } from './output.ts'
+import { cancelled } from './refusals.ts'
 
 export interface Action {
   readonly name: string
@@ -44,12 +46,19 @@ export async function runParallel(
   call: (request: CallRequest) => Promise<ToolResult>,
   labelOf: (name: string) => string,
   now: () => number,
+  together: (requests: readonly CallRequest[]) => JointApproval | undefined = () => undefined,
 ): Promise<{ readonly value: ParallelResult; readonly output: Output }> {
   const began = now()
   const output = createOutput()
   const parts = actions.map(() => output.part())
   let done = 0
-  const { onProgress, abort, ...shared } = request
+  const { onProgress, abort, signal, ...shared } = request
+  // One listener for all of them: Node warns of more than ten.
+  const whole = createEnding()
+  const cancel = (): void => whole.abort(cancelled())
+  if (signal?.aborted) cancel()
+  else if (signal) onEnd(signal, cancel)
+  const approval = together(actions.map(({ name, params }) => ({ ...shared, name, input: params })))
   const results = await Promise.all(
     actions.map(async ({ name, params }, index): Promise<ActionResult> => {
       const label = labelOf(name)
@@ -57,21 +66,22 @@ export async function runParallel(
       const part = parts[index] ?? output.part()
       // What ends one, such as its time limit, ends no other; what ends the whole ends all.
       const ending = createEnding()
-      const free = follow(abort, ending)
+      const free = [follow(abort, ending), follow(whole, ending)]
       try {
-        const ended = outcomeOf(await call({ ...shared, name, input: params, part, abort: ending }))
+        const ended = outcomeOf(await call({ ...shared, name, input: params, part, abort: ending, approval }))
         outcome = ended.outcome
         for (const file of ended.files) part.sendFile(file)
       } catch (error) {
         if (!isPegboardError(error)) throw error
         outcome = failureOf(error)
       } finally {
-        free()
+        for (const stop of free) stop()
       }
       onProgress?.(++done, actions.length, label)
       return { index, name, label, ...outcome }
     }),
   )
+  if (signal) offEnd(signal, cancel)
   const failed = results.filter(({ success }) => !success)
   if (failed.length === results.length && failed.every((one) => !one.success && NEVER_RAN.has(one.code)))
     throw new PegboardError(

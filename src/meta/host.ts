@@ -4,6 +4,7 @@ import type { Injection } from '../core/services.ts'
 import type { CallRequest } from '../exec/call.ts'
 import type { CallLog } from '../exec/call-log.ts'
 import type { Delivery } from '../exec/delivery.ts'
+import type { JointApproval } from '../exec/gate.ts'
 import type { Tasks } from '../exec/tasks.ts'
 import type { ToolAnswer, ToolQueryOptions } from '../search/index.ts'
 import type { Exposure } from '../view/exposure.ts'
@@ -27,6 +28,8 @@ export interface Host {
   call(request: CallRequest): Promise<ToolResult>
   /** Checks everything that is checked before a run. @throws PegboardError as `call` */
   checked(request: CallRequest): ViewTool
+  /** Prepares one question for those of the requests that need a yes. */
+  together(requests: readonly CallRequest[]): JointApproval | undefined
   /** Work that outlives a call. */
   readonly tasks: Tasks
   /** Where results can be sent. */

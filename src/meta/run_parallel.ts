@@ -50,6 +50,7 @@ export const runParallelTool = (host: Host, isMeta: (name: string) => boolean): 
       },
       labelOf,
       host.now,
+      (requests) => host.together(requests.filter(({ name }) => !isMeta(name))),
     )
     const { files, injected } = output
     const { unknown } = injected.length > 0 ? host.context.inject(request.caller, injected) : { unknown: [] }

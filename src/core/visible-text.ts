@@ -1,0 +1,42 @@
+/** Characters that print nothing or that change how others print. An ordinary space is not one of them. */
+const HIDDEN = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u27E8\u27E9]/gu
+const ANY_HIDDEN = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u27E8\u27E9]/u
+
+/** A run of white space in JSON, or any other escape, which is matched so that `\\n` is not read as a line break. */
+const BLANKS = /((?:[\p{Z}\u2800]|\\[nrt]){17,})|\\[^u]/gu
+
+/**
+ * Writes every character that a person cannot see as `\u{202E}`. `⟨` and `⟩` are written that way too, because
+ * `⟨3000 spaces⟩` stands for white space that was left out.
+ */
+export const visibleText = (text: string): string =>
+  ANY_HIDDEN.test(text)
+    ? text.replaceAll(HIDDEN, (char) => `\\u{${(char.codePointAt(0) as number).toString(16).toUpperCase()}}`)
+    : text
+
+/**
+ * A value as indented JSON in which a person sees everything: long runs of white space are counted, and hidden
+ * characters are escaped. Nothing is cut.
+ */
+export const visibleJson = (value: unknown): string =>
+  (JSON.stringify(value, undefined, 2) ?? 'none').split('\n').map(visibleLine).join('\n')
+
+function visibleLine(line: string): string {
+  const start = line.search(/[^ ]/)
+  const content = line.slice(start)
+  let visible = ''
+  let end = 0
+  for (const match of content.matchAll(BLANKS)) {
+    const blanks = match[1]
+    if (blanks === undefined) continue
+    visible += visibleText(content.slice(end, match.index)) + countBlanks(blanks)
+    end = match.index + blanks.length
+  }
+  return line.slice(0, start) + visible + visibleText(content.slice(end))
+}
+
+function countBlanks(blanks: string): string {
+  const count = [...blanks.replaceAll(/\\./g, ' ')].length
+  if (/^ +$/.test(blanks)) return `⟨${count} spaces⟩`
+  return /^(?:\\n)+$/.test(blanks) ? `⟨${count} line breaks⟩` : `⟨${count} blank characters⟩`
+}
