@@ -122,7 +122,9 @@ export function createPlanned(options: PlannedOptions): Planned {
     instance,
     delivery,
   })
-  const watchers = once(() => createWatchers({ ...parts(), alarms: shared.alarms('watcher') }))
+  const watchers = once(() =>
+    createWatchers({ ...parts(), steady: shared.steady, alarms: shared.alarms('watcher', 'steady') }),
+  )
   const schedule = once(() =>
     createSchedule({ ...parts(), key: shared.key, graceMs: execution.missedGraceMs, alarms: shared.alarms('job') }),
   )

@@ -4,6 +4,9 @@ import type { Clock } from '../src/core/clock.ts'
 export interface ManualClock extends Clock {
   /** Lets so many milliseconds pass and runs what falls due, in order. */
   pass(ms: number): void
+  /** Sets the time of day, as an operator or a time server does: no timer moves by that. */
+  jump(ms: number): void
+  ticks(): number
   /** Timers not yet due. */
   readonly waiting: number
 }
@@ -15,9 +18,14 @@ interface Due {
 
 export function createManualClock(start = 0): ManualClock {
   let now = start
+  let ahead = 0
   const due = new Set<Due>()
   return {
-    now: () => now,
+    now: () => now + ahead,
+    ticks: () => now,
+    jump(ms) {
+      ahead += ms
+    },
     after(ms, fn) {
       const timer = { at: now + ms, fn }
       due.add(timer)

@@ -11,6 +11,28 @@ export interface Clock {
 /** To measure how long something takes: a clock that people set is no measure of that. */
 export const ticksOf = (clock: Clock): number => clock.ticks?.() ?? clock.now()
 
+/** The time of the first look, and from then on what has passed since: a clock that is set later does not move it. */
+export function createSteadyClock(clock: Clock): Clock {
+  const origin = clock.now() - ticksOf(clock)
+  const now = (): number => Math.round(origin + ticksOf(clock))
+  return { now, ticks: () => ticksOf(clock), after: clock.after }
+}
+
+/** Time servers correct a clock in smaller steps. */
+const JUMP_MS = 1_000
+
+/** How far a clock was set since the last time this was asked, in milliseconds; 0 where it only went on. */
+export function createJumpDetector(clock: Clock): () => number {
+  let drift = clock.now() - ticksOf(clock)
+  return () => {
+    const now = clock.now() - ticksOf(clock)
+    const jump = now - drift
+    if (Math.abs(jump) < JUMP_MS) return 0
+    drift = now
+    return jump
+  }
+}
+
 /**
  * Milliseconds since some moment, for how long something took: nobody sets it. `performance.now()` is the same, but the
  * first look at it reads a part of Node that takes as long as a hundred calls.

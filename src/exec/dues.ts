@@ -64,6 +64,13 @@ export interface DuesOptions<T extends Due> {
    * not done twice. Answers `undefined` where it is not to be done after all.
    */
   claim(value: T, now: number): T | undefined
+  /**
+   * With another next time where the kept one was planned by a clock that has been set since; else `undefined`. Called each time
+   * it is looked at.
+   */
+  replan(value: T, now: number): T | undefined
+  /** How long to wait before one that is due is claimed; default not at all. */
+  hold?(value: T, now: number): number
   /** What it needs is not in this process now, as far as can be seen without asking anybody. */
   lacks(value: T): boolean
   /**
@@ -156,8 +163,16 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
       if (!row || row.value.by !== undefined) return
     }
     const now = clock.now()
+    if (options.replan(row.value, now)) {
+      const { owner } = row
+      await changed(id, owner, (value) => (value.by === undefined ? (options.replan(value, now) ?? value) : value))
+      row = await table.get(id)
+      if (!row || row.value.by !== undefined) return
+    }
     if (row.value.nextAt === null || row.value.nextAt > now) return plan(id, row.value)
     const { value: before } = row
+    const holdMs = options.hold?.(before, now) ?? 0
+    if (holdMs > 0) return alarms.set(id, now + holdMs)
     const since = before.missing?.since ?? now
     if (now - since < GONE_MS && before.missing?.in.includes(instance.id) && options.lacks(before))
       return alarms.set(id, now + Math.min(LEFT_MS.most, Math.max(LEFT_MS.least, (now - since) * LEFT_MS.share)))
@@ -223,8 +238,12 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
   return {
     start: () =>
       alarms.start(ring, async () =>
-        (await table.list()).flatMap(({ id, value: { nextAt, by } }) =>
-          by !== undefined ? [{ id, at: 0 }] : nextAt === null ? [] : [{ id, at: nextAt }],
+        (await table.list()).flatMap(({ id, value }) =>
+          value.by !== undefined || options.replan(value, clock.now())
+            ? [{ id, at: 0 }]
+            : value.nextAt === null
+              ? []
+              : [{ id, at: value.nextAt }],
         ),
       ),
     async add(id, owner, value, atMost) {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type Clock, ticksOf } from '../core/clock.ts'
+import { type Clock, createJumpDetector, ticksOf } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Shared } from '../state/shared.ts'
@@ -29,8 +29,8 @@ const GOOD_MS = 15_000
 /** Those who only wait for what falls due say so more seldom. */
 const STAY_MS = 60_000
 const STAYS_MS = 150_000
-/** More than clocks are corrected by in small steps. */
-const JUMP_MS = 1_000
+/** A word from a later time than this was given while the clock was wrong, and would be good for too long. */
+const AHEAD_MS = 1_000
 
 export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: Clock, log: Log): Instance {
   const id = randomBytes(8).toString('hex')
@@ -55,7 +55,7 @@ export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: 
     if (now - saidAt < BEAT_MS) return saying
     saidAt = now
     saying = table()
-      .put({ id, owner: '', value: process.pid, expiresAt: clock.now() + GOOD_MS })
+      .put({ id, owner: '', value: clock.now(), expiresAt: clock.now() + GOOD_MS })
       .then(
         () => undefined,
         (error: unknown) => {
@@ -76,12 +76,9 @@ export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: 
   }
   shared.onBack(all)
   // The same where the clock was set, or the machine slept: what was said then is good until another time than was meant.
-  let drift = clock.now() - ticksOf(clock)
+  const jumped = createJumpDetector(clock)
   function watchClock(): void {
-    const now = clock.now() - ticksOf(clock)
-    if (Math.abs(now - drift) < JUMP_MS) return
-    drift = now
-    all()
+    if (jumped() !== 0) all()
   }
   function beat(): void {
     cancel ??= clock.after(BEAT_MS, () => {
@@ -104,7 +101,9 @@ export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: 
     async isAlive(other) {
       if (other === id) return true
       watchClock()
-      return (await table().get(other)) !== undefined || ticksOf(clock) - backAt < GOOD_MS
+      if (ticksOf(clock) - backAt < GOOD_MS) return true
+      const said = await table().get(other)
+      return said !== undefined && said.value <= clock.now() + AHEAD_MS
     },
     async join() {
       joined = true

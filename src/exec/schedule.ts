@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import type { Clock } from '../core/clock.ts'
+import { type Clock, createJumpDetector, ticksOf } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { asHandle, newHandle } from '../core/handle.ts'
@@ -16,7 +16,7 @@ import { type Lacks, onBehalf } from './on-behalf.ts'
 import type { Outcome } from './outcome.ts'
 import { lastingOwner } from './owner.ts'
 import { callerAgain, callerNow, type RightsNow, type StoredCaller, storedCaller } from './stored-caller.ts'
-import { momentOf, nextOf, skippedBy } from './when.ts'
+import { isRelative, momentOf, nextOf, skippedBy } from './when.ts'
 
 /** A call, or a line of text, that comes later. */
 export interface Job extends Due {
@@ -32,6 +32,10 @@ export interface Job extends Due {
   readonly maxRuns: number
   readonly runs: number
   readonly createdAt: number
+  /** What the clock said when `nextAt` was computed; absent in jobs of earlier versions. */
+  readonly plannedAt?: number
+  /** `nextAt` is a span after `plannedAt`, not a time of day. */
+  readonly relative?: boolean
   readonly lastAt?: number
   /** Times that passed without a run, because nothing ran then or the run before was not over. */
   readonly skipped?: number
@@ -89,6 +93,10 @@ const isJob = (value: unknown): boolean =>
 
 const MAX_JOBS = 500
 const MAX_CHARS = 2_000
+/** A clock that was set back by more than this was wrong before; by less, daily jobs of that time are not repeated. */
+const WRONG_MS = 3 * 60 * 60_000
+/** So long after the clock was set nothing is dropped as missed: it may be set back. */
+const UNSURE_MS = 10 * 60_000
 /** A run that begins later than this is told as late. */
 const LATE_MS = 2_000
 const INTERRUPTED: Outcome = {
@@ -112,6 +120,14 @@ export function createSchedule({
   delivery,
 }: ScheduleOptions): Schedule {
   const run = onBehalf(call, rightsNow)
+  const jumped = createJumpDetector(clock)
+  let unsureUntil = Number.NEGATIVE_INFINITY
+  function noticeJump(): void {
+    const by = jumped()
+    if (by === 0) return
+    unsureUntil = ticksOf(clock) + UNSURE_MS
+    log.warn('the clock was set, or the machine slept: jobs go by the new time', { seconds: Math.round(by / 1_000) })
+  }
   const dues = createDues<Job>({
     alarms,
     table: store.table<Job>('job', isJob),
@@ -130,9 +146,18 @@ export function createSchedule({
       return {
         ...rest,
         runs,
+        plannedAt: now,
         ...(late >= LATE_MS ? { lateMs: late } : {}),
         nextAt: over ? null : nextOf(job.cron as string, job.timezone ?? 'UTC', now),
       }
+    },
+    replan(job, now) {
+      noticeJump()
+      return replanned(job, now)
+    },
+    hold({ cron, nextAt }, now) {
+      const tooLate = cron === undefined && now - (nextAt ?? now) > graceMs
+      return tooLate ? Math.max(0, unsureUntil - ticksOf(clock)) : 0
     },
     lacks: ({ caller, tool }) => tool !== undefined && lacks(caller, tool),
     async run(id, _owner, job, mayLeave) {
@@ -159,6 +184,7 @@ export function createSchedule({
         return {
           ...done,
           nextAt: nextOf(now.cron, timezone, at),
+          plannedAt: at,
           skipped: (now.skipped ?? 0) + 1 + skippedBy(now.cron, timezone, now.nextAt, at),
         }
       }
@@ -202,6 +228,8 @@ export function createSchedule({
         maxRuns: given.maxRuns ?? 0,
         runs: 0,
         createdAt: now,
+        plannedAt: now,
+        ...(when !== undefined && isRelative(when) ? { relative: true } : {}),
         nextAt,
       }
       if (!(await dues.add(id, owner, job, MAX_JOBS)))
@@ -241,6 +269,18 @@ const nameOf = ({
   readonly tool?: string
   readonly id?: string
 }): string => [label ?? id, tool && `(${tool})`].filter(Boolean).join(' ')
+
+/** With its next time by the clock of now, where the kept one was computed when the clock was ahead; else `undefined`. */
+function replanned(job: Job, now: number): Job | undefined {
+  const plannedAt = job.plannedAt ?? Math.max(job.createdAt, job.lastAt ?? 0)
+  const ahead = plannedAt - now
+  if (ahead < 1_000 || job.nextAt === null) return undefined
+  if (job.cron === undefined) return job.relative ? { ...job, nextAt: job.nextAt - ahead, plannedAt: now } : undefined
+  const { cron, timezone = 'UTC' } = job
+  const nextAt = nextOf(cron, timezone, now)
+  const interval = nextOf(cron, timezone, nextAt) - nextAt
+  return ahead < Math.min(WRONG_MS, interval) ? undefined : { ...job, nextAt, plannedAt: now }
+}
 
 /** With the times that passed before now, but for the one that is made up for. */
 function skipping(job: Job, now: number): Job {

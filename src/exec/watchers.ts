@@ -76,9 +76,12 @@ export interface WatchersOptions {
   readonly lacks: Lacks
   readonly store: Store
   readonly clock: Clock
+  /** What intervals are measured by: a clock that is set does not shorten or lengthen one. */
+  readonly steady: Clock
   readonly log: Log
   readonly inbox: Inbox
   readonly instance: Instance
+  /** On the steady clock. */
   readonly alarms: Alarms
 }
 
@@ -101,6 +104,7 @@ export function createWatchers({
   lacks,
   store,
   clock,
+  steady,
   log,
   inbox,
   instance,
@@ -110,10 +114,15 @@ export function createWatchers({
   const dues = createDues<Watcher>({
     alarms,
     table: store.table<Watcher>('watcher', isWatcher),
-    clock,
+    clock: steady,
     log,
     instance,
     claim: (watcher, now) => ({ ...watcher, nextAt: now + watcher.intervalMs }),
+    // Kept by a process whose clock was ahead.
+    replan: (watcher, now) =>
+      watcher.nextAt !== null && watcher.nextAt > now + watcher.intervalMs
+        ? { ...watcher, nextAt: now + watcher.intervalMs }
+        : undefined,
     lacks: ({ caller, tool }) => lacks(caller, tool),
     async run(id, owner, watcher, mayLeave) {
       const now = await look(watcher.caller, watcher.tool, watcher.params)
@@ -162,7 +171,13 @@ export function createWatchers({
     abandoned: (_id, _owner, watcher) => watcher,
   })
 
-  const listed = (id: string, value: Watcher | undefined): ListedWatcher | undefined => value && { ...value, id }
+  /** Its next time as the clock of now has it. */
+  const shown = (id: string, value: Watcher): ListedWatcher => ({
+    ...value,
+    id,
+    nextAt: value.nextAt === null ? null : value.nextAt - steady.now() + clock.now(),
+  })
+  const listed = (id: string, value: Watcher | undefined): ListedWatcher | undefined => value && shown(id, value)
   const change = async (caller: Caller, id: string, to: (value: Watcher) => Watcher | undefined) =>
     listed(id, await dues.change(lastingOwner(caller), id, to))
 
@@ -185,21 +200,21 @@ export function createWatchers({
         notices: 0,
         createdAt: now,
         history: [],
-        nextAt: now + wanted.intervalMs,
+        nextAt: steady.now() + wanted.intervalMs,
       }
       if (!(await dues.add(id, owner, watcher, MAX_WATCHERS)))
         throw new PegboardError('E_WATCH_LIMIT', `There are ${MAX_WATCHERS} watchers already.`, {
           hint: 'End some with watch_stop.',
         })
-      return { ...watcher, id }
+      return shown(id, watcher)
     },
     get: async (caller, id) => listed(id, await dues.get(lastingOwner(caller), id)),
-    list: async (caller) => (await dues.list(lastingOwner(caller))).map(({ id, value }) => ({ ...value, id })),
+    list: async (caller) => (await dues.list(lastingOwner(caller))).map(({ id, value }) => shown(id, value)),
     pause: (caller, id) =>
       change(caller, id, (now) => (now.status === 'running' ? { ...now, status: 'paused', nextAt: null } : now)),
     resume: (caller, id) =>
       change(caller, id, (now) =>
-        now.status === 'paused' ? { ...now, status: 'running', nextAt: clock.now() + now.intervalMs } : now,
+        now.status === 'paused' ? { ...now, status: 'running', nextAt: steady.now() + now.intervalMs } : now,
       ),
     async remove(caller, id) {
       const last = await change(caller, id, () => undefined)

@@ -1,13 +1,21 @@
 import { Cron, type CronOptions } from 'croner'
 import { messageOf, PegboardError } from '../core/errors.ts'
 
+const RELATIVE = /^in\s+(\d{1,6})\s*([smhd])$/i
+/** Further ahead a time is more likely a slip than a plan. */
+const MAX_YEARS = 5
+const MAX_AHEAD_MS = MAX_YEARS * 366 * 24 * 60 * 60_000
+
 const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const FORMATS = 'Use "in 30s", "in 5m", "in 2h", "in 1d", or an ISO 8601 time such as 2030-01-31T09:00:00Z.'
 
-/** The moment that `in 5m` or an ISO 8601 time means. @throws PegboardError E_SCHEDULE_INVALID for anything else, and for the past */
+/** Whether a moment is said as a span from now. */
+export const isRelative = (when: string): boolean => RELATIVE.test(when.trim())
+
+/** The moment that `in 5m` or an ISO 8601 time means. @throws PegboardError E_SCHEDULE_INVALID for anything else, the past, and more than five years ahead */
 export function momentOf(when: string, now: number): number {
-  const relative = /^in\s+(\d{1,6})\s*([smhd])$/i.exec(when.trim())
-  const iso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/.test(when.trim())
+  const relative = RELATIVE.exec(when.trim())
+  const iso = /^(\d{4})-(\d{2})-(\d{2})T\d{2}:\d{2}/.exec(when.trim())
   const at = relative
     ? now + Number(relative[1]) * (UNITS[(relative[2] as string).toLowerCase()] as number)
     : iso
@@ -15,9 +23,19 @@ export function momentOf(when: string, now: number): number {
       : Number.NaN
   if (Number.isNaN(at))
     throw new PegboardError('E_SCHEDULE_INVALID', `Invalid when: '${when.slice(0, 80)}'.`, { hint: FORMATS })
+  if (iso && !isDay(...(iso.slice(1, 4).map(Number) as [number, number, number])))
+    throw new PegboardError('E_SCHEDULE_INVALID', `'${when.slice(0, 10)}' is no day of the calendar.`, {
+      hint: FORMATS,
+    })
+  if (at - now > MAX_AHEAD_MS)
+    throw new PegboardError('E_SCHEDULE_INVALID', `'${when}' is more than ${MAX_YEARS} years ahead.`, { hint: FORMATS })
   if (at < now) throw new PegboardError('E_SCHEDULE_INVALID', `'${when}' is in the past.`, { hint: FORMATS })
   return at
 }
+
+/** `Date.parse` takes the 30th of February for the 2nd of March. */
+const isDay = (year: number, month: number, day: number): boolean =>
+  new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day
 
 /**
  * The next time after `now` that five fields mean, in a time zone.

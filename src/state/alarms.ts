@@ -1,4 +1,4 @@
-import { type Clock, ticksOf } from '../core/clock.ts'
+import { type Clock, createJumpDetector, ticksOf } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 
@@ -23,8 +23,8 @@ export interface Alarms {
   stop(): Promise<void>
 }
 
-/** Other processes may have planned something, and clocks may be set: it is read anew this often. */
-const LOOK_MS = 60_000
+/** Other processes may have planned something and died, and clocks may be set: it is read anew this often. */
+const LOOK_MS = 10_000
 /** Of what is due in the same moment; then everything else has its turn. */
 const RUNG_AT_ONCE = 250
 
@@ -37,6 +37,7 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
   let looked = Number.NEGATIVE_INFINITY
   /** When it is looked next. */
   let next = Number.POSITIVE_INFINITY
+  const jumped = createJumpDetector(clock)
 
   async function look(): Promise<void> {
     looked = ticksOf(clock)
@@ -58,7 +59,8 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
 
   async function go(): Promise<void> {
     try {
-      if (ticksOf(clock) - looked >= LOOK_MS) await look()
+      // What was planned by a clock that is set since may have another time now.
+      if (jumped() !== 0 || ticksOf(clock) - looked >= LOOK_MS) await look()
       const now = clock.now()
       let rung = 0
       for (const id of [...times.keys()]) {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Queue, Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
-import type { Clock } from '../core/clock.ts'
+import { type Clock, createJumpDetector, systemClock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Alarms, Planned } from './alarms.ts'
@@ -14,6 +14,8 @@ const LOCK_MS = 10_000
 const STALLED_MS = 5_000
 /** What was kept and not set, because a process died in between, is found again this often. */
 const LOOK_MS = 5 * 60_000
+/** The clock of this machine is looked at this often: by it BullMQ keeps the times of alarms. */
+const CLOCK_MS = 5_000
 
 export interface QueueOptions {
   readonly connection: () => Redis
@@ -35,6 +37,16 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
   let worker: Worker | undefined
   let workerConnection: Redis | undefined
   let cancelLook: (() => void) | undefined
+  let cancelClock: (() => void) | undefined
+  /** Part of the names of alarms since the clock was set: those of before lie at other times than was meant. */
+  let anew = ''
+  const jumped = createJumpDetector(systemClock)
+  function watchClock(): void {
+    cancelClock = clock.after(CLOCK_MS, watchClock)
+    if (jumped() === 0) return
+    anew = `-${randomBytes(6).toString('hex')}`
+    void look()
+  }
   let planned: (() => Promise<readonly Planned[]>) | undefined
 
   const open = (): Promise<Queue> => {
@@ -66,7 +78,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
   const jobOf = ({ id, at }: Planned) => ({
     name: 'ring',
     data: { id },
-    opts: { jobId: `${id}-${at}`, delay: Math.max(0, at - clock.now()) },
+    opts: { jobId: `${id}-${at}${anew}`, delay: Math.max(0, at - clock.now()) },
   })
 
   async function look(): Promise<void> {
@@ -112,9 +124,11 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
         last = ''
       })
       worker.on('failed', (_job, error) => log.error('what was due could not be done', { error: messageOf(error) }))
+      watchClock()
       await look()
     },
     async stop() {
+      cancelClock?.()
       cancelLook?.()
       planned = undefined
       // Without Redis nobody could be told that the worker goes.

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import type { Redis } from 'ioredis'
-import { type Clock, ticksOf } from '../core/clock.ts'
+import { type Clock, createSteadyClock, ticksOf } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { type Alarms, createLocalAlarms } from './alarms.ts'
@@ -22,8 +22,10 @@ export interface Shared {
   store(): Store
   /** Whether the store answers now. */
   ready(): Promise<boolean>
-  /** By the kind of what rings. */
-  alarms(name: string): Alarms
+  /** By the kind of what rings. @param steady on the clock that nobody sets */
+  alarms(name: string, steady?: 'steady'): Alarms
+  /** For spans of time that are kept: all processes agree about it, and a clock that is set does not move it. */
+  readonly steady: Clock
   /** Random bytes that all of them know. */
   key(): Buffer
   /** Tells all others, not oneself. What is missed is missed. */
@@ -45,6 +47,7 @@ export function createLocalShared(
   clock: Clock,
   log: Log,
 ): Shared {
+  const steady = createSteadyClock(clock)
   let store: Store | undefined
   let key: Buffer | undefined
   let letGo: (() => void) | undefined
@@ -83,7 +86,8 @@ export function createLocalShared(
         return false
       }
     },
-    alarms: () => createLocalAlarms(clock, log),
+    steady,
+    alarms: (_name, which) => createLocalAlarms(which ? steady : clock, log),
     key() {
       key ??= readSecret(files.key, (error) =>
         log.warn('the key that signs states could not be kept', { error: messageOf(error) }),
@@ -222,6 +226,8 @@ export function createRedisShared(url: string, prefix: string, clock: CommonCloc
       })
       return asked
     },
+    // The time of Redis, by what has passed since it was asked.
+    steady: clock,
     alarms: (name) =>
       createQueueAlarms({
         connection: () => opened().redis,

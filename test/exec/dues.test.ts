@@ -33,6 +33,7 @@ it('does what rang too early at a process whose clock is ahead, before it was ev
     log: silentLog,
     instance: createInstance(shared, clock, silentLog),
     lacks: () => false,
+    replan: nobody,
     claim: (value) => ({ ...value, nextAt: null }),
     run: async (id) => {
       done.push(id)

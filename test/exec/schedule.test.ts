@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { createSteadyClock } from '../../src/core/clock.ts'
 import { localCaller } from '../../src/core/context.ts'
 import { PegboardError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
@@ -36,6 +37,7 @@ function rig(
   const process = ({ lacks: lacking = false } = {}) => {
     const nobody = () => undefined
     const shared = { store: () => store, tell: nobody, hear: nobody, onBack: nobody }
+    const steady = createSteadyClock(clock)
     const inbox = createInbox(shared, clock, silentLog)
     const instance = createInstance(shared, clock, silentLog)
     const options = {
@@ -62,7 +64,7 @@ function rig(
         key: () => Buffer.alloc(32, 7),
         alarms: createLocalAlarms(clock, silentLog),
       }),
-      watchers: createWatchers({ ...options, alarms: createLocalAlarms(clock, silentLog) }),
+      watchers: createWatchers({ ...options, steady, alarms: createLocalAlarms(steady, silentLog) }),
       notices: async () => {
         await turns()
         return inbox.take(localCaller)
@@ -556,6 +558,114 @@ describe('a watcher', () => {
     await watchers.add(localCaller, watcher())
     await pass(60_000)
     expect((await watchers.list(localCaller)).map(({ checks }) => checks)).toEqual([2])
+  })
+})
+
+const YEAR = 365 * 24 * HOUR
+
+describe('a clock that is set', () => {
+  it('a year ahead and back leaves a job of every minute and a watcher of five seconds as they were', async () => {
+    const { process, pass, calls, clock } = rig()
+    const { schedule, watchers } = process()
+    await schedule.start()
+    await watchers.start()
+    const { id: job } = await schedule.add(localCaller, { tool: 'job.run', cron: '* * * * *' })
+    const { id: seen } = await watchers.add(localCaller, watcher({ tool: 'watch.look', intervalMs: 5_000 }))
+    const count = (name: string) => calls.filter((one) => one === name).length
+    await pass(60_000)
+    expect([count('job.run'), count('watch.look')]).toEqual([1, 12])
+    clock.jump(YEAR)
+    await pass(70_000)
+    expect([count('job.run'), count('watch.look')]).toEqual([3, 26])
+    clock.jump(-YEAR)
+    await pass(120_000)
+    expect([count('job.run'), count('watch.look')]).toEqual([5, 50])
+    expect((await schedule.get(localCaller, job))?.nextAt).toBe(Date.parse('2026-01-01T00:05:00Z'))
+    expect((await watchers.get(localCaller, seen))?.nextAt).toBe(Date.parse('2026-01-01T00:04:15Z'))
+  })
+
+  it('an hour back stops no watcher and no job of every minute, and repeats no job of a time of day', async () => {
+    const { process, pass, calls, clock } = rig()
+    const { schedule, watchers } = process()
+    await schedule.start()
+    await watchers.start()
+    await schedule.add(localCaller, { tool: 'job.run', cron: '* * * * *' })
+    await schedule.add(localCaller, { tool: 'daily.run', cron: '1 0 * * *' })
+    await schedule.add(localCaller, { tool: 'once.run', when: 'in 5m' })
+    await watchers.add(localCaller, watcher({ tool: 'watch.look' }))
+    await pass(120_000)
+    clock.jump(-HOUR)
+    calls.length = 0
+    await pass(5 * 60_000 + 15_000)
+    const count = (name: string) => calls.filter((one) => one === name).length
+    expect([count('job.run'), count('watch.look'), count('once.run')]).toEqual([5, 10, 1])
+    await pass(70 * 60_000)
+    expect(count('daily.run')).toBe(0)
+  })
+
+  it('a moment back does nothing twice', async () => {
+    const { process, pass, calls, clock } = rig()
+    const { schedule } = process()
+    await schedule.start()
+    await schedule.add(localCaller, { tool: 'job.run', cron: '* * * * *' })
+    await pass(61_000)
+    clock.jump(-2_500)
+    await pass(50_000)
+    expect(calls).toEqual(['job.run'])
+  })
+
+  it('far ahead drops no job as missed before ten minutes, in which it may be set back', async () => {
+    const { process, pass, calls, clock } = rig()
+    const { schedule, notices } = process()
+    await schedule.start()
+    await schedule.add(localCaller, { tool: 'soon.run', when: 'in 30m' })
+    await schedule.add(localCaller, { tool: 'late.run', when: '2026-01-02T00:00:00Z', label: 'late' })
+    clock.jump(YEAR)
+    await pass(9 * 60_000)
+    clock.jump(-YEAR)
+    await pass(31 * 60_000)
+    expect([calls, await notices()]).toEqual([['soon.run'], [expect.stringContaining('Scheduled job')]])
+    clock.jump(YEAR)
+    await pass(11 * 60_000)
+    expect(await notices()).toEqual(['Scheduled job late (late.run) was missed and is dropped.'])
+  })
+
+  it('ahead when a job is planned gives it no time that a clock set back would reach in a year', async () => {
+    const { process, pass, calls, clock } = rig()
+    clock.jump(YEAR)
+    const first = process()
+    await first.schedule.start()
+    await first.watchers.start()
+    await first.schedule.add(localCaller, { tool: 'job.run', cron: '* * * * *' })
+    await first.schedule.add(localCaller, { tool: 'once.run', when: 'in 5m' })
+    await first.watchers.add(localCaller, watcher({ tool: 'watch.look' }))
+    await first.schedule.stop()
+    await first.watchers.stop()
+    clock.jump(-YEAR)
+    const second = process()
+    await second.schedule.start()
+    await second.watchers.start()
+    await pass(5 * 60_000 + 1_000)
+    const count = (name: string) => calls.filter((one) => one === name).length
+    expect([count('job.run'), count('watch.look'), count('once.run')]).toEqual([5, 10, 1])
+  })
+
+  it('ahead while something is being done makes its process no longer alive than it is', async () => {
+    const { process, pass, clock, calls } = rig(() => new Promise(() => undefined))
+    clock.jump(YEAR)
+    const first = process()
+    await first.schedule.start()
+    await first.schedule.add(localCaller, { tool: 'pay.now', when: 'in 5s', label: 'pay' })
+    await pass(6_000)
+    first.die()
+    clock.jump(-YEAR)
+    const second = process()
+    await second.schedule.start()
+    await pass(120_000)
+    expect([calls.length, await second.notices()]).toEqual([
+      1,
+      [expect.stringContaining('Scheduled job pay (pay.now) was interrupted, and is not run again.')],
+    ])
   })
 })
 

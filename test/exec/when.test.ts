@@ -19,6 +19,9 @@ describe('when', () => {
       ['tomorrow', "Invalid when: 'tomorrow'."],
       ['2026-03-01', "Invalid when: '2026-03-01'."],
       ['2020-01-01T00:00:00Z', "'2020-01-01T00:00:00Z' is in the past."],
+      ['2027-02-30T09:00:00Z', "'2027-02-30' is no day of the calendar."],
+      ['in 4000d', "'in 4000d' is more than 5 years ahead."],
+      ['2036-03-01T12:00:00Z', "'2036-03-01T12:00:00Z' is more than 5 years ahead."],
     ] as const)
       expect(() => momentOf(when, at('2026-03-01T12:00:00Z'))).toThrow(
         expect.objectContaining({ code: 'E_SCHEDULE_INVALID', message: why, hint: expect.stringContaining('in 30s') }),

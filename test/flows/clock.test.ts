@@ -42,7 +42,7 @@ async function served() {
     writeFileSync(file, `${ms < 0 ? '-' : '+'}${Math.abs(ms) / 1_000}\n`)
   }
   setAhead(0)
-  const { url, token } = await serveHttp({
+  const { url, token, stderr } = await serveHttp({
     ...where,
     env: {
       ...where.env,
@@ -64,7 +64,7 @@ async function served() {
   }
   /** How far its clock is from ours. */
   const ahead = async (): Promise<number> => (await call('work__wait', { ms: 0 })).now - Date.now()
-  return { url, call, notes, ahead, setAhead }
+  return { url, call, notes, ahead, setAhead, stderr }
 }
 
 describe.skipIf(faketime === undefined)('a clock that is set while the server runs', () => {
@@ -103,6 +103,24 @@ describe.skipIf(faketime === undefined)('a clock that is set while the server ru
     expect((await call('schedule_list')).jobs.map(({ label }: Answer) => label)).toEqual(['later'])
     expect((await fetch(new URL('/ready', url))).status).toBe(200)
   }, 150_000)
+
+  it('a year ahead and back stops no watcher and no job, and is told of in the log', async () => {
+    const { call, notes, setAhead, stderr } = await served()
+    const name = 'work.note'
+    const { job_id } = await call('schedule_cron', { cron: '* * * * *', name, params: { text: 'job' } })
+    const { watcher_id } = await call('watch_start', { name, params: { text: 'watch' }, interval: 5 })
+    setAhead(365 * 24 * HOUR)
+    const watched = (): number => notes().filter((line) => line === 'watch').length
+    await expect.poll(notes, { timeout: 15_000 }).toContain('job')
+    const before = watched()
+    setAhead(0)
+    await expect.poll(watched, { timeout: 8_000 }).toBeGreaterThan(before)
+    const nextRun = async (): Promise<number> =>
+      Date.parse((await call('schedule_status', { job_id })).next_run_at) - Date.now()
+    await expect.poll(nextRun, { timeout: 12_000 }).toBeLessThanOrEqual(60_000)
+    expect(Date.parse((await call('watch_status', { watcher_id })).next_check_at) - Date.now()).toBeLessThan(5_500)
+    expect(stderr()).toContain('the clock was set, or the machine slept: jobs go by the new time')
+  }, 60_000)
 
   it('through an hour that comes twice in Berlin runs once what is planned in it', async () => {
     const { call, notes, setAhead } = await served()

@@ -62,6 +62,34 @@ test('JOB-01: a cron that means no time is refused with the reason, and so are s
   expect((await call(client, 'schedule_list')).total).toBe(0)
 })
 
+test('JOB-02: a time that never comes, is past, is years ahead or is written otherwise is refused with the reason', async () => {
+  const { client } = await rig(createManualClock(Date.parse('2027-01-01T00:00:00Z')), async () => 1)
+  for (const [tool, args, message, hint] of [
+    ['schedule_cron', { cron: '0 0 30 2 *' }, "'0 0 30 2 *' never comes.", 'Choose a day'],
+    [
+      'schedule_cron',
+      { cron: '0 9 * * *', timezone: 'Mars/Phobos' },
+      "'0 9 * * *' in Mars/Phobos means no time:",
+      'Europe/Berlin',
+    ],
+    ['schedule_once', { when: '2026-06-01T09:00:00Z' }, "'2026-06-01T09:00:00Z' is in the past.", 'ISO 8601'],
+    ['schedule_once', { when: '2026-12-31T23:59:59Z' }, "'2026-12-31T23:59:59Z' is in the past.", 'ISO 8601'],
+    ['schedule_once', { when: '2037-01-01T00:00:00Z' }, "'2037-01-01T00:00:00Z' is more than 5 years ahead.", 'in 1d'],
+    ['schedule_once', { when: 'in 4000d' }, "'in 4000d' is more than 5 years ahead.", 'in 1d'],
+    ['schedule_once', { when: '2027-02-30T09:00:00Z' }, "'2027-02-30' is no day of the calendar.", 'ISO 8601'],
+    ['schedule_once', { when: '01/02/2027' }, "Invalid when: '01/02/2027'.", 'ISO 8601'],
+  ] as const) {
+    const { error } = await call(client, tool, { ...args, name: 'it.runs' })
+    expect([error.code, error.message], JSON.stringify(args)).toEqual([
+      'E_SCHEDULE_INVALID',
+      expect.stringContaining(message),
+    ])
+    expect(error.hint).toContain(hint)
+  }
+  expect((await call(client, 'remind', { when: 'in 4000d', message: 'x' })).error.code).toBe('E_SCHEDULE_INVALID')
+  expect((await call(client, 'schedule_list')).total).toBe(0)
+})
+
 const TICK = (file: string) => `import { appendFileSync } from 'node:fs'
 export default { name: 'tick', description: 'Counts.', tools: { run: { description: 'Writes a line each time it is called.', effect: 'write',
   run: () => { appendFileSync(${JSON.stringify(file)}, 'ran\\n'); return 'done' } } } }`
