@@ -23,7 +23,7 @@ export interface Host {
     query: string,
     caller: Caller,
     limit: number,
-    how?: Pick<ToolQueryOptions, 'lanes' | 'explain'>,
+    how?: Pick<ToolQueryOptions, 'lanes' | 'explain' | 'keepUnlikely'>,
   ): Promise<ToolAnswer>
   call(request: CallRequest): Promise<ToolResult>
   /** Checks everything that is checked before a run. @throws PegboardError as `call` */

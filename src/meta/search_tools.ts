@@ -17,6 +17,10 @@ const WAIT_CHARS = 28
 const SHOWN_CATEGORIES = 4
 const QUERY_CHARS = 500
 const QUERIES = 8
+const NAMES = 20
+const NAME_LIKE = /^[\p{L}\p{N}]+(?:[._:/-]+[\p{L}\p{N}]+)+$/u
+/** Names in a hint. */
+const SHOWN_NAMES = 10
 
 export const searchTools = (host: Host): MetaTool => ({
   name: 'search_tools',
@@ -38,25 +42,39 @@ export const searchTools = (host: Host): MetaTool => ({
     onlyKeys(input, ['query', 'max_results', 'limit', 'detail'], 'search_tools')
     const query = readQuery(input)
     const limit = whole(input, input.max_results === undefined ? 'limit' : 'max_results', 'search_tools', 1, 20, 5)
-    const { hits, unanswered } = await host.search(query, request.caller, limit)
+    const { hits, unanswered = [], more = [] } = await host.search(query, request.caller, limit, { keepUnlikely: true })
     const view = host.view(request.caller)
     const owners = new Map(view.owners.map((owner) => [owner.id, owner]))
-    const tools = hits.flatMap(({ id, score }) => {
+    const found = hits.flatMap(({ id, score }) => {
       const entry = view.byId.get(id)
-      return entry ? [row(entry, score, input.detail === 'full', owners.get(entry.tool.module))] : []
+      return entry ? [{ entry, score }] : []
     })
-    const hint = hintFor(view, tools.length, unanswered)
+    // An empty answer would say that there is no tool at all.
+    const shown = found.length > 0 ? found : samples(view, limit).map((entry) => ({ entry, score: 0 }))
+    const tools = shown.map(({ entry, score }) =>
+      row(entry, score, input.detail === 'full', owners.get(entry.tool.module)),
+    )
+    const needs = new Set(linesOf(query)).size
+    const hint = hintFor(view, found.length === 0 || unanswered.length === needs ? 'all' : unanswered, more)
     return valueResult({ tools, count: tools.length, query, ...hint })
   },
 })
+
+const linesOf = (query: string): string[] =>
+  query
+    .split('\n')
+    .map((line) => line.trim())
+    .filter(Boolean)
 
 /** Several needs are one a line; models also send them as a list. @throws PegboardError E_VALIDATION */
 function readQuery(input: Readonly<Record<string, unknown>>): string {
   const given = input['query']
   const list = Array.isArray(given) && given.every((one) => typeof one === 'string')
   const query = text(list ? { query: given.join('\n') } : input, 'query', 'search_tools', QUERIES * (QUERY_CHARS + 2))
-  const lines = query.split('\n').filter((line) => line.trim() !== '')
-  if (lines.length > QUERIES) throw invalid('search_tools', `query: at most ${QUERIES} lines (${lines.length} given)`)
+  const lines = linesOf(query)
+  const needs = lines.filter((line) => !NAME_LIKE.test(line)).length
+  if (needs > QUERIES) throw invalid('search_tools', `query: at most ${QUERIES} lines (${needs} given)`)
+  if (lines.length > NAMES) throw invalid('search_tools', `query: at most ${NAMES} names (${lines.length} given)`)
   const long = lines.find((line) => line.length > QUERY_CHARS)
   if (long !== undefined)
     throw invalid('search_tools', `query: at most ${QUERY_CHARS} characters a line (length ${long.length})`)
@@ -89,22 +107,44 @@ const clip = (line: string, max: number): string => {
   return `${line.slice(0, cut > 0 ? cut : max - 1)}, …`
 }
 
-/** Servers that have not told their tools yet may have the right one. */
-function hintFor(view: View, count: number, unanswered: readonly string[] = []): { readonly hint?: string } {
+/** One tool of each owner, then the second of each: what there is, for a query that matches none of it. */
+function samples(view: View, most: number): ViewTool[] {
+  const byOwner = view.owners.map(({ id }) => view.tools.filter(({ tool }) => tool.module === id))
+  const longest = Math.max(0, ...byOwner.map((tools) => tools.length))
+  const picked: ViewTool[] = []
+  for (let at = 0; at < longest && picked.length < most; at++)
+    picked.push(...byOwner.flatMap((tools) => tools[at] ?? []))
+  return picked.slice(0, most)
+}
+
+/** Servers that have not told their tools yet may have the right one. @param unanswered the needs that no tool is likely to meet */
+function hintFor(
+  view: View,
+  unanswered: 'all' | readonly string[],
+  more: readonly string[],
+): { readonly hint?: string } {
+  const hints: string[] = []
   const late = view.owners.filter(
     ({ id, state }) => view.count(id) === 0 && (state === 'connecting' || state === 'configured'),
   )
   if (late.length > 0)
-    return {
-      hint: `Still connecting: ${late
-        .slice(0, 5)
-        .map(({ id }) => id)
-        .join(', ')}. Search again shortly.`,
-    }
-  if (count === 0) return { hint: 'Nothing matches. Try other words, or list_categories.' }
-  if (unanswered.length === 0) return {}
-  return { hint: `Nothing matches: ${unanswered.map((line) => clip(line, SUMMARY_CHARS)).join('; ')}.` }
+    hints.push(
+      `Still connecting: ${listed(
+        late.map(({ id }) => id),
+        5,
+      )}. Search again shortly.`,
+    )
+  else if (view.size === 0) hints.push('There are no tools.')
+  else if (unanswered === 'all')
+    hints.push('No close match; these are the nearest. Try other words, or list_categories.')
+  else if (unanswered.length > 0)
+    hints.push(`No close match: ${unanswered.map((line) => clip(line, SUMMARY_CHARS)).join('; ')}.`)
+  if (more.length > 0) hints.push(`Named, but without room here: ${listed(more, SHOWN_NAMES)}. Search for these alone.`)
+  return hints.length > 0 ? { hint: hints.join(' ') } : {}
 }
+
+const listed = (names: readonly string[], most: number): string =>
+  `${names.slice(0, most).join(', ')}${names.length > most ? ` and ${names.length - most} more` : ''}`
 
 /** What lies behind the doors, in a line. */
 function behind(view: View): string {

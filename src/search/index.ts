@@ -43,8 +43,10 @@ export interface ToolQueryOptions {
 export interface ToolAnswer {
   readonly hits: readonly SearchHit[]
   readonly ranking: Ranking
-  /** Of several queries, those that nothing answers. */
+  /** The queries that no tool is likely to answer. */
   readonly unanswered?: readonly string[]
+  /** Tools that the query names and that have no room in the answer. */
+  readonly more?: readonly string[]
 }
 
 /** What search can do now. */
@@ -100,6 +102,8 @@ const WARM_SLICE_MS = 4
 const QUERY_SLICE_MS = 2
 /** The same for the very first one: vectors of a small catalogue are made by then. */
 const FIRST_SLICE_MS = 10
+/** The same for one that finds nothing by words alone: the tool may only be found by its vector. */
+const UNANSWERED_SLICE_MS = 2_000
 /** Every save writes the whole index. */
 const SAVE_EVERY_MS = 60_000
 /** In a small catalogue the first query is fast enough. */
@@ -112,7 +116,9 @@ const PRACTICE = [
   'create an event in the calendar',
   'query rows of a table by name',
 ] as const
-const QUERIES_CAP = 8
+const QUERIES_CAP = 20
+/** Tools that a query names are all answered, whatever limit it has, up to so many. */
+const NAMED_CAP = 20
 const TEXT_CAP = 1 << 16
 const HIGHEST = 0.99
 
@@ -255,18 +261,41 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       )
     const ranking: Ranking = external ? 'semantic' : table ? 'hybrid' : 'keyword'
     const relevances = ordered.map(({ candidate }) => relevance(candidate, table, asked))
+    const named = ordered.filter(({ candidate }) => candidate.exactName)
+    const room = Math.max(asked.limit, Math.min(NAMED_CAP, named.length))
     const best = Math.max(0, ...relevances.slice(0, asked.limit))
     // The formula of the source design has its own bar, and what another model finds near is not judged by this one.
-    const judged = table && asked.lanes !== 'vector' && fusion !== 'source' && !external && !asked.keepUnlikely
-    if (judged && best < leastFor(query, matches, table)) return { hits: [], ranking }
+    const judged = table && asked.lanes !== 'vector' && fusion !== 'source' && !external
+    const unlikely = ordered.length === 0 || (judged && best < leastFor(query, matches, table))
+    if (unlikely && !asked.keepUnlikely) return { hits: [], ranking, unanswered: [query] }
     let ceiling = 1
-    const hits = ordered.slice(0, asked.limit).map(({ candidate }, at): SearchHit => {
+    const hits = ordered.slice(0, room).map(({ candidate }, at): SearchHit => {
       ceiling = Math.min(ceiling, relevances[at] as number)
       const { slot } = candidate
       const matched = matches.termsOf(slot)
       return { id: corpus.idOf(slot), score: ceiling, matched, ...(asked.explain ? { why: whyOf(candidate) } : {}) }
     })
-    return { hits, ranking }
+    const more = named.slice(room).map(({ candidate }) => corpus.idOf(candidate.slot))
+    return { hits, ranking, ...(unlikely && { unanswered: [query] }), ...(more.length > 0 && { more }) }
+  }
+
+  async function all(queries: readonly string[], asked: ToolQueryOptions): Promise<ToolAnswer> {
+    if (queries.length <= 1) return one(queries[0] ?? '', asked)
+    // Nobody asks something to get no answer to it.
+    const least = Math.max(asked.limit, queries.length)
+    const answers = await Promise.all(queries.map((each) => one(each, { ...asked, limit: least })))
+    const named = new Set(answers.flatMap((answer) => [...namedIn(answer), ...(answer.more ?? [])]))
+    const others = answers.filter((answer) => namedIn(answer).length === 0)
+    const limit = Math.max(least, Math.min(NAMED_CAP, named.size + others.length))
+    const hits = inTurn(answers, limit)
+    const more = [...named].filter((id) => !hits.some((hit) => hit.id === id))
+    const unanswered = answers.flatMap((answer) => answer.unanswered ?? [])
+    return {
+      hits,
+      ranking: answers[0]?.ranking ?? 'keyword',
+      ...(unanswered.length > 0 && { unanswered }),
+      ...(more.length > 0 && { more }),
+    }
   }
 
   return {
@@ -281,16 +310,11 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       await prepare()
       const lines = query.slice(0, TEXT_CAP).split(/\r?\n/)
       const queries = [...new Set(lines.map((line) => line.trim()).filter(Boolean))].slice(0, QUERIES_CAP)
-      if (queries.length <= 1) return one(queries[0] ?? '', asked)
-      // Nobody asks something to get no answer to it.
-      const limit = Math.max(asked.limit, queries.length)
-      const answers = await Promise.all(queries.map((each) => one(each, { ...asked, limit })))
-      const unanswered = queries.filter((_, at) => answers[at]?.hits.length === 0)
-      return {
-        hits: inTurn(answers, limit),
-        ranking: answers[0]?.ranking ?? 'keyword',
-        ...(unanswered.length > 0 ? { unanswered } : {}),
-      }
+      const answer = await all(queries, asked)
+      if (!answer.unanswered || !work) return answer
+      const until = monotonicMs() + UNANSWERED_SLICE_MS
+      while (monotonicMs() < until && !catchUp(WARM_SLICE_MS)) await setImmediate()
+      return all(queries, asked)
     },
     get status() {
       const ranking: Ranking = semantic?.status.state === 'ready' ? 'semantic' : corpus.table() ? 'hybrid' : 'keyword'
@@ -376,16 +400,18 @@ function whyOf({ features, exactName, calls, external }: Candidate): NonNullable
   return { ...features, exactName, calls, ...(external === undefined ? {} : { external }) }
 }
 
-/** The best of each answer, then the second of each, and so on. */
+/** A score of 1 means that the query names the tool. */
+const namedIn = ({ hits }: ToolAnswer): string[] => hits.filter(({ score }) => score === 1).map(({ id }) => id)
+
+/** The best of each answer, then the second of each, and so on, with room for all that are named. Of an unlikely one only the best. */
 function inTurn(answers: readonly ToolAnswer[], limit: number): SearchHit[] {
-  const seen = new Map<string, SearchHit>()
-  const longest = Math.max(...answers.map(({ hits }) => hits.length))
-  for (let rank = 0; rank < longest; rank++)
-    for (const { hits } of answers) {
-      const hit = hits[rank]
-      if (hit && !seen.has(hit.id) && seen.size < limit) seen.set(hit.id, hit)
-    }
-  return [...seen.values()]
+  const lists = answers.map(({ hits, unanswered }) => (unanswered ? hits.slice(0, 1) : hits))
+  const named = lists.flatMap((hits) => hits.filter(({ score }) => score === 1))
+  const ranks = Math.max(...lists.map((hits) => hits.length))
+  const inOrder = Array.from({ length: ranks }, (_, rank) => lists.flatMap((hits) => hits[rank] ?? [])).flat()
+  const kept = new Set<string>()
+  for (const { id } of [...named, ...inOrder]) if (kept.size < limit) kept.add(id)
+  return inOrder.filter(({ id }) => kept.delete(id))
 }
 
 function pick<T extends object, K extends keyof T>(from: T, ...keys: K[]): Pick<T, K> {

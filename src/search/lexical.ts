@@ -732,7 +732,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     if (named.length === 0 && (hits[0]?.score ?? 0) < RANKING.floor) hits = []
     const exact = named.map((slot): LexicalHit => ({ slot, score: 1, coverage: coverageOf(slot), exactName: true }))
     return {
-      hits: [...exact, ...hits.filter(({ slot }) => !named.includes(slot))].slice(0, most),
+      hits: [...exact, ...hits.filter(({ slot }) => !named.includes(slot))].slice(0, Math.max(most, exact.length)),
       scoreOf: (slot) => (named.includes(slot) ? 1 : states[slot] ? boosted(slot) : 0),
       coverageOf,
       termsOf: (slot) => matchedWords(slot, queryWords, looked),

@@ -8,8 +8,8 @@ export interface NameTable {
   add(slot: number, document: Pick<SearchDocument, 'names' | 'bareName'>): void
   remove(slot: number): void
   /**
-   * Slots named by the whole query, or by a word inside it that is written like a name (`use filesystem.read on …`).
-   * A bare tool name counts only when one visible tool has it.
+   * Slots named by the whole query, by a word inside it that is written like a name (`use filesystem.read on …`), or by a
+   * list of names (`echo, read_graph`). A bare tool name counts only when one visible tool has it.
    */
   match(query: string, visible: (slot: number) => boolean): number[]
   sections(): Numbers[]
@@ -22,7 +22,7 @@ const LONGEST_NAME = 256
 const NAMES_CAP = 64
 /** A word written like a name: letters joined by dots, underscores, slashes, colons or dashes. */
 const nameLike = once(() => /(?<![\p{L}\p{N}])[\p{L}\p{N}]+(?:[._:/-]+[\p{L}\p{N}]+)+/gu)
-const NAME_LIKE_CAP = 16
+const NAME_LIKE_CAP = 64
 const NOT_ASCII = /[^\x00-\x7f]/
 const DOT = 46
 
@@ -135,10 +135,15 @@ export function createNameTable(saved?: readonly Uint8Array[]): NameTable {
       const whole = query.length <= LONGEST_NAME * 2 ? query.trim() : ''
       const written = whole && whole.length <= LONGEST_NAME ? [whole] : []
       for (const word of query.slice(0, 2048).match(nameLike())?.slice(0, NAME_LIKE_CAP) ?? []) written.push(word)
+      const named = (name: string): number | undefined => lookUp(name, false, visible) ?? lookUp(name, true, visible)
       for (const name of written) {
-        const slot = lookUp(name, false, visible) ?? lookUp(name, true, visible)
+        const slot = named(name)
         if (slot !== undefined) found.add(slot)
       }
+      // A plain word such as `echo` is a name only among others: in a sentence it is a word.
+      const items = query.slice(0, 2048).split(',', NAME_LIKE_CAP)
+      const slots = items.length > 1 ? items.map((item) => named(item.trim())) : []
+      if (!slots.includes(undefined)) for (const slot of slots) found.add(slot as number)
       return [...found]
     },
     sections() {

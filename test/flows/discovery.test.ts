@@ -122,15 +122,23 @@ describe('search_tools', () => {
     expect((await call('search_tools', { query: 'lire un fichier' })).tools[0].name).toBe('filesystem.read')
   })
 
-  it('says so when nothing matches', async () => {
+  it('shows tools of every category and says so when nothing matches', async () => {
     const { result } = await discovery()
     const answer = await result('search_tools', { query: 'zyxwvut qqqq' })
     expect(answer.isError).toBeUndefined()
-    expect(answer.structuredContent).toEqual({
+    const { tools, hint } = answer.structuredContent
+    expect(tools.map(({ name }: Answer) => name.split('.')[0]).slice(0, 2)).toEqual(['filesystem', 'hello'])
+    expect(tools).toHaveLength(5)
+    expect(hint).toBe('No close match; these are the nearest. Try other words, or list_categories.')
+  })
+
+  it('answers with nothing only a caller who sees no tool', async () => {
+    const { call } = await discovery({ policy: { deny: ['*'] } })
+    expect(await call('search_tools', { query: 'read a file' })).toEqual({
       tools: [],
       count: 0,
-      query: 'zyxwvut qqqq',
-      hint: 'Nothing matches. Try other words, or list_categories.',
+      query: 'read a file',
+      hint: 'There are no tools.',
     })
   })
 

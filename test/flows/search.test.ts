@@ -218,13 +218,70 @@ describe('search_tools', () => {
     }
   })
 
-  it('names those that nothing answers', async () => {
+  it('names those that no tool is likely to meet', async () => {
     const { app } = await startApp({ ...DISCOVERY, search: { embedder: 'none' } })
     const { find } = await clientOf(app)
     expect(await find('read a file\nzyxwvut qqqq')).toMatchObject({
       tools: expect.arrayContaining([expect.objectContaining({ name: 'filesystem.read' })]),
-      hint: 'Nothing matches: zyxwvut qqqq.',
+      hint: 'No close match: zyxwvut qqqq.',
     })
+  })
+
+  describe('with a memory server', () => {
+    const NAMES = [
+      'create_entities',
+      'create_relations',
+      'add_observations',
+      'delete_entities',
+      'delete_observations',
+      'delete_relations',
+      'read_graph',
+    ]
+    const withMemory = async () => {
+      const dir = temporaryFolder()
+      const settings = { ...DISCOVERY, mcpServers: { memory: servers.memory(join(dir, 'm.json')) } }
+      const { app } = await startApp(settings, dir, { table })
+      await app.settled(20_000)
+      const { find } = await clientOf(app)
+      return async (query: unknown): Promise<string[]> =>
+        (await find(query)).tools.map(({ name }: Answer) => name.replace(/^mcp_memory\./, ''))
+    }
+
+    it('answers seven exact names with all seven, however they are listed', async () => {
+      const find = await withMemory()
+      for (const query of [NAMES.join(' '), NAMES.join(', '), NAMES.join('\n'), NAMES])
+        expect((await find(query)).sort(), String(query)).toEqual([...NAMES].sort())
+      expect((await find(`read a file\n${NAMES.join(', ')}`)).sort()).toEqual(['filesystem.read', ...NAMES].sort())
+    }, 30_000)
+
+    it('answers an everyday request with the nearest tools', async () => {
+      const find = await withMemory()
+      expect(await find('remember that Anna likes tea')).toHaveLength(5)
+    }, 30_000)
+  })
+
+  it('answers up to twenty exact names, and says which are left', async () => {
+    const { app } = await startApp({ ...DISCOVERY, search: { embedder: 'none' } })
+    const names = Array.from({ length: 23 }, (_, n) => `many.tool_${n}x`)
+    app.catalog.set(owner('many'), { tools: names.map((name) => makeTool(name)) })
+    const { find } = await clientOf(app)
+    const { tools, hint } = await find(names.join(' '))
+    expect(tools.map(({ name }: Answer) => name).sort()).toEqual(names.slice(0, 20).sort())
+    expect(hint).toBe(
+      'Named, but without room here: many.tool_20x, many.tool_21x, many.tool_22x. Search for these alone.',
+    )
+    expect((await find(names.slice(0, 20))).count).toBe(20)
+    expect((await find(names)).error.message).toContain('at most 20 names (23 given)')
+  })
+
+  it('finds plain words that are names in a list of names', async () => {
+    const { app } = await startApp({ ...DISCOVERY, search: { embedder: 'none' } })
+    const words = ['alpha', 'beta', 'gamma', 'delta', 'epsilon', 'zeta', 'eta']
+    app.catalog.set(owner('greek'), { tools: words.map((word) => makeTool(`greek.${word}`)) })
+    const { find } = await clientOf(app)
+    expect((await find(words.join(', '))).tools.map(({ name }: Answer) => name).sort()).toEqual(
+      words.map((word) => `greek.${word}`).sort(),
+    )
   })
 
   it('refuses more than eight long lines, a line over 500 characters, and lists of anything else', async () => {

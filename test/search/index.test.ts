@@ -223,6 +223,7 @@ describe('following the catalogue', () => {
     expect(await createToolSearch().query('read', { limit: 5, visible: () => true })).toEqual({
       hits: [],
       ranking: 'keyword',
+      unanswered: ['read'],
     })
   })
 

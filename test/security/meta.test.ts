@@ -200,9 +200,9 @@ test('META-10: a query of a megabyte is refused, and a pattern is words, both wi
   const { app: made } = await app({})
   made.catalog.set(many, {
     tools: [
-      makeTool('many.as', { description: `Reads ${'a'.repeat(5_000)}! and no more.` }),
       makeTool('many.words', { description: 'Explains what (abb+)+$ is.' }),
       makeTool('many.pattern', { description: 'Explains the pattern (a+)+$ to people.' }),
+      makeTool('many.as', { description: `Reads ${'a'.repeat(5_000)}! and no more.` }),
     ],
   })
   await made.indexed()
@@ -212,7 +212,7 @@ test('META-10: a query of a megabyte is refused, and a pattern is words, both wi
     [huge, { error: { code: 'E_VALIDATION', message: expect.stringContaining('(length 1048576)') } }],
     [`short\n${huge}`, { error: { code: 'E_VALIDATION' } }],
     // As a pattern it would take longer than the world has been there, and find many.as.
-    ['(a+)+$', { tools: [] }],
+    ['(a+)+$', { hint: expect.stringContaining('No close match') }],
     ['(abb+)+$', { tools: expect.arrayContaining([expect.objectContaining({ name: 'many.words' })]) }],
     ['pattern (a+)+$', { tools: expect.arrayContaining([expect.objectContaining({ name: 'many.pattern' })]) }],
   ] as const) {
