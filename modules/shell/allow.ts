@@ -1,118 +1,34 @@
 import { ToolError } from 'pegboard'
 import type { Settings } from './config.ts'
-
-/** Arguments by which a harmless program runs another, or writes where nobody looks. */
-const RISKY: Readonly<Record<string, readonly string[]>> = {
-  git: [
-    '-c',
-    '-c?*',
-    '--config-env*',
-    '--exec*',
-    '--config*',
-    '--template*',
-    '--extcmd*',
-    '--sendmail-cmd*',
-    '--smtp-server*',
-    '--upload-pack*',
-    '--receive-pack*',
-    '--ext-diff',
-    '--output*',
-    '--open-files-in-pager*',
-    '-O*',
-    '-C',
-    '-C?*',
-    '--git-dir*',
-    '--work-tree*',
-  ],
-  find: ['-exec*', '-ok*', '-delete', '-fprint*', '-fls'],
-  fd: ['-x*', '-X*', '--exec*'],
-  tar: [
-    '--to-command*',
-    '--checkpoint-action*',
-    '--use-compress-program*',
-    '--rsh-command*',
-    '--rmt-command*',
-    '-I*',
-    '--info-script*',
-    '--new-volume-script*',
-    '-F*',
-  ],
-  rg: ['--pre', '--pre=*', '--hostname-bin*'],
-  sort: ['--compress-program*', '-o*', '--output*'],
-  curl: [
-    ...['-o*', '-O*', '--output*', '-K*', '--config*', '-T*', '--upload-file*', '-D*', '--dump-header*', '-c*'],
-    ...['--cookie-jar*', '--trace*', '--stderr*', '--libcurl*', '--etag-save*', '--hsts*', '--alt-svc*'],
-  ],
-  rsync: ['-e*', '--rsh*', '--rsync-path*'],
-  zip: ['-T*', '-TT*', '--unzip-command*'],
-  split: ['--filter*'],
-  wget: [
-    ...['-O*', '--output*', '-o*', '-a*', '--append-output*', '-e*', '--execute*', '--use-askpass*', '-P*'],
-    ...['--directory-prefix*', '--config*', '--save-cookies*', '--warc-*', '--rejected-log*', '--hsts-file*'],
-  ],
-  man: ['-P*', '--pager*', '-H*', '--html*', '-C*', '--config-file*'],
-}
-
-/** What is risky of one command of a program, and harmless of its others. */
-const RISKY_OF: Readonly<Record<string, readonly string[]>> = {
-  'git clone': ['-u*'],
-  'git archive': ['-o*'],
-  'git format-patch': ['-o*'],
-}
-
-/** What follows these letters is their value: of programs that take several letters in one word. */
-const VALUED: Readonly<Record<string, string>> = {
-  git: 'ABeFGjLlmMSUtX',
-  tar: 'bCfgHKLNTVX',
-  curl: 'AbcCdDeEFhHmPQrtuUwxXyYz',
-  sort: 'kStT',
-  rsync: 'BMf',
-  wget: 'aABDGiIlnoQtTUwX',
-  fd: 'cdeEjoSt',
-  zip: 'bnPst',
-  man: 'eELmMprRsST',
-}
-
-/** Of a program that is allowed with whatever it is given: those of its commands that run others, or decide what it runs later. */
-const RISKY_WORDS: Readonly<Record<string, readonly string[]>> = {
-  git: 'bisect citool config credential cvsserver daemon difftool filter-branch for-each-repo gui hook instaweb maintenance mergetool remote-ext rebase send-email shell submodule web--browse'.split(
-    ' ',
-  ),
-}
-
-const INTERPRETERS = new Set(
-  'sh bash dash zsh fish ksh busybox env xargs node deno bun python python3 perl ruby php lua awk gawk mawk sed vi vim emacs ssh sudo su doas docker podman npx npm pnpm yarn make cargo go powershell pwsh cmd tclsh expect screen tmux nohup nice timeout watch strace gdb parallel psql sqlite3 mysql mariadb ed less more m4 scp sftp systemd-run unshare chroot setsid stdbuf script ionice time flock taskset chrt runuser pkexec'.split(
-    ' ',
-  ),
-)
+import { baseName, needsSandbox, RISKY, RISKY_OF, RISKY_WORDS, runsAnything, startsOthers, VALUED } from './programs.ts'
 
 interface Rule {
   readonly words: readonly string[]
   readonly denied: readonly string[]
+  /** false: the operator trusts it outside the sandbox. */
+  readonly sandboxed: boolean | undefined
 }
 
 const rulesOf = ({ allowed_commands }: Settings): Rule[] =>
   allowed_commands.map((entry) => {
-    const { command, deny_args } = typeof entry === 'string' ? { command: entry, deny_args: [] } : entry
-    return { words: command.trim().split(/\s+/), denied: deny_args }
+    const { command, deny_args, sandbox } =
+      typeof entry === 'string' ? { command: entry, deny_args: [], sandbox: undefined } : entry
+    return { words: command.trim().split(/\s+/), denied: deny_args, sandboxed: sandbox }
   })
 
 export const allowedNames = (settings: Settings): string[] => rulesOf(settings).map(({ words }) => words.join(' '))
 
-/** Allowed programs that run whatever they are given. */
-export const interpreters = (settings: Settings): string[] =>
+/** Allowed programs that start others: those that run whatever they are given, and those allowed with any argument. */
+export const thoseThatStartOthers = (settings: Settings): string[] =>
   rulesOf(settings)
-    .map(({ words: [program = ''] }) => program)
-    .filter((program) => INTERPRETERS.has(baseName(program)))
+    .filter(({ words: [program = '', ...first] }) => (first.length === 0 ? startsOthers : runsAnything)(program))
+    .map(({ words }) => words[0] as string)
 
-const baseName = (program: string): string =>
-  (program.split(/[\\/]/).at(-1) ?? '')
-    .toLowerCase()
-    .replace(/\.(?:exe|cmd|bat|com)$/, '')
-    .replace(/[\d.]+$/, (version) => (version === '3' ? version : ''))
-
-/** @throws ToolError E_DENIED_BY_POLICY, listing what is allowed */
-export function checkAllowed(settings: Settings, command: string, args: readonly string[]): void {
+/**
+ * Checks a program and its arguments, and answers whether it may run only in a sandbox.
+ * @throws ToolError E_DENIED_BY_POLICY, listing what is allowed
+ */
+export function checkAllowed(settings: Settings, command: string, args: readonly string[]): boolean {
   const rules = rulesOf(settings)
   const fitting = rules.filter(
     ({ words: [program, ...first] }) => program === command && first.every((word, at) => args[at] === word),
@@ -142,7 +58,8 @@ export function checkAllowed(settings: Settings, command: string, args: readonly
     )
   }
   const found = fitting.map(wrong)
-  if (found.includes(undefined)) return
+  const allowing = fitting.filter((_, at) => found[at] === undefined)
+  if (allowing.length > 0) return needsSandbox(command) && !allowing.some(({ sandboxed }) => sandboxed === false)
   throw refuse(`'${shown(String(found[0]))}' is an argument that ${command} may not have here.`)
 }
 
@@ -161,9 +78,11 @@ function riskyIn(program: string, args: readonly string[]): (arg: string, first:
     // A long name may be shortened as long as it is clear.
     if (name.startsWith('--')) return name.length >= 4 && names.some((one) => one.startsWith(name))
     if (valued === undefined) return false
+    // Without a dash, the values of all letters of tar follow as words of their own.
+    const all = option !== arg
     for (const letter of name.slice(1)) {
       if (letters.includes(letter)) return true
-      if (valued.includes(letter)) return false
+      if (valued.includes(letter) && !all) return false
     }
     return false
   }

@@ -1,11 +1,13 @@
+import { statfs } from 'node:fs/promises'
 import { type Log, type Processes, type Program, redact, ToolError } from 'pegboard'
 import { type Capture, createCapture } from './capture.ts'
 import { rootsOf, type Settings } from './config.ts'
 import { findProgram } from './find.ts'
 import { inside, madeSince, noSandbox, type Sandbox, trySandbox, wallsFor } from './sandbox.ts'
+import { createTaskLimit, type TaskLimit } from './task-limit.ts'
 
 /** Why a command was ended before it ended by itself. */
-export type Cut = 'timeout' | 'output' | 'memory' | 'processes' | 'stopped'
+export type Cut = 'timeout' | 'output' | 'memory' | 'processes' | 'disk' | 'stopped'
 
 export interface Ended {
   readonly exit_code: number | null
@@ -34,6 +36,8 @@ export interface Wanted {
   readonly cwd: string
   readonly timeoutMs: number
   readonly sandboxed: boolean
+  /** In the sandbox; default false. */
+  readonly network?: boolean
   /** Folders beside the workspace that it may write to. */
   readonly given?: readonly string[]
   /** Variables that the call sets. */
@@ -50,19 +54,27 @@ export interface Starter {
 }
 
 /** How often is looked what a command uses. */
-const LOOK_MS = 250
+const LOOK_MS = 100
 const UNSEEN = { processes: 0, bytes: 0 }
 
 // Nobody is there to answer, and nobody turns pages.
 const QUIET = { TERM: 'dumb', PAGER: 'cat', GIT_PAGER: 'cat', GIT_TERMINAL_PROMPT: '0' }
 
-/** What limits a process from inside, where the system can. The count is only that of a sandbox there: elsewhere it would be of all that the user runs. */
-const limited = ({ max_memory_bytes, max_processes }: Settings, sandboxed: boolean): string =>
+/**
+ * What limits a process from inside, where the system can. The count is only that of a sandbox there: elsewhere it would be of all that
+ * the user runs. A shell counts the size of files in blocks of 512 bytes.
+ */
+const limited = ({ max_memory_bytes, max_processes, max_file_bytes }: Settings, sandboxed: boolean): string =>
   [
     'ulimit -c 0',
     `(ulimit -d ${Math.floor(max_memory_bytes / 1024)}) 2>/dev/null && ulimit -d ${Math.floor(max_memory_bytes / 1024)}`,
     ...(sandboxed
-      ? ['u', 'p'].map((flag) => `(ulimit -${flag} ${max_processes}) 2>/dev/null && ulimit -${flag} ${max_processes}`)
+      ? [
+          `ulimit -f ${Math.ceil(max_file_bytes / 512)}`,
+          ...['u', 'p'].map(
+            (flag) => `(ulimit -${flag} ${max_processes}) 2>/dev/null && ulimit -${flag} ${max_processes}`,
+          ),
+        ]
       : []),
     'exec "$@"',
   ].join('\n')
@@ -97,21 +109,57 @@ export function createStarter(processes: Processes, log: Log): Starter {
           ? bare
           : { command: '/bin/sh', args: ['-c', limited(settings, sandboxed), 'sh', bare.command, ...bare.args] }
       const walls = sandbox && (await wallsFor(settings, wanted.given))
-      const placed = sandbox && walls ? inside(sandbox, walls, cwd, held.command, held.args) : { ...held, env: {} }
+      const placed =
+        sandbox && walls ? inside(sandbox, walls, cwd, held.command, held.args, wanted.network) : { ...held, env: {} }
+      const tasks = sandboxed ? createTaskLimit(settings.max_processes + AROUND, processes.platform) : undefined
+      const counted = tasks
+        ? { command: '/bin/sh', args: ['-c', JOIN, 'sh', tasks.join, placed.command, ...placed.args] }
+        : placed
       const program = await processes.start({
-        command: placed.command,
-        args: placed.args,
+        command: counted.command,
+        args: counted.args,
         cwd,
         env: { ...QUIET, ...placed.env, ...settings.env, ...wanted.env },
         inherit: settings.env_passthrough,
       })
-      return { ...supervised(program, wanted, settings), made: () => (walls ? madeSince(walls) : []) }
+      const left = walls ? await freeBytes(walls.writable) : undefined
+      return { ...supervised(program, wanted, settings, { left, tasks }), made: () => (walls ? madeSince(walls) : []) }
     },
   }
 }
 
-function supervised(program: Program, wanted: Wanted, settings: Settings): Omit<Command, 'made'> {
-  const { max_output_bytes, max_memory_bytes, max_processes } = settings
+/** Joins a control group before it becomes the program. */
+const JOIN = 'echo 0 > "$1" && shift && exec "$@"'
+const REMOVE_MS = 1_000
+/** The process of bubblewrap that waits outside. */
+const AROUND = 1
+
+/** A disk that a command can write to, and how many bytes are free there. */
+type Free = ReadonlyMap<string, number>
+
+async function freeBytes(folders: readonly string[]): Promise<Free> {
+  const found = await Promise.all(
+    folders.map(async (folder) => {
+      const { bavail, bsize } = await statfs(folder)
+      return [folder, bavail * bsize] as const
+    }),
+  )
+  return new Map(found)
+}
+
+/** Whether a disk has less left than is to be kept: the operator's number, or half of what was free, where that is less. */
+async function isFilled(before: Free, keep: number): Promise<boolean> {
+  const now = await freeBytes([...before.keys()])
+  return [...before].some(([folder, free]) => (now.get(folder) ?? free) < Math.min(keep, free / 2))
+}
+
+function supervised(
+  program: Program,
+  wanted: Wanted,
+  settings: Settings,
+  { left, tasks }: { readonly left: Free | undefined; readonly tasks: TaskLimit | undefined },
+): Omit<Command, 'made'> {
+  const { max_output_bytes, max_memory_bytes, max_processes, keep_free_bytes } = settings
   const startedAt = Date.now()
   const [stdout, stderr] = [createCapture(max_output_bytes), createCapture(max_output_bytes)]
   let cut: Cut | undefined
@@ -139,13 +187,18 @@ function supervised(program: Program, wanted: Wanted, settings: Settings): Omit<
     looking = true
     // What cannot be seen now is looked at again the next time.
     const { processes, bytes } = await program.usage().catch(() => UNSEEN)
+    const filled = left ? await isFilled(left, keep_free_bytes).catch(() => false) : false
     looking = false
-    if (processes > max_processes) await stop('processes', 0)
+    if (filled) await stop('disk', 0)
+    else if (processes > max_processes || tasks?.isReached()) await stop('processes', 0)
     else if (bytes > max_memory_bytes) await stop('memory', 0)
   }, LOOK_MS)
   looks.unref()
 
   const ended = program.ended.then(({ code, signal }): Ended => {
+    if (tasks?.isReached()) cut ??= 'processes'
+    // Its last process may be about to end.
+    setTimeout(() => tasks?.remove(), REMOVE_MS).unref()
     clearTimeout(late)
     clearInterval(looks)
     return {
@@ -157,6 +210,9 @@ function supervised(program: Program, wanted: Wanted, settings: Settings): Omit<
   })
   return { program, stdout, stderr, startedAt, ended, stop }
 }
+
+/** How a shell and bubblewrap tell that SIGXFSZ ended a program. */
+const FILE_TOO_LARGE = 128 + 25
 
 /** As long as people would say it: `2s`, `1.5s`. */
 const seconds = (ms: number): string => `${Math.round(ms / 100) / 10}s`
@@ -207,6 +263,18 @@ export async function finished(command: Command, wanted: Wanted, settings: Setti
       `was ended: it had more than ${settings.max_processes} processes`,
       'E_TOO_LARGE',
       'modules.shell.config.max_processes decides.',
+    )
+  if (cut === 'disk')
+    throw fail(
+      'was ended: it left too little of the disk free',
+      'E_TOO_LARGE',
+      'Write less; modules.shell.config.keep_free_bytes decides.',
+    )
+  if (wanted.sandboxed && (ended.signal === 'SIGXFSZ' || ended.exit_code === FILE_TOO_LARGE))
+    throw fail(
+      `was ended: it made a file of more than ${settings.max_file_bytes} bytes`,
+      'E_TOO_LARGE',
+      'Write less, or several files; modules.shell.config.max_file_bytes decides.',
     )
   if (ended.signal !== undefined) throw fail(`was ended by ${ended.signal}`, 'E_TOOL_FAILED', 'Look at its output.')
   if (ended.exit_code !== 0) throw fail(`exited with code ${ended.exit_code}`, 'E_TOOL_FAILED', 'Look at its output.')

@@ -11,6 +11,10 @@ const Allowed = z.union([
   z.strictObject({
     command: z.string().min(1).describe('A program, or a program and the words that must follow it: "git log".'),
     deny_args: list('Arguments that are refused: globs such as "--output*".'),
+    sandbox: z
+      .boolean()
+      .optional()
+      .describe('false runs it without the sandbox although it can start other programs or reach any file.'),
   }),
 ])
 
@@ -24,7 +28,9 @@ export const Config = z.strictObject({
   sandbox: z
     .enum(['scripts', 'all', 'off'])
     .default('scripts')
-    .describe('What runs only in a sandbox: bash and script, or run too; "off" lets scripts do all that you can do.'),
+    .describe(
+      'What runs only in a sandbox: bash, script and programs that can start others or write anywhere, or all; "off" lets them do all that you can do.',
+    ),
   roots: z
     .array(z.string().min(1))
     .min(1)
@@ -75,6 +81,18 @@ export const Config = z.strictObject({
     .min(16 * 1024 * 1024)
     .default(1024 * 1024 * 1024)
     .describe('A command that uses more, with all that it started, is ended.'),
+  max_file_bytes: z
+    .int()
+    .min(1024)
+    .default(256 * 1024 * 1024)
+    .describe('A command in the sandbox can make no file larger than this.'),
+  keep_free_bytes: z
+    .int()
+    .min(0)
+    .default(1024 * 1024 * 1024)
+    .describe(
+      'A command in the sandbox is ended when it leaves less of the disk free, or half of what was free where that is less.',
+    ),
   max_background: z.int().min(0).max(64).default(8).describe('Commands that run in the background at a time.'),
   background_timeout: z.number().min(1).max(86_400).default(3_600).describe('Seconds one of them may take.'),
   ...ownFolders,

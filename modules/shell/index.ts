@@ -1,5 +1,5 @@
 import { defineModule } from 'pegboard'
-import { interpreters } from './allow.ts'
+import { thoseThatStartOthers } from './allow.ts'
 import { background_run, task_kill, task_list, task_output, task_status, task_stdin, task_wait } from './background.ts'
 import { Config } from './config.ts'
 import { env, which } from './look.ts'
@@ -16,9 +16,9 @@ export default defineModule({
   synonyms: [['command', 'program', 'process', 'commande', 'comando', 'Befehl']],
   start({ config, log, signal, services }) {
     if (!services.processes) return
-    const found = config.enabled ? interpreters(config) : []
+    const found = config.enabled ? thoseThatStartOthers(config) : []
     if (found.length > 0)
-      log.warn('allowed commands that run whatever they are given: to allow one is to allow everything', {
+      log.warn('allowed commands that can start other programs: to allow one is to allow everything', {
         commands: found,
         setting: 'modules.shell.config.allowed_commands',
       })

@@ -34,10 +34,13 @@ export async function program(
   const { env } = given
   checkTexts([given.command, ...given.args, ...Object.values(env)])
   checkVariables(settings, env)
-  checkAllowed(settings, given.command, given.args)
+  const onlyInSandbox = checkAllowed(settings, given.command, given.args)
   checkWords(settings, what, [given.command, ...given.args].join(' '))
   const folder = await folderFor(settings, given.cwd)
-  return { what, command: given.command, args: given.args, cwd: folder, env, sandboxed: settings.sandbox === 'all' }
+  const sandboxed = settings.sandbox === 'all' || (settings.sandbox === 'scripts' && onlyInSandbox)
+  // Where everything is shut in, nothing has a network; else what would run outside without this keeps it.
+  const network = sandboxed && settings.sandbox === 'scripts'
+  return { what, command: given.command, args: given.args, cwd: folder, env, sandboxed, network }
 }
 
 export const INTERPRETERS = ['bash', 'sh', 'node', 'python3'] as const

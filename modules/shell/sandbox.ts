@@ -13,6 +13,7 @@ export interface Sandbox {
 }
 
 const TMP_BYTES = 256 * 1024 * 1024
+const SHM_BYTES = 64 * 1024 * 1024
 
 /** What a sandbox lets be seen and changed; all absolute and real. */
 export interface Walls {
@@ -114,15 +115,21 @@ function ways({ writable, fixed, hiddenFolders, hiddenFiles }: Walls): string[] 
   return [...found].toSorted((a, b) => a.length - b.length)
 }
 
-/** The arguments of `bwrap` before those of the program. No network, no other processes, a /tmp of its own. */
-export const bubblewrapArgs = (walls: Walls, cwd: string, boundsTmp = true): string[] => [
+/** How names of hosts are found, for what has a network. */
+const RESOLVER = ['resolv.conf', 'hosts', 'host.conf', 'gai.conf']
+
+/** The arguments of `bwrap` before those of the program. No other processes, a /tmp of its own, and no network unless asked for. */
+export const bubblewrapArgs = (walls: Walls, cwd: string, boundsTmp = true, network = false): string[] => [
   '--unshare-all',
+  ...(network ? ['--share-net'] : []),
   '--die-with-parent',
   '--new-session',
   ...['--cap-drop', 'ALL'],
   ...SYSTEM.flatMap((path) => ['--ro-bind-try', path, path]),
-  ...ETC.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
+  ...[...ETC, ...(network ? RESOLVER : [])].flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
   ...['--proc', '/proc', '--dev', '/dev'],
+  // Else memory could be filled with files there.
+  ...(boundsTmp ? ['--size', String(SHM_BYTES), '--tmpfs', '/dev/shm', '--remount-ro', '/dev'] : []),
   ...(boundsTmp ? ['--size', String(TMP_BYTES)] : []),
   ...['--tmpfs', '/tmp'],
   ...walls.readable.flatMap((path) => ['--ro-bind', path, path]),
@@ -143,7 +150,7 @@ const these = (paths: readonly string[]): string => paths.map((path) => `(litera
 const below = (paths: readonly string[]): string => paths.map((path) => `(subpath ${quoted(path)})`).join(' ')
 
 /** A profile for `sandbox-exec`. The last rule that fits decides. */
-export function seatbeltProfile(walls: Walls): string {
+export function seatbeltProfile(walls: Walls, network = false): string {
   const fixed = [...walls.fixed, ...(walls.absent ?? [])]
   const secret = hiddenIn(walls.given, [...walls.hiddenFolders, ...walls.hiddenFiles])
   return [
@@ -164,7 +171,7 @@ export function seatbeltProfile(walls: Walls): string {
     ...(ways(walls).length > 0 ? [`(deny file-write-unlink ${these(ways(walls))})`] : []),
     ...(walls.given?.length ? [`(allow file-read* file-write* ${below(walls.given)})`] : []),
     ...(secret.length > 0 ? [`(deny file-read* file-write* ${below(secret)})`] : []),
-    '(deny network*)',
+    network ? '(allow network*)' : '(deny network*)',
   ].join('\n')
 }
 
@@ -181,15 +188,20 @@ export function inside(
   cwd: string,
   command: string,
   args: readonly string[],
+  network = false,
 ): Wrapped {
   if (kind === 'bubblewrap')
     return {
       command: file,
-      args: [...bubblewrapArgs(walls, cwd, boundsTmp), command, ...args],
+      args: [...bubblewrapArgs(walls, cwd, boundsTmp, network), command, ...args],
       env: { HOME: '/tmp', TMPDIR: '/tmp' },
     }
   const home = walls.writable[0] as string
-  return { command: file, args: ['-p', seatbeltProfile(walls), command, ...args], env: { HOME: home, TMPDIR: home } }
+  return {
+    command: file,
+    args: ['-p', seatbeltProfile(walls, network), command, ...args],
+    env: { HOME: home, TMPDIR: home },
+  }
 }
 
 const TRIAL_MS = 5_000

@@ -4,10 +4,11 @@ import type { Readable, Writable } from 'node:stream'
 import { PegboardError, shuttingDown } from '../core/errors.ts'
 import { isFull } from '../core/full.ts'
 import type { Processes, Program, ProgramProcess, ProgramUsage } from '../core/services.ts'
-import { descendantsOf, endDescendants } from './descendants.ts'
+import { descendantsOf, endDescendants, MARK } from './descendants.ts'
 import { pipes } from './pipes.ts'
 import { noRoom, spawnPiped } from './room.ts'
 import { childEnvironment, type Environment, killTree, spawnPlan } from './spawn.ts'
+import { createStrays, type Strays } from './strays.ts'
 import { createWatchdog, type Watchdog } from './watchdog.ts'
 
 export interface ProgramsOptions {
@@ -27,11 +28,14 @@ type Child = ChildProcessByStdio<Writable, Readable, Readable>
 const GRACE_MS = 500
 /** A grandchild may hold a pipe open for ever: so long is waited for what the program wrote last. */
 const DRAIN_MS = 200
+/** For programs that start others faster than we find them. */
+const MAX_LOOKS = 20
 const UNSEEN = 'What a program uses cannot be looked up'
 
 /** Programs of tools: each in a group of its own, watched, and ended with all that it started. */
 export function createPrograms({ platform, environment, warn }: ProgramsOptions): Programs {
   const running = new Set<Program>()
+  const strays = createStrays(platform)
   let dog: Watchdog | undefined
   let stopped = false
 
@@ -44,7 +48,8 @@ export function createPrograms({ platform, environment, warn }: ProgramsOptions)
     async start({ command, args = [], cwd, env: named = {}, inherit }) {
       if (stopped) throw shuttingDown()
       dog ??= createWatchdog({ platform, environment, warn })
-      const env = childEnvironment(environment, { ...inherited(inherit), ...named }, platform)
+      const mark = dog.mark()
+      const env = childEnvironment(environment, { ...inherited(inherit), ...named, [MARK]: mark }, platform)
       const plan = spawnPlan(command, args, env, platform)
       let child: Child
       try {
@@ -55,7 +60,7 @@ export function createPrograms({ platform, environment, warn }: ProgramsOptions)
       }
       // Told by the end of the program, with a better reason.
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on('error', () => undefined)
-      const program = watched(child, platform, dog, () => running.delete(program))
+      const program = watched(child, platform, dog, { strays, mark }, () => running.delete(program))
       running.add(program)
       await new Promise<void>((resolve, reject) => {
         child.once('spawn', resolve)
@@ -79,10 +84,16 @@ export function createPrograms({ platform, environment, warn }: ProgramsOptions)
   }
 }
 
-function watched(child: Child, platform: string, dog: Watchdog, gone: () => void): Program {
+function watched(
+  child: Child,
+  platform: string,
+  dog: Watchdog,
+  { strays, mark }: { readonly strays: Strays; readonly mark: string },
+  gone: () => void,
+): Program {
   const { pid } = child
   if (pid !== undefined) dog.guard(pid)
-  // One that leaves the group and whose parent ends is found by nobody: what was seen once is remembered.
+  // One that leaves the group and whose parent ends is known by its mark alone, and not at all without that: what was seen once is remembered.
   const known = new Map<number, string>()
   const runs = (): boolean => pid !== undefined && child.exitCode === null && child.signalCode === null
   const look = (): ReadonlyMap<number, string> => {
@@ -93,15 +104,21 @@ function watched(child: Child, platform: string, dog: Watchdog, gone: () => void
 
   const ended = new Promise<Awaited<Program['ended']>>((resolve) => {
     let over = false
-    const end = (): void => {
+    const end = async (): Promise<void> => {
       if (over) return
       over = true
       killTree(child, 'SIGKILL', platform)
       endDescendants(known, 'SIGKILL', platform)
-      if (pid !== undefined) dog.release(pid)
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy()
+      await endMarked()
+      if (pid !== undefined) dog.release(pid)
       gone()
       resolve({ code: child.exitCode, signal: child.signalCode })
+    }
+    /** What was started while we looked is found the next time. */
+    async function endMarked(): Promise<void> {
+      for (let look = 0; look < MAX_LOOKS; look++)
+        if (!endDescendants(await strays.of(mark), 'SIGKILL', platform)) return
     }
     child.once('close', end)
     child.once('exit', () => setTimeout(end, DRAIN_MS))

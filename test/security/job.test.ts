@@ -295,7 +295,7 @@ test.runIf(process.platform !== 'win32')(
        process.on('SIGTERM', () => undefined)
        setInterval(() => undefined, 1_000)`,
     )
-    const shell = { config: { enabled: true, allowed_commands: ['node'] } }
+    const shell = { config: { enabled: true, sandbox: 'off', allowed_commands: ['node'] } }
     const { app } = await startApp({ exposure: { mode: 'discovery' }, modules: { shell } }, dir)
     let letGo: () => void = () => undefined
     const held = new Promise<void>((resolve) => {

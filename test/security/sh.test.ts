@@ -1,6 +1,15 @@
 import { execFileSync, type StdioOptions, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { Client } from '@modelcontextprotocol/client'
@@ -143,7 +152,7 @@ describe.runIf(POSIX)('commands', () => {
   )
 
   test('SH-09: a command that takes too long is ended with all it started [DIG-94]', async () => {
-    const { fails, dir } = await open({ allowed_commands: ['sh', 'sleep'] })
+    const { fails, dir } = await open({ allowed_commands: ['sh', 'sleep'], sandbox: 'off' })
     const late = { code: 'E_TIMEOUT', message: 'run timed out after 1s' }
     const within3s = async (command: string, args: readonly string[], data: object): Promise<void> => {
       const took = await soonest(3_000, async () => {
@@ -165,6 +174,7 @@ describe.runIf(POSIX)('commands', () => {
   test('SH-11: of endless output head and tail are kept, and who writes it is ended', async () => {
     const { fails, dir } = await open({
       allowed_commands: ['sh'],
+      sandbox: 'off',
       max_output_bytes: 4_096,
       max_written_bytes: 1_000_000,
     })
@@ -183,7 +193,7 @@ describe.runIf(POSIX)('commands', () => {
 
   test('SH-13: commands get no more of the environment than they need [DIG-94]', async () => {
     const { call, app } = await open(
-      { allowed_commands: ['env'], env_passthrough: ['WANTED', 'GITHUB_TOKEN'], env: { MODE: 'test' } },
+      { allowed_commands: ['env'], sandbox: 'off', env_passthrough: ['WANTED', 'GITHUB_TOKEN'], env: { MODE: 'test' } },
       { AWS_SECRET_ACCESS_KEY: 'canary-secret-1', WANTED: 'yes', GITHUB_TOKEN: 'canary-secret-2' },
     )
     const { stdout } = await call('run', { command: 'env' })
@@ -217,7 +227,7 @@ describe.runIf(POSIX)('commands', () => {
   })
 
   test('SH-16: a command that would wait for input or an answer ends, or runs out of time', async () => {
-    const { call, fails } = await open({ allowed_commands: ['cat', 'sh', 'git', 'python3', 'sudo'] })
+    const { call, fails } = await open({ allowed_commands: ['cat', 'sh', 'git', 'python3', 'sudo'], sandbox: 'off' })
     expect(await call('run', { command: 'cat' })).toMatchObject({ stdout: '', exit_code: 0 })
     expect(await call('run', { command: 'cat', stdin: 'over here' })).toMatchObject({ stdout: 'over here' })
     expect(await fails('run', { command: 'sh', args: ['-c', 'read x < /dev/tty'] })).toMatchObject({
@@ -239,7 +249,7 @@ describe.runIf(POSIX)('commands', () => {
   })
 
   test('SH-17: exit code and signal are told beside the output, and no stack is shown [DIG-94]', async () => {
-    const { fails } = await open({ allowed_commands: ['sh'] })
+    const { fails } = await open({ allowed_commands: ['sh'], sandbox: 'off' })
     const failed = await fails('run', { command: 'sh', args: ['-c', 'echo out; echo err >&2; exit 3'] })
     expect(failed).toMatchObject({
       code: 'E_TOOL_FAILED',
@@ -383,7 +393,7 @@ test.runIf(POSIX)('a named folder is never the state folder, a link, or more tha
 test.runIf(process.platform === 'linux')('what whoever started the server left open reaches no program', async () => {
   const { config, env, dir } = place({
     exposure: { mode: 'direct' },
-    modules: { shell: { config: { enabled: true, allowed_commands: ['sh'] } } },
+    modules: { shell: { config: { enabled: true, allowed_commands: ['sh'], sandbox: 'off' } } },
   })
   writeFileSync(join(dir, 'left-open'), '')
   const left = openSync(join(dir, 'left-open'), 'a')
@@ -535,8 +545,150 @@ test.runIf(POSIX)(
   120_000,
 )
 
-test.runIf(POSIX)('an allowed program that runs whatever it is given is said at the start', async () => {
-  const programs = ['/usr/bin/python3.12', 'psql', 'setsid', 'chroot', 'less', 'xargs']
-  const { logged } = await open({ allowed_commands: ['git', ...programs, 'echo'] })
-  expect(logged.join()).toContain(`"commands":${JSON.stringify(programs)}`)
+test.runIf(POSIX)('SH-19: the log names, at the start, allowed programs that can start any other', async () => {
+  const cited = ['bash', 'python', 'env', 'xargs', 'find']
+  const others = ['/usr/bin/python3.12', 'pip3', 'nodejs', 'java', 'psql', 'setsid', 'chroot', 'less', 'ssh', 'git']
+  const { logged } = await open({ allowed_commands: [...cited, ...others, 'echo', 'git log', 'ls'] })
+  expect(logged.join()).toContain('to allow one is to allow everything')
+  expect(logged.join()).toContain(`"commands":${JSON.stringify([...cited, ...others])}`)
 })
+
+test.runIf(POSIX)('SH-04: options by which an allowed program starts another are refused', async () => {
+  const { call, dir } = await open({ allowed_commands: ['git', 'tar', 'find', 'ssh', 'scp'] })
+  writeFileSync(join(dir, 'evil.sh'), `#!/bin/sh\ntouch ${dir}/pwned\n`, { mode: 0o755 })
+  writeFileSync(join(dir, 'a.txt'), 'a\n')
+  for (const line of [
+    'git --upload-pack=./evil.sh fetch .',
+    'git fetch --upload-pack=./evil.sh .',
+    'git -c core.pager=./evil.sh log',
+    'git log --output=/x',
+    'tar cf x.tar a.txt --checkpoint=1 --checkpoint-action=exec=./evil.sh',
+    'tar cfI x.tar ./evil.sh a.txt',
+    'tar cbfI 20 x.tar ./evil.sh a.txt',
+    'tar cfF x.tar ./evil.sh a.txt',
+    'find . -exec ./evil.sh ;',
+    'ssh -oProxyCommand=./evil.sh localhost',
+    'ssh -o ProxyCommand=./evil.sh localhost',
+    'ssh localhost -qoProxyCommand=./evil.sh',
+    'ssh -F a.txt localhost',
+    'scp -S ./evil.sh a.txt localhost:',
+  ]) {
+    const [command, ...args] = line.split(' ')
+    const code = await call('run', { command, args }).then(
+      () => 'ran',
+      (error) => error.code,
+    )
+    expect(code, line).toBe('E_DENIED_BY_POLICY')
+  }
+  expect(readdirSync(dir)).not.toContain('pwned')
+})
+
+test.runIf(sandboxed)(
+  'an allowed program that reaches any file by its arguments runs in the sandbox, unless the operator trusts it outside',
+  async () => {
+    const outside = temporaryFolder()
+    writeFileSync(join(outside, 'secret'), 'canary\n')
+    const { call, dir } = await open({ allowed_commands: ['git', 'tar', 'cp', 'python3', 'sh'] })
+    execFileSync('git', ['init', '-q', dir])
+    const told = async (command: string, args: readonly string[]): Promise<string> =>
+      await call('run', { command, args }).then(
+        ({ stdout, stderr }) => stdout + stderr,
+        ({ data }) => data.stdout + data.stderr,
+      )
+    for (const [command, ...args] of [
+      ['git', 'diff', '--no-index', '/dev/null', join(outside, 'secret')],
+      ['git', 'init', '-q', join(outside, 'made')],
+      ['git', 'clone', '-q', '.', join(outside, 'made')],
+      ['tar', 'cf', join(outside, 'made'), '/etc/hostname'],
+      ['cp', join(outside, 'secret'), 'copy'],
+      ['sh', '-c', `cat ${outside}/secret; echo x > ${outside}/made`],
+    ] as [string, ...string[]][])
+      expect(await told(command, args), `${command} ${args.join(' ')}`).not.toContain('canary')
+    expect(readdirSync(outside)).toEqual(['secret'])
+    expect(await told('git', ['status', '--short', '--branch'])).toContain('No commits yet')
+    const trusted = await open({ allowed_commands: [{ command: 'sh', sandbox: false }] })
+    expect(await trusted.call('run', { command: 'sh', args: ['-c', `cat ${outside}/secret`] })).toMatchObject({
+      stdout: 'canary\n',
+    })
+  },
+)
+
+const COMMANDS_THAT_LEAVE: Readonly<Record<string, string>> = {
+  setsid: 'setsid sh -c "$LEFT" >/dev/null 2>&1 &',
+  'double fork': '( ( sh -c "$LEFT" >/dev/null 2>&1 & ) & )',
+  nohup: 'nohup sh -c "$LEFT" >/dev/null 2>&1 &',
+  trap: 'trap "" TERM; ( trap "" TERM; setsid sh -c "$LEFT" >/dev/null 2>&1 & )',
+}
+
+for (const sandbox of ['off', 'scripts'] as const)
+  test.runIf(sandbox === 'off' ? process.platform === 'linux' : sandboxed)(
+    `SH-10: nothing survives the timeout of a command that detaches (sandbox: ${sandbox})`,
+    async () => {
+      const { fails, dir } = await open({ allowed_commands: ['sh'], sandbox })
+      for (const [how, line] of Object.entries(COMMANDS_THAT_LEAVE)) {
+        const seconds = `8${Math.floor(Math.random() * 1e6)}`
+        const left = `LEFT="trap '' TERM HUP; echo on >> ${dir}/${how.replace(' ', '')}; sleep ${seconds}; sleep ${seconds}"`
+        const error = await fails('run', {
+          command: 'sh',
+          args: ['-c', `${left}; export LEFT; ${line}\nsleep 1000`],
+          timeout_seconds: 1,
+        })
+        expect(error, how).toMatchObject({ code: 'E_TIMEOUT' })
+        expect(readFileSync(join(dir, how.replace(' ', '')), 'utf8'), how).toBe('on\n')
+        await expect
+          .poll(() => execFileSync('ps', ['-A', '-o', 'args='], { encoding: 'utf8' }).includes(`sleep ${seconds}`))
+          .toBe(false)
+      }
+    },
+    60_000,
+  )
+
+test.runIf(sandboxed)(
+  'SH-12: a fork bomb, a large allocation and large files are stopped by limits, and the server answers meanwhile',
+  async () => {
+    const { fails, call, dir } = await open({ max_memory_bytes: 300_000_000, max_file_bytes: 1_000_000 })
+    let most = 0
+    const count = setInterval(() => {
+      const rows = execFileSync('ps', ['-A', '-o', 'args='], { encoding: 'utf8' }).split('\n')
+      most = Math.max(most, rows.filter((row) => row.includes('bomb-of-the-test')).length)
+    }, 50)
+    const bomb = fails('bash', {
+      cmd: 'bomb() { bomb | bomb & }; bomb; sleep 20 # bomb-of-the-test',
+      timeout_seconds: 20,
+    })
+    expect(await call('env', { name: 'PATH' })).toMatchObject({ variables: { PATH: expect.any(String) } })
+    expect(await bomb).toMatchObject({ code: 'E_TOO_LARGE', message: 'bash was ended: it had more than 64 processes' })
+    clearInterval(count)
+    expect(most).toBeLessThanOrEqual(66)
+    expect(await fails('bash', { cmd: 'x=$(head -c 8G /dev/zero | tr "\\0" x); echo ${#x}' })).toMatchObject({
+      code: expect.stringMatching(/^E_TOO_LARGE$|^E_TOOL_FAILED$/),
+      message: expect.not.stringContaining('timed out'),
+    })
+    expect(await fails('bash', { cmd: 'dd if=/dev/zero of=big bs=64k count=1000' })).toMatchObject({
+      code: 'E_TOO_LARGE',
+      message: 'bash was ended: it made a file of more than 1000000 bytes',
+    })
+    expect(statSync(join(dir, 'big')).size).toBeLessThanOrEqual(1_000_448)
+  },
+  60_000,
+)
+
+const mounts = sandboxed && process.getuid?.() === 0 && process.platform === 'linux'
+test.runIf(mounts)(
+  'SH-12: a command that fills the disk with many files is stopped before the disk is full',
+  async () => {
+    const { fails, dir } = await open({ roots: ['.'] })
+    const disk = join(temporaryFolder(), 'disk')
+    mkdirSync(disk)
+    if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=200m', 'tmpfs', disk]).status !== 0) return
+    onTestFinished(() => void spawnSync('umount', ['-l', disk]))
+    const small = await open({ roots: [disk] })
+    expect(
+      await small.fails('bash', { cmd: 'for i in $(seq 400); do head -c 1M /dev/zero > $i; sleep 0.01; done' }),
+    ).toMatchObject({ code: 'E_TOO_LARGE', message: 'bash was ended: it left too little of the disk free' })
+    const { bavail, bsize } = statfsSync(disk)
+    expect(bavail * bsize).toBeGreaterThan(10_000_000)
+    expect(await fails('bash', { cmd: 'exit 3' })).toMatchObject({ message: 'bash exited with code 3' })
+    expect(readdirSync(dir)).not.toContain('1')
+  },
+)

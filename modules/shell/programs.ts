@@ -1,0 +1,145 @@
+/**
+ * What is known of programs that start other programs, or write wherever their arguments say. The facts are from GTFOBins
+ * (https://gtfobins.github.io, commit 7382261ef936, its functions shell, command, reverse-shell, bind-shell, library-load and
+ * file-write) and from the manuals of the programs.
+ */
+
+/** Arguments by which a harmless program runs another, or writes where nobody looks. */
+export const RISKY: Readonly<Record<string, readonly string[]>> = {
+  git: [
+    '-c',
+    '-c?*',
+    '--config-env*',
+    '--exec*',
+    '--config*',
+    '--template*',
+    '--extcmd*',
+    '--sendmail-cmd*',
+    '--smtp-server*',
+    '--upload-pack*',
+    '--receive-pack*',
+    '--ext-diff',
+    '--output*',
+    '--open-files-in-pager*',
+    '-O*',
+    '-C',
+    '-C?*',
+    '--git-dir*',
+    '--work-tree*',
+  ],
+  find: ['-exec*', '-ok*', '-delete', '-fprint*', '-fls'],
+  fd: ['-x*', '-X*', '--exec*'],
+  tar: [
+    '--to-command*',
+    '--checkpoint-action*',
+    '--use-compress-program*',
+    '--rsh-command*',
+    '--rmt-command*',
+    '-I*',
+    '--info-script*',
+    '--new-volume-script*',
+    '-F*',
+  ],
+  rg: ['--pre', '--pre=*', '--hostname-bin*'],
+  sort: ['--compress-program*', '-o*', '--output*'],
+  curl: [
+    ...['-o*', '-O*', '--output*', '-K*', '--config*', '-T*', '--upload-file*', '-D*', '--dump-header*', '-c*'],
+    ...['--cookie-jar*', '--trace*', '--stderr*', '--libcurl*', '--etag-save*', '--hsts*', '--alt-svc*'],
+  ],
+  rsync: ['-e*', '--rsh*', '--rsync-path*'],
+  zip: ['-T*', '-TT*', '--unzip-command*'],
+  split: ['--filter*'],
+  wget: [
+    ...['-O*', '--output*', '-o*', '-a*', '--append-output*', '-e*', '--execute*', '--use-askpass*', '-P*'],
+    ...['--directory-prefix*', '--config*', '--save-cookies*', '--warc-*', '--rejected-log*', '--hsts-file*'],
+  ],
+  man: ['-P*', '--pager*', '-H*', '--html*', '-C*', '--config-file*'],
+  ssh: ['-o*', '-F*', '-E*', '-I*', '-S*', '-w*', '-L*', '-R*', '-D*', '-W*'],
+  scp: ['-o*', '-F*', '-S*', '-D*'],
+  'ssh-keygen': ['-D*', '-w*'],
+  'ssh-keyscan': ['-D*', '-f*'],
+  aria2c: ['--on-*', '--conf-path*', '-o*', '--out*', '-d*', '--dir*'],
+  openssl: ['-engine*', '-provider-path*', '-out*'],
+  tcpdump: ['-z*', '-w*', '-V*', '-F*'],
+  file: ['-C*', '--compile*', '-m*', '--magic-file*'],
+  date: ['-s*', '--set*'],
+  yq: ['-i*', '--inplace*'],
+  sysctl: ['-w*', '-p*', '--load*', '--system*', '--write*'],
+}
+
+/** What is risky of one command of a program, and harmless of its others. */
+export const RISKY_OF: Readonly<Record<string, readonly string[]>> = {
+  'git clone': ['-u*'],
+  'git archive': ['-o*'],
+  'git format-patch': ['-o*'],
+}
+
+/** What follows these letters is their value: of programs that take several letters in one word. */
+export const VALUED: Readonly<Record<string, string>> = {
+  git: 'ABeFGjLlmMSUtX',
+  tar: 'bCfgHKLNTVX',
+  curl: 'AbcCdDeEFhHmPQrtuUwxXyYz',
+  sort: 'kStT',
+  rsync: 'BMf',
+  wget: 'aABDGiIlnoQtTUwX',
+  fd: 'cdeEjoSt',
+  zip: 'bnPst',
+  man: 'eELmMprRsST',
+  ssh: 'bBcDeEFIiJLlmOopQRSWw',
+  scp: 'cDFiJloPSX',
+  tcpdump: 'BcCDEFGijmMQrsTVwWyzZ',
+}
+
+/** Of a program that is allowed with whatever it is given: those of its commands that run others, or decide what it runs later. */
+export const RISKY_WORDS: Readonly<Record<string, readonly string[]>> = {
+  git: 'bisect citool config credential cvsserver daemon difftool filter-branch for-each-repo gui hook instaweb maintenance mergetool remote-ext rebase send-email shell submodule web--browse'.split(
+    ' ',
+  ),
+}
+
+/** Run whatever they are given: shells, interpreters, package managers, build tools, wrappers, editors, and clients with commands of their own. */
+const RUNS_ANYTHING: ReadonlySet<string> = new Set(
+  [
+    'sh bash dash ash zsh fish ksh csh tcsh yash rc elvish mosh-server pwsh powershell cmd busybox toybox sash slsh tasksh xonsh nu',
+    'node nodejs deno bun tsx ts-node python pypy jython ipython perl perlbug ruby irb php pdb lua luajit lualatex luatex tclsh expect wish awk gawk mawk nawk sed ed eb',
+    'java javac jshell jjs jrunscript kotlin scala groovy ghc ghci runghc guile clisp sbcl ocaml erl elixir iex julia r rscript octave go gcc g++ cc c++ c89 c99 clang tcc rustc ld.so ld-linux dotnet mono swift zig nim cobc',
+    'npm npx pnpm pnpx yarn yarnpkg corepack bunx pip pip3 pipx pipenv uv uvx poetry pdm conda mamba easy_install gem bundle bundler rake cargo rustup composer cpan cabal stack opam opkg hex mix mvn gradle ant sbt lein nix nix-shell brew apt apt-get aptitude dnf yum zypper dpkg rpm rpmdb rpmquery rpmverify snap flatpak pacman apk',
+    'make gmake cmake ctest ninja just task meson bazel autoconf autoheader autoreconf m4 emcc jest mocha vitest pytest tox nox phpunit eslint webpack gulp grunt',
+    'env xargs parallel nohup nice ionice timeout time watch entr setsid stdbuf script unshare nsenter chroot choom taskset chrt flock setlock softlimit setarch cpulimit pexec multitime rlwrap start-stop-daemon run-parts run-mailcap runscript torify torsocks strace ltrace perf valgrind gdb lldb bpftrace scanmem firejail bwrap proot fakeroot capsh arch-nspawn openvt catchsegv facter logsave tmate tmux screen dtach abduco sg',
+    'sudo su doas ksu pkexec pkg aa-exec runuser systemd-run systemctl service busctl journalctl loginctl at batch crontab puppet knife ansible ansible-playbook ansible-test chef-solo vagrant terraform',
+    'docker podman nerdctl ctr lxd lxc runc kubectl helm virsh aws gcloud az codex claude opencode code gimp ffmpeg',
+    'vi vim nvim vimdiff rvim view rview vipw vigr nano pico emacs emacsclient micro less more most pg zless zmore',
+    'psql mysql mariadb sqlite3 sqlmap redis-cli mongo mongosh sqlplus ftp sftp lftp ncftp tftp telnet mail smbclient nc ncat netcat socat socket nmap ncdu mosh sshfs sshpass sshuttle ssh-agent rclone restic borg',
+    'tex latex pdftex pdflatex xelatex xetex dvips groff nroff troff pic eqn pandoc gnuplot zathura graphviz',
+    'watchman forever pm2 foreman concurrently supervisord monit cron',
+  ].flatMap((line) => line.split(' ')),
+)
+
+/** Start others only by options that are refused, but write or read whatever place they are given. */
+const REACHES_ANYTHING: ReadonlySet<string> = new Set(
+  'git tar bsdtar cpio pax ar zip unzip 7z 7za 7zr unrar rsync scp install cp mv ln dd tee split csplit shred truncate patch wget aria2c gzip gunzip bzip2 xz zstd sqldiff openssl tcpdump exiftool yt-dlp hg svn fossil'.split(
+    ' ',
+  ),
+)
+
+/** `/usr/bin/python3.12` is known as `python`, `pip3` as `pip`. */
+export function baseName(program: string): string {
+  const name = (program.split(/[\\/]/).at(-1) ?? '').toLowerCase().replace(/\.(?:exe|cmd|bat|com)$/, '')
+  const known = (one: string): boolean => RUNS_ANYTHING.has(one) || REACHES_ANYTHING.has(one) || one in RISKY
+  return known(name) ? name : name.replace(/[-\d.]+$/, '')
+}
+
+/** Whether it runs whatever it is given. */
+export const runsAnything = (program: string): boolean => RUNS_ANYTHING.has(baseName(program))
+
+/** Whether some of its options start other programs. */
+export const startsOthers = (program: string): boolean => {
+  const name = baseName(program)
+  return RUNS_ANYTHING.has(name) || (RISKY[name]?.length ?? 0) > 0
+}
+
+/** Whether no refusal of options keeps what it does inside the roots. */
+export const needsSandbox = (program: string): boolean => {
+  const name = baseName(program)
+  return RUNS_ANYTHING.has(name) || REACHES_ANYTHING.has(name)
+}
