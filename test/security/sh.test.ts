@@ -6,6 +6,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  statfsSync,
   statSync,
   symlinkSync,
   writeFileSync,
