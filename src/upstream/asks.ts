@@ -6,9 +6,9 @@ import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { createFew } from '../core/few.ts'
 import type { Message } from '../core/jsonrpc.ts'
-import { RELATED } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import { createAlone, type Habits } from './alone.ts'
+import { relayedAsk } from './relayed-ask.ts'
 import { relatedTask } from './tasks.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -49,12 +49,12 @@ export interface AsksOptions {
 }
 
 /**
- * @param attribution put before the text of a question, so that people know who asks
+ * @param server its name, which every question carries
  * @param send writes the response to the server
  */
 export function createAsks(
   allowed: readonly Ask[],
-  attribution: string | undefined,
+  server: string,
   send: (response: Message) => void,
   { habits = { asks: false }, clock, refused }: AsksOptions = {},
 ): Asks {
@@ -68,6 +68,13 @@ export function createAsks(
   async function relayed(method: string, params: Json, signal: AbortSignal): Promise<unknown> {
     const ask = ASK_METHODS[method] as Ask
     if (!allowed.includes(ask)) throw new ProtocolFailure(-32601, `${ask} is switched off for this server`)
+    let question: Json
+    try {
+      question = relayedAsk(method, params, server)
+    } catch (error) {
+      refused?.(method, messageOf(error))
+      throw error
+    }
     const task = relatedTask(params)
     const relay = task === undefined ? alone.only() : tasks.get(task)
     const refuse = (why: string): ReturnType<typeof refusedAsk> => {
@@ -83,7 +90,7 @@ export function createAsks(
     // The time of a person is not the time of the tool.
     const resume = limits.get(relay)?.pause()
     const back = alone.away(relay)
-    const asked = relay.request(method, attributed(method, params, attribution), signal)
+    const asked = relay.request(method, question, signal)
     return await asked.finally(back).finally(resume)
   }
 
@@ -137,15 +144,6 @@ const MAX_OPEN = 32
 const MAX_A_CALL = 100
 
 const SEVERAL = 'calls of several clients run at the server, and it does not say which one it is of'
-
-/** A question as it is put to a person: who asks stands before it, and what is of our own hop is taken off. */
-export function attributed(method: string, params: Json, attribution: string | undefined): Json {
-  const { _meta, ...rest } = params
-  const { progressToken: _theirs, [RELATED]: _task, ...meta } = (_meta ?? {}) as Record<string, unknown>
-  const kept = Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest
-  if (attribution === undefined || method !== 'elicitation/create' || typeof params['message'] !== 'string') return kept
-  return { ...kept, message: `${attribution}: ${params['message']}` }
-}
 
 function errorOf(error: unknown): NonNullable<Message['error']> {
   const { code, data } = error as { code?: unknown; data?: unknown }

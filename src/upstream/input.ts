@@ -1,8 +1,8 @@
 import { ASK_METHODS, type Ask } from '../core/asks.ts'
-import { PegboardError } from '../core/errors.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { isRecord } from '../core/record.ts'
-import { attributed } from './asks.ts'
+import { relayedAsk } from './relayed-ask.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -14,8 +14,6 @@ export interface InputRules {
   readonly era: 'legacy' | 'modern'
   /** `relay` of its settings. */
   readonly allowed: readonly Ask[]
-  /** Put before the text of a question, so that people know who asks. */
-  readonly attribution: string | undefined
 }
 
 /** A client shows each of them to a person. */
@@ -65,8 +63,11 @@ function checked(request: unknown, rules: InputRules): Json {
   if (ask === undefined || (params !== undefined && !isRecord(params)))
     throw wrong(rules, 'asks what nobody understands')
   if (!rules.allowed.includes(ask)) throw wrong(rules, `asks for ${ask}, which ${rules.where}.relay does not allow`)
-  if (params === undefined) return { ...rest, method }
-  return { ...rest, method, params: attributed(String(method), params, rules.attribution) }
+  try {
+    return { ...rest, method, params: relayedAsk(String(method), params ?? {}, rules.id) }
+  } catch (error) {
+    throw wrong(rules, `asks what is not passed on: ${messageOf(error)}`)
+  }
 }
 
 const wrong = ({ id }: InputRules, what: string): PegboardError =>

@@ -56,7 +56,6 @@ export async function openConnection(
   /** Waits for the answer to a probe of our own. */
   let probing: { answered(message: Message): void; closed(): void } | undefined
 
-  const attribution = settings.prefix === '' ? undefined : id
   const reply = (response: Message): void => {
     const failed = (error: unknown): void => log.debug('answer not sent', { error: messageOf(error) })
     // A question may be answered after the server has gone.
@@ -67,7 +66,7 @@ export async function openConnection(
       failed(error)
     }
   }
-  const asks: Asks = createAsks(settings.relay, attribution, reply, {
+  const asks: Asks = createAsks(settings.relay, id, reply, {
     habits: options.habits ?? { asks: false },
     clock,
     // Many ask for roots as they start, whoever is there.
@@ -213,7 +212,7 @@ export async function openConnection(
   if (era === 'legacy' && seen.discover) options.onModern()
   const meta = envelope.meta
   const capabilities: Json = withoutDeep((greeting?.capabilities ?? client?.getServerCapabilities() ?? {}) as Json)
-  const rules: InputRules = { id, where: settings.where, era, allowed: settings.relay, attribution }
+  const rules: InputRules = { id, where: settings.where, era, allowed: settings.relay }
   const listening =
     era === 'modern' && client
       ? keepListening(client, capabilities, clock, log, () => state === 'open', options.onNotification)

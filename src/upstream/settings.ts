@@ -211,7 +211,10 @@ export const serverSchema = z.looseObject({
   tripwire: tripwireOptions
     .optional()
     .describe('What is done about fields of its results that look like credentials; default off.'),
-  relay: z.array(z.enum(ASKS)).optional().describe('What the server may ask the caller: elicitation, sampling, roots.'),
+  relay: z
+    .array(z.enum(ASKS))
+    .optional()
+    .describe('What the server may ask the caller: elicitation (the default), sampling, roots.'),
   start: z
     .enum(['lazy', 'background', 'eager'])
     .optional()
@@ -316,7 +319,7 @@ export function parseServer(
     ],
     trustHints: entry.trustHints ?? false,
     ...(entry.tripwire === undefined ? {} : { tripwire: entry.tripwire }),
-    relay: entry.relay ?? ASKS,
+    relay: entry.relay ?? ['elicitation'],
     start: entry.start ?? 'lazy',
     idleStopMs: entry.idleStopMs ?? 300_000,
     maxConcurrent: entry.maxConcurrent ?? 32,

@@ -264,7 +264,8 @@ async function servePegboard() {
   const config = join(folder, 'mcp.config.json')
   const fixture = fileURLToPath(new URL('../fixtures/conformance-server.mjs', import.meta.url))
   // One of its tools comes and goes; on a slow machine that is after the first look at it is over.
-  const mcpServers = { fixture: { command: process.execPath, args: [fixture], prefix: '', trust: 'always' } }
+  const relay = ['elicitation', 'sampling', 'roots']
+  const mcpServers = { fixture: { command: process.execPath, args: [fixture], prefix: '', trust: 'always', relay } }
   await writeFile(
     config,
     JSON.stringify({ exposure: { mode: 'direct' }, dirs: { state: 'state' }, modulesDir: MODULES, mcpServers }),

@@ -117,7 +117,12 @@ beforeAll(async () => {
     'v2-stdio': stdio('v2-stdio', 'v2'),
     'v2-http': { url: `http://127.0.0.1:${v2http}/mcp` },
   }
-  const settings = Object.fromEntries(Object.entries(mcpServers).map(([id, one]) => [id, { ...one, start: 'eager' }]))
+  const settings = Object.fromEntries(
+    Object.entries(mcpServers).map(([id, one]) => [
+      id,
+      { ...one, start: 'eager', relay: ['elicitation', 'sampling', 'roots'] },
+    ]),
+  )
   const env = { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') }
   const { config } = readConfig(
     JSON.stringify({ exposure: { mode: 'direct' }, mcpServers: settings }),

@@ -12,7 +12,10 @@ const TOKEN = 'a-token-for-questions'
 async function apart(settings: Record<string, unknown> = {}): Promise<TestApp & { readonly url: string }> {
   const made = await startApp({
     exposure: { mode: 'direct' },
-    mcpServers: { old: { ...scripted(), start: 'eager' }, new: { ...modern(), start: 'eager' } },
+    mcpServers: {
+      old: { ...scripted(), start: 'eager', relay: ['elicitation', 'sampling', 'roots'] },
+      new: { ...modern(), start: 'eager' },
+    },
     ...settings,
   })
   await made.app.settled(20_000)

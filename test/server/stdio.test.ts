@@ -261,7 +261,8 @@ describe('a client of the 2026 era', () => {
 
 describe('questions of an upstream server', () => {
   it('reach the person behind the client that called, and the answer goes back', async () => {
-    const { app } = await startApp({ exposure: { mode: 'direct' }, mcpServers: { everything: servers.everything } })
+    const everything = { ...servers.everything, relay: ['elicitation', 'sampling'] }
+    const { app } = await startApp({ exposure: { mode: 'direct' }, mcpServers: { everything } })
     await app.settled(20_000)
     const client = await connectTo(app, 'legacy', { capabilities: { elicitation: {}, sampling: {}, roots: {} } })
     const asked: string[] = []

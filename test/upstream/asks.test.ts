@@ -19,7 +19,7 @@ function callOf(request?: Relay['request']): Relay & { readonly heard: string[] 
 
 async function ask(...calls: readonly Relay[]): Promise<Message | undefined> {
   const answers: Message[] = []
-  const asks = createAsks(['elicitation'], undefined, (message) => void answers.push(message))
+  const asks = createAsks(['elicitation'], 's', (message) => void answers.push(message))
   for (const call of calls) asks.enter(call)
   asks.request(question)
   await new Promise(setImmediate)
@@ -46,7 +46,7 @@ describe('a question that does not say which call it belongs to', () => {
 describe('a server that asks without end', () => {
   const asking = (request: Relay['request']) => {
     const answers: unknown[] = []
-    const asks = createAsks(['elicitation'], undefined, ({ result }) => void answers.push(result))
+    const asks = createAsks(['elicitation'], 's', ({ result }) => void answers.push(result))
     asks.enter(callOf(request))
     return { answers, ask: (id: number) => asks.request({ ...question, id: `q${id}` }) }
   }
@@ -71,7 +71,7 @@ describe('a server that asks without end', () => {
 
 describe('a log message that does not say which call it belongs to', () => {
   const notified = (...calls: readonly Relay[]): boolean => {
-    const asks = createAsks([], undefined, () => undefined)
+    const asks = createAsks([], 's', () => undefined)
     for (const call of calls) asks.enter(call)
     return asks.notify('notifications/message', {})
   }

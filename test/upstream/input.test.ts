@@ -70,7 +70,6 @@ describe('what a server asks by answering', () => {
     where: 'mcpServers.m',
     era: 'modern',
     allowed: ['elicitation', 'roots'],
-    attribution: 'm',
   } as const
 
   it('is refused when it is unknown, unreadable, too much at once, or comes within a task', () => {
@@ -98,7 +97,7 @@ describe('what a server asks by answering', () => {
     const error = new ProtocolFailure(-32042, 'open', { elicitations: [page] })
     expect(checkedFailure(error, rules)).toMatchObject({
       code: -32042,
-      data: { elicitations: [{ ...page, message: 'm: Log in' }] },
+      data: { elicitations: [{ ...page, message: 'm: Log in (opens a page at a.example)' }] },
     })
     expect(checkedFailure(error, { ...rules, allowed: [] })).toMatchObject({ code: 'E_UPSTREAM_PROTOCOL' })
     const other = new Error('other')

@@ -42,7 +42,7 @@ describe('a 2025-era server that asks during a call', () => {
     }))
 
   it('gets sampling and roots from the caller as well', () =>
-    withServers({ s: { ...scripted(), prefix: '' } }, async ({ text }) => {
+    withServers({ s: { ...scripted(), prefix: '', relay: ['sampling', 'roots'] } }, async ({ text }) => {
       const ann = person((method) =>
         method === 'roots/list'
           ? { roots: [{ uri: 'file:///r' }] }
@@ -53,16 +53,19 @@ describe('a 2025-era server that asks during a call', () => {
     }))
 
   it('gets no answer where no one can be asked', () =>
-    withServers({ s: scripted() }, async ({ text }) => {
+    withServers({ s: { ...scripted(), relay: ['elicitation', 'sampling', 'roots'] } }, async ({ text }) => {
       expect(JSON.parse(await text('mcp_s.ask_person'))).toEqual({ action: 'cancel' })
       expect(JSON.parse(await text('mcp_s.ask_model'))).toMatchObject({ error: { code: -32603 } })
     }))
 
   it('that only wants the roots as it starts is no reason for a warning', () =>
-    withServers({ e: real('everything', 'stdio') }, async ({ logged }) => {
-      await until(() => logged.some(({ message }) => String(message).startsWith('roots/list declined')))
-      expect(logged.filter(({ level }) => level === 'warn')).toEqual([])
-    }))
+    withServers(
+      { e: { ...real('everything', 'stdio'), relay: ['elicitation', 'sampling', 'roots'] } },
+      async ({ logged }) => {
+        await until(() => logged.some(({ message }) => String(message).startsWith('roots/list declined')))
+        expect(logged.filter(({ level }) => level === 'warn')).toEqual([])
+      },
+    ))
 
   it('gets no answer while two callers have calls open: neither sees the question of the other', () =>
     withServers({ s: scripted() }, async ({ call, text }) => {
@@ -127,7 +130,7 @@ describe('a 2025-era server that asks during a call', () => {
 
 describe('a 2026-07-28 server', () => {
   it('is sent our envelope with the capabilities of the caller it is for, less what we cannot carry', () =>
-    withServers({ m: modern() }, async ({ text }) => {
+    withServers({ m: { ...modern(), relay: ['elicitation', 'sampling', 'roots'] } }, async ({ text }) => {
       const clientCapabilities = {
         elicitation: { form: {} },
         sampling: {},

@@ -21,7 +21,7 @@ describe('an entry of mcpServers', () => {
         allow: [],
         deny: [],
         trustHints: false,
-        relay: ['elicitation', 'sampling', 'roots'],
+        relay: ['elicitation'],
         start: 'lazy',
         idleStopMs: 300_000,
         maxConcurrent: 32,
