@@ -8,7 +8,7 @@ import { planReload } from './config/reload.ts'
 import { awake } from './core/awake.ts'
 import { type Clock, systemClock } from './core/clock.ts'
 import { type Caller, localCaller } from './core/context.ts'
-import { messageOf } from './core/errors.ts'
+import { messageOf, PegboardError } from './core/errors.ts'
 import { knownSecrets, secretsOf } from './core/known-secrets.ts'
 import { type Log, silentLog } from './core/log.ts'
 import { once } from './core/once.ts'
@@ -289,6 +289,15 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await loading
       if (views.viewFor(caller).resolve(name).kind !== 'unknown') return true
     }
+    const files = loader.pending.filter((file) => views.viewFor(caller).policy.sees(stemOf(file), caller))
+    if (files.length > 0)
+      throw new PegboardError(
+        'E_LOADING',
+        `'${name}' is not known yet: ${files.slice(0, 5).join(', ')} is being loaded.`,
+        {
+          retryAfterMs: 2_000,
+        },
+      )
     return upstreams.missed(name, {
       signal: abort ?? signal ?? within,
       sees: (owner) => views.viewFor(caller).policy.sees(owner, caller),
@@ -339,6 +348,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     arriving: () => upstreams.arriving,
   })
   let loaded = false
+  const loadedFiles = createFileStore<string>(join(dirs.cache, 'modules'))
 
   const loader = createLoader({
     catalog,
@@ -359,6 +369,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       env: options.env ?? {},
     },
     importTimeoutMs: config.loader.importTimeoutMs,
+    loadedBefore: {
+      get: () => loadedFiles.get('loaded'),
+      set: (digest) => loadedFiles.set('loaded', digest),
+    },
     startTimeoutMs: config.loader.startTimeoutMs,
     runStep: (id, input) => calls.call({ name: id, input, caller: localCaller, origin: 'setup' }),
   })

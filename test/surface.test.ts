@@ -147,6 +147,7 @@ const pinned = {
     'E_RATE_LIMITED',
     'E_SECRET_BLOCKED',
     'E_READ_ONLY_CONTRACT',
+    'E_LOADING',
     'E_OVERLOADED',
     'E_SHUTTING_DOWN',
     'E_TIMEOUT',

@@ -105,6 +105,12 @@ export const errorCatalogue = {
     meaning: 'Too much is running already.',
     next: 'Try again later.',
   },
+  E_LOADING: {
+    audience: 'model',
+    retryable: true,
+    meaning: 'Module files are still being loaded, and the tool may be in one of them.',
+    next: 'Try again after retryAfterMs.',
+  },
   E_SHUTTING_DOWN: {
     audience: 'model',
     retryable: true,

@@ -35,6 +35,8 @@ export interface LoaderOptions {
   /** Specifier to file URL for imports of drop-ins; tests only. */
   readonly hostModules?: Readonly<Record<string, string>>
   readonly importTimeoutMs?: number
+  /** Remembers what the drop-ins were like that were loaded last without one that took too long. */
+  readonly loadedBefore?: { get(): string | undefined; set(digest: string): void }
   readonly startTimeoutMs?: number
   /** How long a replaced module may go on with the calls it has. */
   readonly drainMs?: number
@@ -69,6 +71,8 @@ export interface Loader {
   /** Follows the folder of drop-ins. Returns what ends it. */
   watch(): () => void
   status(): LoaderStatus
+  /** Files that are being imported for the first time, or wait for that: what is in them is not known yet. */
+  readonly pending: readonly string[]
   /** What `_` files exported, by stem without `_`. */
   readonly shared: Readonly<Record<string, unknown>>
   /** Stops all modules, last first. Never rejects. */

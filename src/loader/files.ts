@@ -3,10 +3,12 @@ import { pathToFileURL } from 'node:url'
 import type { Clock } from '../core/clock.ts'
 import { type ErrorCode, isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { isFull } from '../core/full.ts'
+import type { Log } from '../core/log.ts'
 import { plain } from '../core/plain.ts'
 import { mustEnd } from '../core/regular.ts'
 import { discover, type Entry } from './discover.ts'
 import type { Importer, Namespace } from './fresh.ts'
+import { createImportGuard, type ImportGuard } from './import-guard.ts'
 import { locate } from './locate.ts'
 import { collect, type Loaded, moduleIdOf, shapeOf } from './shapes.ts'
 import { within } from './within.ts'
@@ -29,12 +31,20 @@ export interface Files {
   /**
    * Imports what is new and what `pick` names, in order, one by one, of those `among`; forgets what is gone. A failure
    * leaves the earlier record.
+   * @param watched whether code that runs without a pause is stopped; files that were loaded before as they are need no watcher
    */
-  refresh(pick: (entry: Entry) => boolean, among?: (entry: Entry) => boolean): Promise<void>
+  refresh(
+    pick: (entry: Entry) => boolean,
+    among: ((entry: Entry) => boolean) | undefined,
+    watched: boolean,
+  ): Promise<void>
   /** Importing it took too long; not to be tried again while it is as it is. */
   isStuck(entry: Entry): boolean
+  readonly anyStuck: boolean
   /** Bundled ones first, then drop-ins, each in name order. */
   records(): readonly FileRecord[]
+  /** Files that are being imported for the first time, or wait for that. */
+  readonly pending: readonly string[]
   /** Some could not be opened, as too many were open: `refresh` tries those again. */
   readonly waiting: boolean
   problems(): readonly Problem[]
@@ -48,6 +58,7 @@ export interface FilesOptions {
   readonly importer: Importer
   readonly importTimeoutMs: number
   readonly clock: Clock
+  readonly log: Log
   /** Whether to import a file at all, by the module id its name suggests. */
   readonly wanted: (id: string) => boolean
 }
@@ -61,6 +72,9 @@ export function createFiles(options: FilesOptions): Files {
   const stuck = new Set<string>()
   const unopened = new Set<string>()
   const shared: Record<string, unknown> = {}
+  let pending: readonly Entry[] = []
+  let guard: ImportGuard | undefined
+  let watching = true
 
   async function find(): Promise<Entry[]> {
     const found: Entry[] = []
@@ -80,48 +94,75 @@ export function createFiles(options: FilesOptions): Files {
 
   function importEntry(entry: Entry): Promise<Namespace> {
     // Bundled files are ours: no hook, no second copy, and a bundler or a test runner may serve them its own way.
-    const work: Promise<Namespace> = entry.bundled
-      ? import(/* @vite-ignore */ pathToFileURL(entry.file).href)
-      : options.importer.load(entry.file)
+    if (entry.bundled) return inTime(entry, import(/* @vite-ignore */ pathToFileURL(entry.file).href))
+    if (!watching) return inTime(entry, options.importer.load(entry.file))
+    guard ??= createImportGuard(options.importTimeoutMs, options.log)
+    return guard.watch(
+      () => inTime(entry, options.importer.load(entry.file)),
+      () => {
+        stuck.add(entry.file)
+        return new PegboardError(
+          'E_MODULE_LOAD',
+          'its code ran without a pause for too long while it was imported, and was stopped; slow work belongs in start().',
+        )
+      },
+    )
+  }
+
+  function inTime(entry: Entry, work: Promise<Namespace>): Promise<Namespace> {
     const { importTimeoutMs } = options
-    const late = (): Error => {
+    return within(work, importTimeoutMs, options.clock, () => {
       stuck.add(entry.file)
       return new PegboardError(
         'E_MODULE_LOAD',
         `importing took longer than ${importTimeoutMs} ms; slow work belongs in start().`,
       )
-    }
-    return within(work, importTimeoutMs, options.clock, late)
+    })
   }
 
   function forget(entry: Entry): void {
     records.delete(entry.file)
     problems.delete(entry.file)
     unopened.delete(entry.file)
+    stuck.delete(entry.file)
     if (helpers.delete(entry.file)) delete shared[entry.stem.replace(/^_+/, '')]
   }
 
   return {
     shared,
     isStuck: (entry) => stuck.has(entry.file),
-    async refresh(pick, among = () => true) {
+    get anyStuck() {
+      return stuck.size > 0
+    },
+    async refresh(pick, among = () => true, watched) {
+      watching = watched
       const before = entries
       entries = (await find()).filter((entry) => entry.helper || options.wanted(idFrom(entry.stem)))
       const present = new Set(entries.map((entry) => entry.file))
       for (const entry of before) if (!present.has(entry.file)) forget(entry)
       options.importer.renew()
-      for (const entry of entries.filter(among)) {
-        const known = records.has(entry.file) || problems.has(entry.file) || helpers.has(entry.file)
-        if (known && !unopened.delete(entry.file) && (entry.bundled || !pick(entry))) continue
-        try {
-          stuck.delete(entry.file)
-          await read(entry)
-          problems.delete(entry.file)
-        } catch (error) {
-          if (isFull(error)) unopened.add(entry.file)
-          problems.set(entry.file, await problemOf(error, entry))
+      const isKnown = ({ file }: Entry): boolean => records.has(file) || problems.has(file) || helpers.has(file)
+      pending = entries.filter((entry) => !isKnown(entry))
+      try {
+        for (const entry of entries.filter(among)) {
+          if (isKnown(entry) && !unopened.delete(entry.file) && (entry.bundled || !pick(entry))) continue
+          try {
+            stuck.delete(entry.file)
+            await read(entry)
+            problems.delete(entry.file)
+          } catch (error) {
+            if (isFull(error)) unopened.add(entry.file)
+            problems.set(entry.file, await problemOf(error, entry))
+          }
         }
+      } finally {
+        pending = entries.filter((entry) => !isKnown(entry))
+        guard?.close()
+        guard = undefined
       }
+    },
+    get pending() {
+      return pending.map(fileName)
     },
     get waiting() {
       return unopened.size > 0

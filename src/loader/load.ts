@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
 import { systemClock } from '../core/clock.ts'
@@ -51,6 +52,7 @@ export function createLoader(options: LoaderOptions): Loader {
     importer,
     importTimeoutMs: options.importTimeoutMs ?? 10_000,
     clock,
+    log,
     wanted,
   })
   const running = new Map<string, Running>()
@@ -66,10 +68,13 @@ export function createLoader(options: LoaderOptions): Loader {
   let refused: readonly Problem[] = []
   let seen: Fingerprint = new Map()
   let last: Promise<unknown> = Promise.resolve()
+  /** Rounds that have not published what they read. */
+  let settling = 0
 
   /** One round at a time: globals are lent to one file after the other. */
   function queue<T>(work: () => Promise<T>): Promise<T> {
-    const next = last.then(work, work)
+    settling++
+    const next = last.then(work, work).finally(() => settling--)
     last = next.catch(() => undefined)
     return next
   }
@@ -77,7 +82,10 @@ export function createLoader(options: LoaderOptions): Loader {
   async function round(pick: (entry: Entry) => boolean, among?: (entry: Entry) => boolean): Promise<Report> {
     const before = new Map([...running].map(([id, { instance }]) => [id, instance]))
     const now = modulesDir === undefined ? seen : await fingerprint(modulesDir)
-    await files.refresh(pick, among)
+    const digest = hash('sha256', JSON.stringify([...now]))
+    const isKnown = options.loadedBefore?.get() === digest
+    await files.refresh(pick, among, !isKnown)
+    if (now.size > 0 && !isKnown && !files.anyStuck && files.pending.length === 0) options.loadedBefore?.set(digest)
     // Only now: what could not be read is still to be found.
     seen = now
     const records = files.records().filter((record) => wanted(record.loaded.id))
@@ -248,6 +256,9 @@ export function createLoader(options: LoaderOptions): Loader {
 
   return {
     shared: files.shared,
+    get pending() {
+      return settling ? files.pending : []
+    },
     // What comes with Pegboard is there before a drop-in is looked at: one of those may hang.
     loadAll: () =>
       queue(async () => {

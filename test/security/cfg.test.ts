@@ -58,6 +58,60 @@ test('CFG-01: a module that cannot be loaded is left out with its reason, which 
   expect(status).not.toContain(here.dir)
 })
 
+test('CFG-02: a file that loops, waits for ever, ends the process or rejects later stops no other file and not the server', async () => {
+  const here = place(
+    { exposure: { mode: 'direct' }, loader: { importTimeoutMs: 4_000 } },
+    {
+      'a_loops.mjs': 'for (;;) {}',
+      'b_waits.mjs': 'await new Promise(() => undefined)',
+      'c_exits.mjs': 'process.exit(7)',
+      'd_rejects.mjs': `setTimeout(() => Promise.reject(new Error('too late')), 500)\n${moduleOf('rejects')}`,
+      'good.mjs': moduleOf('good'),
+    },
+  )
+  const began = Date.now()
+  const talk = await talkTo(here)
+  expect(Date.now() - began).toBeLessThan(12_000)
+  let id = 0
+  const say = async (name: string): Promise<Answer> => {
+    talk.send({ id: ++id, method: 'tools/call', params: { name, arguments: {} } })
+    return ((await talk.answer(id)) as Answer).result
+  }
+  await expect.poll(async () => (await say('good__say')).content[0].text, { timeout: 15_000 }).toBe('good')
+  expect((await say('rejects__say')).content[0].text).toBe('rejects')
+  talk.send({ id: ++id, method: 'resources/read', params: { uri: 'server://status' } })
+  const status = ((await talk.answer(id)) as Answer).result.contents[0].text
+  for (const [file, why] of [
+    ['a_loops.mjs', 'its code ran without a pause for too long while it was imported, and was stopped'],
+    ['b_waits.mjs', 'importing took longer than 4000 ms'],
+    ['c_exits.mjs', 'c_exits.mjs'],
+  ] as const) {
+    expect(talk.stderr(), file).toContain(why)
+    expect(status, file).toContain(file)
+  }
+  await expect.poll(talk.stderr, { timeout: 5_000 }).toContain('too late')
+  expect((await say('good__say')).content[0].text).toBe('good')
+  expect(talk.child.exitCode).toBe(null)
+}, 60_000)
+
+test('a call to a tool of a file that is still being loaded is answered as loading, to be made again', async () => {
+  const slow = `await new Promise((done) => setTimeout(done, 7_000))\n${moduleOf('slow')}`
+  const talk = await talkTo(place({ exposure: { mode: 'direct' } }, { 'slow.mjs': slow }))
+  const say = async (id: number): Promise<Answer> => {
+    talk.send({ id, method: 'tools/call', params: { name: 'slow__say', arguments: {} } })
+    return ((await talk.answer(id)) as Answer).result
+  }
+  const { error } = (await say(1)).structuredContent
+  expect(error).toMatchObject({
+    code: 'E_LOADING',
+    message: "'slow__say' is not known yet: slow.mjs is being loaded.",
+    retryable: true,
+    retryAfterMs: 2_000,
+  })
+  let id = 1
+  await expect.poll(async () => (await say(++id)).content[0].text, { timeout: 10_000 }).toBe('slow')
+}, 60_000)
+
 test('CFG-03: a slip in what decides rights keeps the server from starting, one in the options of a module does not', async () => {
   const slips = [
     [{ policy: { denny: ['x.*'] } }, 'unknown key "policy.denny"; did you mean "deny"?'],
