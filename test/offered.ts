@@ -13,6 +13,11 @@ export interface Offered {
   readonly resourceTemplates?: ReadonlyArray<object>
   readonly prompts?: ReadonlyArray<object>
   readonly toolsText?: string
+  readonly version?: string
+  /** By a method, or the name of a tool. */
+  readonly answers?: Readonly<
+    Record<string, { readonly result?: object; readonly error?: object; readonly say?: readonly object[] }>
+  >
 }
 
 /** Servers that list what a file says, behind Pegboard, in a folder of their own. */

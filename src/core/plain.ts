@@ -1,22 +1,12 @@
 import { once } from './once.ts'
+import { withoutUnseen } from './unseen.ts'
 
-const ESC = String.fromCharCode(0x1b)
-const BEL = String.fromCharCode(0x07)
-
-// Operating system commands with their end, control sequences, and the two-character rest.
-const ansi = once(
-  () => new RegExp(`${ESC}(?:\\][^${BEL}${ESC}]*(?:${BEL}|${ESC}\\\\)|\\[[0-?]*[ -/]*[@-~]|[ -/]*[0-~])`, 'g'),
-)
-// Lines and tabs are text. So are the joiners U+200C and U+200D, which scripts and emoji need; format characters that
-// turn text around or cannot be seen at all are not.
+// Lines and tabs are text. So are the joiners U+200C and U+200D, which scripts and emoji need.
 const unseen = once(() => /(?![\n\t])\p{Cc}|[\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]|[\u{E0000}-\u{E007F}]/gu)
 
-/**
- * What a server wrote for people and models, without what neither can see: terminal escapes, control characters,
- * bidirectional controls and Unicode tags.
- */
+/** What a server wrote for people and models as a terminal may show it: without what neither can see, and without carriage returns. */
 export const plain = (text: string): string =>
-  PLAIN.test(text) ? text : text.replaceAll(ansi(), '').replaceAll(unseen(), '')
+  PLAIN.test(text) ? text : withoutUnseen(text.replaceAll('\r\n', '\n')).replaceAll(unseen(), '')
 
 /** JSON with the same characters written as `\\u…`: whoever parses it misses nothing, and no terminal obeys it. */
 export const plainJson = (json: string): string =>

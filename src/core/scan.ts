@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { OWN_META } from './sanitize.ts'
 
 /** Where something is in the scanned bytes: from the first byte to the one after the last. */
 export interface Span {
@@ -29,9 +30,10 @@ export type Fault =
   | 'deep'
   /** Two readers may disagree on which one counts. Also a key that is written with escapes. */
   | 'duplicate key'
+  /** `__proto__`, or a key of `_meta` that only we write. */
   | 'forbidden key'
   | 'credential'
-  /** Characters nobody sees: Unicode tags, controls of direction, control characters, half a surrogate pair. */
+  /** Perhaps characters nobody sees, as in unseen.ts; half a surrogate pair; letters that are written with escapes. */
   | 'hidden'
   /** A carriage return between tokens: some readers of lines end a line there. */
   | 'return'
@@ -70,11 +72,11 @@ const PRIME = 0x01000193
 const [PLAIN, SPECIAL] = [0, 1]
 const KIND = new Uint8Array(256).fill(PLAIN)
 KIND.fill(SPECIAL, 0, 0x20)
-for (const byte of [QUOTE, BACKSLASH, 0x7f, 0xc2, 0xd8, 0xe2, 0xf3]) KIND[byte] = SPECIAL
+for (const byte of [QUOTE, BACKSLASH, 0x7f, 0xc2, 0xcd, 0xd8, 0xe1, 0xe2, 0xe3, 0xef, 0xf0, 0xf3]) KIND[byte] = SPECIAL
 
-// What may follow a backslash and needs no look: the quote, both slashes, line, return and tab.
+// What may follow a backslash and needs no look: the quote, both slashes, line and tab.
 const SHORT = new Uint8Array(256)
-for (const letter of '"\\/nrt') SHORT[letter.charCodeAt(0)] = 1
+for (const letter of '"\\/nt') SHORT[letter.charCodeAt(0)] = 1
 
 const isDigit = (byte: number | undefined): boolean => byte !== undefined && byte >= 0x30 && byte <= 0x39
 
@@ -153,6 +155,22 @@ function text(walk: Walk, from: number): number {
   return stop(walk, 'invalid')
 }
 
+/** Of the characters from U+0800 on; the same as in unseen.ts. */
+const isUnseen = (code: number): boolean =>
+  (code >= 0x200b && code <= 0x200f) ||
+  (code >= 0x202a && code <= 0x202e) ||
+  (code >= 0x2060 && code <= 0x206f) ||
+  (code >= 0xfe00 && code <= 0xfe0f) ||
+  code === 0xfeff ||
+  code === 0xffa0 ||
+  (code >= 0xfff9 && code <= 0xfffb) ||
+  code === 0x3164 ||
+  code === 0x115f ||
+  code === 0x1160 ||
+  code === 0x17b4 ||
+  code === 0x17b5 ||
+  (code >= 0x180b && code <= 0x180f)
+
 /** A byte that may be, or begin, a character nobody sees. */
 function seen(walk: Walk, at: number): number {
   const { bytes } = walk
@@ -160,18 +178,22 @@ function seen(walk: Walk, at: number): number {
   if (at >= walk.end || first < 0x20) return stop(walk, 'invalid')
   const hidden =
     first === 0x7f ||
-    (first === 0xc2 && second < 0xa0) ||
+    (first === 0xc2 && (second < 0xa0 || second === 0xad)) ||
+    (first === 0xcd && second === 0x8f) ||
     (first === 0xd8 && second === 0x9c) ||
-    (first === 0xe2 && second === 0x80 && (third === 0x8e || third === 0x8f || (third >= 0xaa && third <= 0xae))) ||
-    (first === 0xe2 && second === 0x81 && third >= 0xa6 && third <= 0xa9) ||
-    (first === 0xf3 && second === 0xa0 && (third === 0x80 || third === 0x81))
+    (first > 0xe0 && first < 0xf0 && isUnseen(((first & 0x0f) << 12) | ((second & 0x3f) << 6) | (third & 0x3f))) ||
+    (first === 0xf0 && second === 0x9d && third === 0x85) ||
+    (first === 0xf3 && second === 0xa0)
   return hidden ? stop(walk, 'hidden') : at + 1
 }
 
-/** `\\u` and the two controls with letters of their own. @param at after the backslash */
+/** `\\u` and the three controls with letters of their own. @param at after the backslash */
 function escaped(walk: Walk, at: number): number {
-  const letter = walk.bytes[at]
+  const { bytes } = walk
+  const letter = bytes[at]
   if (letter === 0x75) return unit(walk, at + 1)
+  // A carriage return alone lets the rest of a line be written over.
+  if (letter === 0x72) return bytes[at + 1] === BACKSLASH && bytes[at + 2] === 0x6e ? at + 3 : stop(walk, 'hidden')
   return stop(walk, letter === 0x62 || letter === 0x66 ? 'hidden' : 'invalid')
 }
 
@@ -184,16 +206,16 @@ function unit(walk: Walk, at: number): number {
     const low = bytes[at + 4] === BACKSLASH && bytes[at + 5] === 0x75 ? hex(bytes, at + 6) : 0
     if (low === -1) return stop(walk, 'invalid')
     const pair = code < 0xdc00 && low >= 0xdc00 && low <= 0xdfff
-    return pair && !(code === 0xdb40 && low <= 0xdc7f) ? at + 10 : stop(walk, 'hidden')
+    const unseen = code === 0xdb40 || (code === 0xd834 && low >= 0xdd73 && low <= 0xdd7a)
+    return pair && !unseen ? at + 10 : stop(walk, 'hidden')
   }
-  const control = code < 0x20 && code !== 0x09 && code !== 0x0a && code !== 0x0d
-  const direction =
-    code === 0x61c ||
-    (code >= 0x200e && code <= 0x200f) ||
-    (code >= 0x202a && code <= 0x202e) ||
-    (code >= 0x2066 && code <= 0x2069)
-  return control || (code >= 0x7f && code < 0xa0) || direction ? stop(walk, 'hidden') : at + 4
+  const control = (code < 0x20 && code !== 0x09 && code !== 0x0a) || (code >= 0x7f && code < 0xa0)
+  const unseen = code === 0xad || code === 0x34f || code === 0x61c || isUnseen(code)
+  // Whoever writes letters and brackets this way means that they are not found.
+  return control || unseen || isLetter(code) ? stop(walk, 'hidden') : at + 4
 }
+
+const isLetter = (code: number): boolean => (code >= 0x41 && code <= 0x5d) || (code >= 0x61 && code <= 0x7a)
 
 function hex(bytes: Buffer, at: number): number {
   let code = 0
@@ -337,12 +359,19 @@ function key(walk: Walk, from: number): number {
     const end = text(walk, from)
     return end === -1 ? -1 : stop(walk, 'duplicate key')
   }
-  if (exact === PROTO) return stop(walk, 'forbidden key')
+  if (exact === PROTO || isOurs(bytes, from)) return stop(walk, 'forbidden key')
   if (CREDENTIALS.has(loose)) return stop(walk, 'credential')
   if (exact === URI) walk.linked = true
   walk.keys.push(exact)
   return at + 1
 }
+
+// The first two bytes tell nearly all others apart.
+const isOurs = (bytes: Buffer, from: number): boolean =>
+  ((bytes[from] as number) | 0x20) === OURS[0] &&
+  ((bytes[from + 1] as number) | 0x20) === OURS[1] &&
+  bytes.toString('latin1', from, from + OURS.length).toLowerCase() === OWN_META
+const OURS = Buffer.from(OWN_META)
 
 const hashOf = (name: string): number => {
   let hash = SEED

@@ -1,7 +1,7 @@
 import { ToolError } from '../core/errors.ts'
 import { isRecord } from '../core/record.ts'
 import type { ContentBlock, McpResult } from '../core/result.ts'
-import { withoutUnseen } from '../core/unseen.ts'
+import { sanitize, sanitizeText } from '../core/sanitize.ts'
 import { isJson } from './plan.ts'
 import type { Incoming } from './send.ts'
 
@@ -26,8 +26,9 @@ export function resultOf(
     return withStructure([{ type: 'text', text }], promised ? {} : undefined)
   }
   if (isText(type)) {
-    const text = withoutUnseen(redact(answer.body.toString('utf8')))
+    const text = sanitizeText(redact(answer.body.toString('utf8')))
     const value = isJson(type) ? parsed(text) : undefined
+    if (typeof value === 'object' && value !== null) sanitize(value)
     if (value === undefined) return withStructure([{ type: 'text', text }], promised ? { items: text } : undefined)
     return withStructure([{ type: 'text', text }], isRecord(value) ? value : { items: value })
   }
@@ -68,7 +69,7 @@ function failureOf(
   now: number,
 ): ToolError {
   const { status, reason, headers, body } = answer
-  const whole = isText(type) ? withoutUnseen(redact(body.toString('utf8'))).trim() : ''
+  const whole = isText(type) ? sanitizeText(redact(body.toString('utf8'))).trim() : ''
   const text = whole.length > MAX_ERROR ? `${whole.slice(0, MAX_ERROR)}…` : whole
   const retryable = status === 429 || status === 503
   const wait = retryable ? retryAfter(headers['retry-after'], now) : undefined

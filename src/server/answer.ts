@@ -4,6 +4,7 @@ import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { sizeOf } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import type { McpResult } from '../core/result.ts'
+import { OWN_META } from '../core/sanitize.ts'
 import { olderTask } from '../core/tasks.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
 import type { CallRequest } from '../exec/call.ts'
@@ -76,9 +77,16 @@ async function withNotices(
   if (lines.length === 0) return result
   return {
     ...result,
-    content: [...result.content, ...lines.map((line) => ({ type: 'text', text: `[NOTICE] ${line}` }))],
+    content: [...result.content, ...lines.map(noticeBlock)],
   }
 }
+
+/** Marked in `_meta`, which no server can do: that key is taken out of all that servers send. */
+const noticeBlock = (line: string) => ({
+  type: 'text',
+  text: `[NOTICE] ${line}`,
+  _meta: { [`${OWN_META}notice`]: true },
+})
 
 /**
  * What is too long for a client is refused, not cut: half of a JSON text or of an image is neither.

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { Caller, SentFile } from '../core/context.ts'
 import { type PegboardError, sentences } from '../core/errors.ts'
 import type { ContentBlock, McpResult, ToolResult } from '../core/result.ts'
+import { OWN_META, withoutNotices } from '../core/sanitize.ts'
 import { bytesOf } from '../services/sent-files.ts'
 import type { FileOutlet } from './host.ts'
 
@@ -14,7 +15,10 @@ export function toMcpResult(result: ToolResult, outlet: FileOutlet, caller: Call
     typeof value === 'object' && value !== null && !Array.isArray(value) ? { structuredContent: value } : {}
   return {
     content: [
-      { type: 'text', text: typeof value === 'string' ? value : (JSON.stringify(value ?? null) ?? 'null') },
+      {
+        type: 'text',
+        text: typeof value === 'string' ? withoutNotices(value) : (JSON.stringify(value ?? null) ?? 'null'),
+      },
       ...result.files.flatMap((file) => fileBlocks(file, outlet, caller)),
       ...result.warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` })),
     ],
@@ -25,7 +29,7 @@ export function toMcpResult(result: ToolResult, outlet: FileOutlet, caller: Call
 // What one hop says about itself is not the next hop's business.
 const HOP_LOCAL = ['resultType', 'ttlMs', 'cacheScope'] as const
 /** Where the structured part of an error is when it cannot be structured content. */
-const ERROR_META = 'pegboard/error'
+const ERROR_META = `${OWN_META}error`
 const SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
 
 /** An upstream's result with what belonged to its own hop taken off; everything else is untouched. */

@@ -1,4 +1,5 @@
 import { once } from '../core/once.ts'
+import { isNeeded, isRightToLeft } from '../core/unseen.ts'
 import type { Finding, FindingCode } from './finding.ts'
 
 // Tags, joiners, marks that turn text around, fillers, selectors, controls, private use, halves of pairs.
@@ -11,19 +12,6 @@ export const hidesNothing = (json: string): boolean =>
 
 const NOT_ASCII = /[^\x20-\x7e]/
 
-const rightToLeft = once(() => /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u)
-// Scripts whose letters join or must not: Persian and Arabic, the scripts of India and around, Mongolian.
-const joining = once(
-  () =>
-    /[\p{Script=Arabic}\p{Script=Syriac}\p{Script=Nko}\p{Script=Mongolian}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gurmukhi}\p{Script=Gujarati}\p{Script=Oriya}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}\p{Script=Khmer}\p{Script=Myanmar}\p{Script=Tibetan}]/u,
-)
-// Scripts written without spaces, where U+200B says that a line may break.
-const spaceless = once(
-  () =>
-    /[\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u,
-)
-const picture = once(() => /[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}]/u)
-const selectable = once(() => /[\p{Emoji}\p{S}\p{P}]/u)
 // The only emoji made of tags: the flags of England, Scotland and Wales.
 const FLAG = /^(gbeng|gbsct|gbwls)\u007f$/
 
@@ -34,7 +22,7 @@ export function findHidden(text: string, where: string): Finding[] {
   if (!SUSPECT.test(text)) return []
   const found: Finding[] = []
   const letters = [...text]
-  const isRtl = rightToLeft().test(text)
+  const isRtl = isRightToLeft(text)
   let runs = 0
   for (let at = 0; at < letters.length; at++) {
     const char = letters[at] as string
@@ -91,21 +79,10 @@ function faultOf(run: readonly string[], before: string, after: string, isRtl: b
 }
 
 function zeroWidthFault(run: readonly string[], before: string, after: string): Fault | undefined {
-  const [only = '', joiner = ''] = run
+  const [only = ''] = run
   const text = run.join('')
-  // ❤️‍🔥 has a selector and a joiner in a row.
-  if (run.length === 2 && selectorValue(only) !== undefined && joiner === '\u200D' && picture().test(after))
-    return undefined
+  if (isNeeded(text, before, after)) return undefined
   if (run.length === 1) {
-    if (
-      selectorValue(only) !== undefined &&
-      (selectable().test(before) || /\p{Script=Han}|\p{Script=Mongolian}/u.test(before))
-    )
-      return undefined
-    const fits = joining().test(before) || /\p{M}/u.test(before)
-    if ((only === '\u200C' || only === '\u200D') && fits) return undefined
-    if (only === '\u200D' && picture().test(before) && picture().test(after)) return undefined
-    if (only === '\u200B' && (spaceless().test(before) || spaceless().test(after))) return undefined
     // A mark of the byte order at the very start, and where a word may be broken, are left over from other programs.
     if (only === '\uFEFF' && before === '')
       return { code: 'hidden-zero-width', what: 'begins with a byte order mark', note: true }

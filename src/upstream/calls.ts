@@ -11,7 +11,7 @@ import { newerTask, takesTasks } from '../core/tasks.ts'
 import type { Relay } from '../core/tool.ts'
 import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
-import { isContent, withoutUnseen } from './content.ts'
+import { isContent } from './content.ts'
 import type { ToolRecord } from './definition.ts'
 import type { Idle } from './idle.ts'
 import { SESSION_LOST } from './lane.ts'
@@ -225,8 +225,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that no client can read.`)
     if (!isFlag(isError))
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered without saying whether it worked.`)
-    const seen = withoutUnseen(content as readonly unknown[])
-    return seen === result['content'] ? result : { ...result, content: seen }
+    return content === result['content'] ? result : { ...result, content }
   }
 
   return { by, used, request, call }

@@ -1,5 +1,4 @@
 import { isRecord } from '../core/record.ts'
-import { isUnseen, withoutUnseen as strip } from '../core/unseen.ts'
 
 /**
  * Whether clients can read the content of a result: absent, or a list of blocks that each say what they are. Clients drop a
@@ -35,45 +34,19 @@ const NEEDED: Readonly<Record<string, Check>> = {
     (areStrings(resource, 'text') || (areStrings(resource, 'blob') && BASE64.test(resource['blob'] as string))),
 }
 
-/**
- * The same content without characters that turn text around or that only a model reads, in texts and embedded resources. The same object
- * where there are none. Marks such as U+200F stay: right-to-left text needs them.
- */
-export function withoutUnseen(content: readonly unknown[]): readonly unknown[] {
-  return content.some(hides) ? content.map((block) => (hides(block) ? shown(block as Json) : block)) : content
-}
-
 type Json = Readonly<Record<string, unknown>>
 
-const hides = (block: unknown): boolean =>
-  isRecord(block) && (isUnseen(block['text']) || (isRecord(block['resource']) && isUnseen(block['resource']['text'])))
-
-function shown(block: Json): Json {
-  const { text, resource } = block
-  return {
-    ...block,
-    ...(typeof text === 'string' ? { text: strip(text) } : {}),
-    ...(isRecord(resource) && typeof resource['text'] === 'string'
-      ? { resource: { ...resource, text: strip(resource['text']) } }
-      : {}),
-  }
-}
-
-/**
- * What a server answered for a resource, a prompt or a completion, without what only a model reads; the same object where there
- * is nothing of it.
- * @returns undefined for what no client can read
- */
-export function readableAnswer(method: string, result: Json): Json | undefined {
+/** Whether clients can read what a server answered for a resource, a prompt or a completion. */
+export function isReadableAnswer(method: string, result: Json): boolean {
   // A question is looked at elsewhere.
-  if (result['resultType'] === 'input_required' || !Object.hasOwn(READERS, method)) return result
-  return READERS[method]?.(result)
+  if (result['resultType'] === 'input_required' || !Object.hasOwn(READERS, method)) return true
+  return READERS[method]?.(result) === true
 }
 
 const isTextOrNone = (value: unknown): boolean => value === undefined || typeof value === 'string'
 const ROLES: ReadonlySet<unknown> = new Set(['user', 'assistant'])
 
-const READERS: Readonly<Record<string, (result: Json) => Json | undefined>> = {
+const READERS: Readonly<Record<string, (result: Json) => boolean>> = {
   'resources/read'(result) {
     const { contents } = result
     const isReadable = (one: unknown): boolean =>
@@ -81,22 +54,16 @@ const READERS: Readonly<Record<string, (result: Json) => Json | undefined>> = {
       isBlock({ type: 'resource', resource: one }) &&
       isTextOrNone(one['mimeType']) &&
       isRecordOrNone(one['_meta'])
-    if (!Array.isArray(contents) || !contents.every(isReadable)) return undefined
-    const seen = withoutUnseen(contents)
-    return seen === contents ? result : { ...result, contents: seen }
+    return Array.isArray(contents) && contents.every(isReadable)
   },
   'prompts/get'(result) {
     const { messages, description } = result
     const isReadable = (one: unknown): boolean => isRecord(one) && ROLES.has(one['role']) && isBlock(one['content'])
-    if (!Array.isArray(messages) || !messages.every(isReadable) || !isTextOrNone(description)) return undefined
-    const contents = messages.map(({ content }: Json) => content)
-    const seen = withoutUnseen(contents)
-    if (seen === contents) return result
-    return { ...result, messages: messages.map((one: Json, at) => ({ ...one, content: seen[at] })) }
+    return Array.isArray(messages) && messages.every(isReadable) && isTextOrNone(description)
   },
   'completion/complete'(result) {
     const { completion } = result
     const values = isRecord(completion) ? completion['values'] : undefined
-    return Array.isArray(values) && values.every((one) => typeof one === 'string') ? result : undefined
+    return Array.isArray(values) && values.every((one) => typeof one === 'string')
   },
 }

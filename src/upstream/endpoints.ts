@@ -8,7 +8,7 @@ import { mayLink } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
-import { readableAnswer } from './content.ts'
+import { isReadableAnswer } from './content.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -173,8 +173,8 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       const answer = Object.hasOwn(answers, method) ? answers[method] : undefined
       if (!answer) throw new ProtocolFailure(-32601, `${method} is not passed on`)
       const { _meta, ...own } = params
-      const result = readableAnswer(method, await answer(own, relay, signal))
-      if (!result)
+      const result = await answer(own, relay, signal)
+      if (!isReadableAnswer(method, result))
         throw new PegboardError('E_UPSTREAM_PROTOCOL', `${host.id} answered ${method} with what no client can read.`)
       remember(result)
       return result

@@ -5,7 +5,9 @@ import { isPegboardError, PegboardError, resultTooLarge } from '../core/errors.t
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { createNumbered } from '../core/numbered.ts'
+import { rawBytes } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
+import { sanitize } from '../core/sanitize.ts'
 import { networkReason, pegboardCause, sessionLost, statusOf } from './reasons.ts'
 import type { SendOptions, Wire } from './wire.ts'
 
@@ -48,6 +50,7 @@ export interface Lane {
 interface Pending {
   number: number
   readonly isCall: boolean
+  readonly isList: boolean
   readonly resolve: (result: Json) => void
   readonly reject: (error: unknown) => void
   readonly onProgress: ((params: Json) => void) | undefined
@@ -98,6 +101,8 @@ export function createLane(
     pending.delete(call.number)
     call.settle()
     const { error, result } = message
+    // Bytes were looked at when they came. Definitions are judged as they are: what they hide keeps them out.
+    if (isRecord(result) && !rawBytes(result) && !call.isList) sanitize(result)
     if (error !== undefined) call.reject(failureOf(error))
     else if (!isRecord(result))
       call.reject(new PegboardError('E_UPSTREAM_PROTOCOL', `${name} answered without a result.`))
@@ -111,9 +116,13 @@ export function createLane(
     const { id, method } = message
     if (method === undefined) {
       if (typeof id === 'string' && id.startsWith('p:')) answer(id, message)
-      else if (asked.delete(String(id))) events.rest(message)
+      else if (asked.delete(String(id))) {
+        sanitize(message)
+        events.rest(message)
+      }
       return
     }
+    if (message.params) sanitize(message.params)
     const params = message.params ?? {}
     if (id === undefined && method === 'notifications/progress') {
       const token = params['progressToken']
@@ -197,6 +206,7 @@ export function createLane(
         const call: Pending = {
           number: 0,
           isCall: method === 'tools/call',
+          isList: method.endsWith('/list'),
           resolve,
           reject,
           onProgress: options.onProgress,
@@ -285,6 +295,7 @@ const abortReason = (signal: Stop): unknown =>
 
 function failureOf(error: unknown): ProtocolFailure {
   if (!isRecord(error)) return new ProtocolFailure(-32603, 'unreadable error')
+  sanitize(error)
   const { code, message, data } = error
   return new ProtocolFailure(typeof code === 'number' ? code : -32603, typeof message === 'string' ? message : '', data)
 }

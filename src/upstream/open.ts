@@ -257,7 +257,10 @@ export async function openConnection(
 }
 
 const nameOf = (server: { readonly name: string; readonly version: string } | undefined) =>
-  server && { name: beginning(server.name, 256), version: beginning(server.version, 256) }
+  server && { name: beginning(server.name, 256), version: versionOf(server.version) }
+
+/** Models read it in the list of servers: it has room for a number and no room for a sentence. */
+const versionOf = (said: string): string => /^[\w.+~-]{1,40}(?![\w.+~-])/.exec(said)?.[0] ?? ''
 
 const isProbeId = ({ id }: Message): boolean => typeof id === 'string' && id.startsWith('server-discover-probe')
 

@@ -13,7 +13,7 @@ import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.
 import { createBeforehand, type Made } from './beforehand.ts'
 import type { ToolRecord } from './definition.ts'
 import { listableEntry } from './listable.ts'
-import type { Definitions, Listing, Unread } from './listing.ts'
+import { type Definitions, emptyListing, type Listing, type Unread } from './listing.ts'
 import type { Brief } from './manifest.ts'
 import { strangersNamed, strangersTo } from './strangers.ts'
 
@@ -30,6 +30,8 @@ type Standing = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsIn
 export interface Publisher {
   /** Tools published last. */
   readonly tools: number
+  /** All of its tools wait for a review: nothing it says is shown to anybody else. */
+  readonly isQuarantined: boolean
   /** Whether one of its tools can be told without looking at all. */
   readonly canWait: boolean
   /**
@@ -60,6 +62,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   const passes = createFilter(settings)
   let published: Listing | undefined
   let held = nobody
+  let quarantined = false
   let count = 0
   /** By the server's names for them. */
   let made = new Map<string, Made>()
@@ -164,7 +167,8 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   /** What it has beside tools. @param names its tools by its own names */
-  function besides(listing: Omit<Listing, 'tools'>, names: () => Iterable<string>) {
+  function besides(given: Omit<Listing, 'tools'>, names: () => Iterable<string>) {
+    const listing = quarantined ? emptyListing : given
     const resources = harmless('resource', 'uri', listing.resources, names)
     const templates = harmless('resource template', 'uriTemplate', listing.templates, names)
     const offered = harmless('prompt', 'name', listing.prompts, names)
@@ -180,6 +184,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
       prompts: named.map(([prompt]) => prompt),
       endpoints: options.endpoints,
     }
+  }
+
+  function isAllHeld({ tools }: Listing): boolean {
+    return held.size > 0 && tools.every(({ name }) => held.has(name) || !passes(name))
   }
 
   function noticeFor(listing: Listing): { readonly notice?: string } {
@@ -231,6 +239,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
       settle()
       return count
     },
+    get isQuarantined() {
+      settle()
+      return quarantined
+    },
     get canWait() {
       return Object.keys(settings.tools).length === 0 && !settings.auth?.perPrincipal
     },
@@ -257,6 +269,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
         const { tools, definitions } = sent.read()
         const whole: Listing = { ...others, tools }
         held = look(whole, true, definitions)
+        quarantined = isAllHeld(whole)
         return { records: tools, ...admitted(whole), ...noticeFor(whole) }
       })
       let isRead = false
@@ -291,6 +304,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
       settle()
       const before = reasonsOf(held)
       held = look(listing, now.state === 'ready', definitions)
+      quarantined = isAllHeld(listing)
       if (published && before === reasonsOf(held) && isSame(published, listing)) return false
       catalog.set(
         { ...base(), ...noticeFor(listing), ...now },

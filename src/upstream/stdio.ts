@@ -10,6 +10,7 @@ import type { Message } from '../core/jsonrpc.ts'
 import { plain } from '../core/plain.ts'
 import { rawResult } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
+import { mayForgeNotice } from '../core/sanitize.ts'
 import { scanAnswer } from '../core/scan.ts'
 import { type Descendants, descendantsOf, endDescendants, MARK } from '../programs/descendants.ts'
 import { spawnPiped } from '../programs/room.ts'
@@ -327,6 +328,7 @@ function parse(line: Buffer, parts: readonly Buffer[]): readonly unknown[] {
  * one meaning of a key that came twice, well-formed text, and a value that somebody may have looked at.
  */
 function unparsed(line: Buffer, parts: readonly Buffer[]): Message | undefined {
+  if (mayForgeNotice(line)) return undefined
   const answer = scanAnswer(line)
   if (typeof answer === 'string' || !answer.id.startsWith('p:')) return undefined
   const result = rawResult(parts, answer)

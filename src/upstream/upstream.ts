@@ -244,7 +244,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   function become(next: OwnerState, why?: string, more?: string): void {
     state = next
-    reason = why
+    // What a server printed last follows the first colon.
+    reason = why !== undefined && publisher.isQuarantined ? why.split(': ')[0] : why
     detail = more
     const now = standing()
     const text = JSON.stringify(now)
@@ -300,7 +301,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (connection === link.live) show(read, connection)
   }
 
-  function show({ definitions, unread, ...next }: Read, connection: Connection): void {
+  function show(read: Read, connection: Connection): void {
+    const { definitions, unread, ...next } = isBare(read) ? read : looked(read)
     claim(next.resources)
     listing = next
     state = 'ready'
@@ -351,7 +353,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (kind) {
       refresh.changed(kind)
     } else if (method === 'notifications/message') {
-      if (!attributed) hooks.onLog?.(module, params)
+      if (!attributed && !publisher.isQuarantined) hooks.onLog?.(module, params)
     } else if (method === 'notifications/resources/updated' && typeof params['uri'] === 'string')
       hooks.onResourceUpdated?.(module, params['uri'], params)
     else if (method === 'notifications/tasks/status') {
@@ -428,7 +430,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       tools: publisher.tools,
       transport: link.live?.transport ?? link.verdict?.transport ?? settings.target.kind,
       ...eraOf(link),
-      ...(version === undefined ? {} : { version }),
+      ...(version === undefined || version === '' || publisher.isQuarantined ? {} : { version }),
       start: settings.start,
       pending:
         (link.patient && state !== 'ready') ||
@@ -449,6 +451,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
   }
 }
+
+const isBare = ({ resources, templates, prompts }: Read): boolean =>
+  resources.length + templates.length + prompts.length === 0
+
+/** Whether resources and prompts are shown depends on what the tools turn out to be. */
+const looked = ({ unread, ...rest }: Read): Read => (unread ? { ...rest, ...unread.read() } : rest)
 
 const capacityOf = ({ maxConcurrent, maxQueued, where }: ServerSettings): Capacity => ({
   maxConcurrent,

@@ -12,7 +12,7 @@ function randomOf(seed: number): (below: number) => number {
   }
 }
 
-const TEXTS = ['', 'a', 'plain words', 'é', '漢字', '😀', '"', '\\', '\n\t\r', '/', 'x'.repeat(200), '—“”…', '\u2028']
+const TEXTS = ['', 'a', 'plain words', 'é', '漢字', '😀', '"', '\\', '\n\t\r\n', '/', 'x'.repeat(200), '—“”…', '\u2028']
 
 function anyValue(random: (below: number) => number, depth = 0): unknown {
   const kind = random(depth > 4 ? 5 : 8)
@@ -146,7 +146,8 @@ describe('a value is not passed on as it is', () => {
     const many = Array.from({ length: 1_000 }, (_, n) => `"k${n}":{"k${n}":0}`).join(',')
     expect(scan('{"a":1,"a":2}')).toBe('duplicate key')
     expect(scan('{"a":{"a":1},"b":{"a":1}}')).toBe('clean')
-    expect(scan('{"a":1,"\\u0061":2}')).toBe('duplicate key')
+    expect(scan('{"a":1,"\\u0061":2}')).toBe('hidden')
+    expect(scan('{"-":1,"\\u002d":2}')).toBe('duplicate key')
     expect(scan(`{${many}}`)).toBe('clean')
     expect(scan(`{${many},"k500":1}`)).toBe('duplicate key')
   })
@@ -179,8 +180,17 @@ describe('a value is not passed on as it is', () => {
     expect(scan('"\\ud83d\\ude00"')).toBe('clean')
   })
 
-  it('but joiners, line ends in text and long numbers are no reason', () => {
-    expect(scan('["\u200d\u200c","a\\r\\n\\tb",123456789012345678901234567890,1e999]')).toBe('clean')
+  it('but line ends in text, letters of any script and long numbers are no reason', () => {
+    expect(scan('["天気ที่ ქართული μέρα £½","a\\r\\n\\tb",123456789012345678901234567890,1e999]')).toBe('clean')
+  })
+
+  it.each(['"\u200d"', '"\ufeff"', '"\\u200b"', '"\ufe0f"', '"\u3164"', '"a\\rb"', '"\\u004eOTICE"'])(
+    'when a text may hide something or disguises letters: %j',
+    (text) => expect(scan(text)).toBe('hidden'),
+  )
+
+  it.each(['pegboard/error', 'Pegboard/notice'])('when a key claims to be of Pegboard: %s', (key) => {
+    expect(scan(`{"_meta":{"${key}":1}}`)).toBe('forbidden key')
   })
 })
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isContent, withoutUnseen } from '../../src/upstream/content.ts'
+import { isContent } from '../../src/upstream/content.ts'
 import { resultOf, scripted, withServers } from './host.ts'
 
 describe('the content of a result', () => {
@@ -40,29 +40,6 @@ describe('the content of a result', () => {
 })
 
 const text = (value: string) => ({ type: 'text', text: value })
-
-describe('text of a result', () => {
-  it.each([
-    ['Fine.\u{e0049}\u{e0067} Really.', 'Fine. Really.'],
-    ['a\u202eb\u2066c\u2069', 'abc'],
-    [
-      '\u{1f3f4}\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}\u{e0041}',
-      '\u{1f3f4}\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}',
-    ],
-  ])('hides nothing from a person: %j', (sent, shown) => {
-    const resource = { type: 'resource', resource: { uri: 'x://1', text: sent } }
-    expect(withoutUnseen([text(sent), resource, text('x')])).toEqual([
-      text(shown),
-      { type: 'resource', resource: { uri: 'x://1', text: shown } },
-      text('x'),
-    ])
-  })
-
-  it.each(['می\u200cخواهم', 'שלום\u200f!', '👩\u200d💻 天気', 'plain'])('stays as it is: %j', (sent) => {
-    const content = [text(sent)]
-    expect(withoutUnseen(content)).toBe(content)
-  })
-})
 
 describe('a result of a server', () => {
   it('has content for clients that refuse one without, and hides nothing', () =>

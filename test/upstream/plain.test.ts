@@ -7,7 +7,7 @@ describe('text of a server', () => {
     ['\u001b]0;window title\u0007shown', 'shown'],
     ['\u001b]8;;https://h/\u001b\\link', 'link'],
     ['\u001b[unended', 'nended'],
-    ['a\u0000b\u0008c\u007fd\u009be', 'abcde'],
+    ['a\u0000b\u0008c\u007fd\u0085e', 'abcde'],
     ['one\r\n\ttwo', 'one\n\ttwo'],
     ['\u202eevil\u2066\u200f', 'evil'],
     ['hi\u{e0041}\u{e0042}\u{e007f}', 'hi'],

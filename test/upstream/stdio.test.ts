@@ -107,7 +107,7 @@ describe('a server on stdio', () => {
       const text = 'long '.repeat(4_000)
       for (const [json, value] of [
         [`{"content":[],"a":"${text}","a":1}`, { content: [], a: 1 }],
-        [`{"content":[],"a":"${text}\\u202e"}`, { content: [], a: `${text}\u202e` }],
+        [`{"content":[],"a":"${text}\\u202e"}`, { content: [], a: text }],
         [`{"content":[],"structuredContent":["${text}"]}`, { content: [], structuredContent: [text] }],
       ] as const) {
         const result = resultOf(await call('mcp_s.answer', { json }))
