@@ -29,8 +29,10 @@ import { createAudit } from './observe/audit.ts'
 import { createObserved } from './observed.ts'
 import type { KeptList } from './openapi/api.ts'
 import { type Apis, createApis } from './openapi/apis.ts'
+import { ownFilesOf } from './own-files.ts'
 import { embeddedTable, ownPackage } from './package.ts'
 import { createPlanned } from './planned.ts'
+import { protectOwnFiles } from './policy/own-files.ts'
 import { createPrograms } from './programs/programs.ts'
 import { createRules, type FlagChanges } from './rules.ts'
 import type { LoadProgress } from './search/embedder.ts'
@@ -150,6 +152,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const clock = common ?? machine
   const own = ownPackage()
   let current = config
+  // Nothing is looked up before a module uses a path.
+  let ownFiles = once(() => ownFilesOf(current, options.env ?? {}, own.root))
+  let stopProtecting: (() => void) | undefined
 
   let flags: FlagChanges = {}
   let rules = createRules(config)
@@ -198,6 +203,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     ? createAudit({
         ...config.audit,
         file: config.audit.file ?? join(dirs.state, 'audit.jsonl'),
+        anchorDir: join(dirs.state, 'audit'),
         clock,
         log: log.scoped('audit'),
         key: () =>
@@ -617,6 +623,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     open,
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
+      stopProtecting ??= protectOwnFiles(() => ownFiles())
       if (common) await open()
       await decisions?.()
       upstreams.start()
@@ -679,6 +686,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         clients: next.clients,
         secrets: next.secrets,
       }
+      ownFiles = once(() => ownFilesOf(current, options.env ?? {}, own.root))
       flags = {}
       rules = createRules(current)
       limits = createLimits(current.clients)
@@ -701,6 +709,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await shared.close()
       resumes.close()
       stopWatchingNames?.()
+      stopProtecting?.()
       const parts = [
         upstreams.stop(),
         apis.stop(),

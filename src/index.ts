@@ -75,6 +75,7 @@ export type { Removed } from './policy/change.ts'
 export { type Connect, type ConnectInit, type ConnectOptions, createConnect } from './policy/connect.ts'
 export { createFetch, type FetchOptions, type GuardedFetch } from './policy/fetch.ts'
 export { compileGlob, type Matcher } from './policy/glob.ts'
+export { ownFilesBelow } from './policy/own-files.ts'
 export {
   createPaths,
   type FileFacts,

@@ -25,6 +25,7 @@ const pinned = {
     'errorCatalogue',
     'exclusively',
     'isPegboardError',
+    'ownFilesBelow',
     'redact',
     'redactUrl',
     'scrub',

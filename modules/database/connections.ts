@@ -414,6 +414,8 @@ async function fileFor(config: Settings, place: Place, policy: Policy, id: strin
   })
   if (facts.kind !== 'file')
     throw new ToolError(`'${wanted}' is no file.`, { code: 'E_NOT_REGULAR_FILE', hint: 'Name the file of a database.' })
+  // Refused where the file may be read but not written.
+  if (policy.preset !== 'readonly') await paths.writeFile(wanted, '', { append: true })
   return { ...target, database: await realpath(resolve(paths.roots[0] as string, facts.path)) }
 }
 

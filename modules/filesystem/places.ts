@@ -1,4 +1,4 @@
-import { promises as fs } from 'node:fs'
+import { existsSync, promises as fs, mkdirSync } from 'node:fs'
 import { isAbsolute, relative, resolve } from 'node:path'
 import { createPaths, type FolderEntry, type OpenFolder, type Paths, ToolError, type WalkOptions } from 'pegboard'
 import { isInside } from '../_folders.ts'
@@ -21,6 +21,7 @@ export function pathsFor(settings: Settings): Paths {
 }
 
 function allPaths(settings: Settings): Paths {
+  makeRoot(settings)
   const main = mainPaths(settings)
   const made = new Map<Alias, Paths>()
   const behind = (alias: Alias): Paths => {
@@ -131,6 +132,19 @@ function mainPaths(settings: Settings): Paths {
     protected: [settings.modules_dir],
     readonly: isReadonly(settings),
   })
+}
+
+/** A folder of the workspace that tools may write to need not be there before. */
+function makeRoot(settings: Settings): void {
+  const [first] = settings.roots ?? (settings.root === undefined ? [] : [settings.root])
+  if (first === undefined || isReadonly(settings)) return
+  const path = resolve(settings.workspace, first)
+  if (!isInside(path, resolve(settings.workspace)) || existsSync(path)) return
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+  } catch {
+    // What cannot be made is reported by whoever uses it.
+  }
 }
 
 function aliasPaths(settings: Settings, alias: Alias): Paths {

@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, readdirSync, statSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
-import { type Processes, ToolError } from 'pegboard'
+import { ownFilesBelow, type Processes, ToolError } from 'pegboard'
 import { rootsOf, type Settings } from './config.ts'
 import { findProgram } from './find.ts'
 
@@ -73,17 +73,18 @@ export async function wallsFor(settings: Settings, given: readonly string[] = []
   const denied = settings.denied_paths.flatMap((path) =>
     isAbsolute(path) ? [path] : [resolve(base, path), ...writable.map((root) => resolve(root, path))],
   )
-  const named = (await realOnes([settings.state_dir, settings.config_file, ...denied])).filter(inside)
+  const own = await ownFilesBelow(writable)
+  const named = (await realOnes([settings.state_dir, settings.config_file, ...denied, ...own.secret])).filter(inside)
   const hidden = [...tops, ...named.map((path) => ({ path, folder: isFolder(path) }))]
   const wanted = writable.flatMap((root) => FIXED.map((name) => join(root, name)))
-  const fixed = await realOnes([settings.modules_dir, ...wanted])
-  const absent = wanted.filter((path) => !isThere(path))
+  const fixed = await realOnes([settings.modules_dir, ...wanted, ...own.fixed])
+  const absent = [...wanted, ...own.fixed].filter((path) => !isThere(path))
   return {
     writable,
     readable: await realOnes(settings.readable),
     hiddenFolders: [...new Set(hidden.filter(({ folder }) => folder).map(({ path }) => path))],
     hiddenFiles: [...new Set(hidden.filter(({ folder }) => !folder).map(({ path }) => path))],
-    fixed: fixed.filter(inside),
+    fixed: fixed.filter((path) => inside(path) || own.fixed.includes(path)),
     ...(absent.length > 0 ? { absent } : {}),
     ...(given.length > 0 ? { given: theirs } : {}),
   }

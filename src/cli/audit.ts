@@ -2,7 +2,8 @@ import { createReadStream, existsSync, readFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import type { Config } from '../config/load.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { type Break, createVerifier } from '../observe/chain.ts'
+import { missingFrom, readAnchors } from '../observe/anchor.ts'
+import { type Break, createVerifier, signedIn } from '../observe/chain.ts'
 import type { Args } from './commands.ts'
 import { counted, type Io, UsageError, writeJson } from './io.ts'
 import { openConfig, text } from './open.ts'
@@ -18,17 +19,32 @@ export async function run(args: Args, io: Io): Promise<number> {
     throw new UsageError('audit takes verify, and files where it is not those of the configuration')
   const { config } = await openConfig(args, io)
   const files = named.length > 0 ? named.map((file) => there(resolve(io.cwd, file))) : kept(config)
-  const look = createVerifier(readKey(text(args, 'key'), config, io))
+  const key = readKey(text(args, 'key'), config, io)
+  const look = createVerifier(key)
+  const seen = new Map<string, { readonly first: number; readonly last: number }>()
   const breaks: Found[] = []
-  let lines = 0
+  let [lines, ended] = [0, 0]
   for (const file of files) {
     let line = 0
     for await (const one of linesOf(file)) {
       line++
       const why = look(one)
       if (why !== undefined) breaks.push({ file, line, what: why })
+      const signed = why === 'changed' ? undefined : signedIn(one)
+      if (signed) seen.set(signed.run, { first: seen.get(signed.run)?.first ?? signed.seq, last: signed.seq })
     }
     lines += line
+    if (file === files.at(-1)) ended = line
+  }
+  // Copies elsewhere may be of any part of a log.
+  if (named.length === 0) {
+    const { atStart, atEnd } = missingFrom(
+      await readAnchors(join(config.dirs.state, 'audit'), logOf(config), key),
+      seen,
+    )
+    if (atStart > 0) breaks.unshift({ file: files[0] as string, line: 1, what: 'lines before it are missing' })
+    if (atEnd > 0)
+      breaks.push({ file: files.at(-1) as string, line: ended + 1, what: 'lines from here on are missing' })
   }
   if (args.values['json'] === true) writeJson(io, { files, lines, breaks })
   else {
@@ -45,9 +61,12 @@ function there(file: string): string {
   throw new PegboardError('E_NOT_FOUND', `There is no audit log at ${file}.`)
 }
 
+const logOf = ({ audit, dirs }: Config): string => audit.file ?? join(dirs.state, 'audit.jsonl')
+
 /** The oldest first. */
-function kept({ audit, dirs }: Config): string[] {
-  const file = audit.file ?? join(dirs.state, 'audit.jsonl')
+function kept(config: Config): string[] {
+  const { audit } = config
+  const file = logOf(config)
   const older = Array.from({ length: audit.keep }, (_, n) => `${file}.${audit.keep - n}`)
   const found = [...older, file].filter((one) => existsSync(one))
   if (found.length > 0) return found

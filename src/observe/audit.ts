@@ -7,6 +7,7 @@ import { messageOf } from '../core/errors.ts'
 import { jsonLine, type Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import { shapeOf, shown } from '../core/shown.ts'
+import { type Anchors, createAnchors } from './anchor.ts'
 import { createChain } from './chain.ts'
 import type { AuditSettings } from './options.ts'
 
@@ -43,6 +44,8 @@ export interface AuditOptions extends Omit<AuditSettings, 'enabled' | 'file'> {
   readonly log: Log
   /** Secret, and the same after a restart. Asked for at the first line. */
   readonly key: () => Buffer
+  /** Folder of what says where the log ends; none is kept without it. */
+  readonly anchorDir?: string
   /** Takes out what is known to be secret. */
   readonly hide?: (text: string) => string
   /** Characters that may wait to be written; default 16 Mi. */
@@ -57,6 +60,9 @@ export function createAudit(options: AuditOptions): Audit {
   const { file, maxBytes, keep, clock, log, hide = (text) => text, maxWaiting = MAX_WAITING } = options
   const key = once(options.key)
   const chain = once(() => createChain(key()))
+  const { anchorDir } = options
+  const anchors = once(() => (anchorDir === undefined ? undefined : createAnchors(anchorDir, file, key())))
+  let anchorFails = false
   let lines: string[] = []
   let waiting = 0
   let dropped = 0
@@ -126,13 +132,26 @@ export function createAudit(options: AuditOptions): Audit {
       if (await endsTorn(handle)) await handle.write('\n')
       while (done < bytes.length) done += (await handle.write(bytes, done)).bytesWritten
     } finally {
-      forget(batch, done)
+      const last = forget(batch, done)
       await handle.close()
+      if (last !== undefined) await anchored((one) => one.note(last))
+    }
+  }
+
+  async function anchored(use: (anchors: Anchors) => Promise<void>): Promise<void> {
+    const kept = anchors()
+    if (!kept) return
+    try {
+      await use(kept)
+      anchorFails = false
+    } catch (error) {
+      if (!anchorFails) log.warn('where the audit log ends could not be noted', { error: messageOf(error) })
+      anchorFails = true
     }
   }
 
   /** Those that are in the file as a whole; written twice they would be taken for forged. */
-  function forget(batch: readonly string[], bytes: number): void {
+  function forget(batch: readonly string[], bytes: number): string | undefined {
     let left = bytes
     let whole = 0
     for (const line of batch) {
@@ -142,10 +161,13 @@ export function createAudit(options: AuditOptions): Audit {
       waiting -= line.length
     }
     lines = lines.slice(whole)
+    return batch[whole - 1]
   }
 
   async function rotate(): Promise<void> {
-    await rm(`${file}.${keep}`, { force: true })
+    const oldest = `${file}.${keep}`
+    await anchored((one) => one.discard(oldest))
+    await rm(oldest, { force: true })
     for (let n = keep - 1; n >= 0; n--)
       await rename(n === 0 ? file : `${file}.${n}`, `${file}.${n + 1}`).catch((error: NodeJS.ErrnoException) => {
         if (error.code !== 'ENOENT') throw error

@@ -30,10 +30,31 @@ export function createChain(secret: Buffer): Chain {
   }
 }
 
+/** The place of a line in its chain. */
+export interface Signed {
+  readonly run: string
+  readonly seq: number
+  readonly mac: string
+}
+
+/** Undefined for a line that has none. Whether the signature is right is not looked at. */
+export function signedIn(line: string): Signed | undefined {
+  const [, text, mac] = SIGNED.exec(line.trimEnd()) ?? []
+  if (text === undefined || mac === undefined) return undefined
+  try {
+    const { run, seq } = JSON.parse(`${text}}`) as Signed
+    return typeof run === 'string' && Number.isInteger(seq) && /^[0-9a-f]{12}$/.test(run)
+      ? { run, seq, mac }
+      : undefined
+  } catch {
+    return undefined
+  }
+}
+
 export interface Break {
   /** From 1, of all lines that were given. */
   readonly line: number
-  readonly what: 'not a signed line' | 'changed' | 'lines before it are missing'
+  readonly what: 'not a signed line' | 'changed' | 'lines before it are missing' | 'lines from here on are missing'
 }
 
 /** Asked of each line, the oldest first, what is not as it was written. Lines before the first of a writer may have been rotated away. */

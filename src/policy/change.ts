@@ -1,4 +1,4 @@
-import { promises as fs } from 'node:fs'
+import { promises as fs, type Stats } from 'node:fs'
 import { join, sep } from 'node:path'
 import { ToolError } from '../core/errors.ts'
 import { reported } from './errno.ts'
@@ -35,7 +35,7 @@ export async function movePlaced(source: Placed, target: Placed, overwrite: bool
   const facts = await existing(source)
   const from = join(source.real, source.name)
   const to = join(target.real, ...target.missing, target.name)
-  await target.checkWrite(to)
+  await target.checkWrite(to, kindOf(facts))
   if (to === from || to.startsWith(`${from}${sep}`))
     throw new ToolError(`'${target.shown}' is '${source.shown}' itself, or in it.`, {
       code: 'E_VALIDATION',
@@ -52,15 +52,23 @@ export async function movePlaced(source: Placed, target: Placed, overwrite: bool
   })
 }
 
+const holdsProtected = (shown: string): ToolError =>
+  new ToolError(`'${shown}' holds something protected.`, {
+    code: 'E_PATH_DENIED',
+    hint: 'Name what is in it one by one; what is protected stays.',
+  })
+
 async function existing(placed: Placed) {
   const { shown, anchor, real, missing, name } = placed
-  await placed.checkWrite(join(real, ...missing, name))
   const facts = missing.length > 0 ? undefined : await reported(shown, () => lstatOrNone(join(anchor, name)))
+  await placed.checkWrite(join(real, ...missing, name), facts && kindOf(facts))
   if (!facts)
     throw new ToolError(`'${shown}' does not exist.`, {
       code: 'E_NOT_FOUND',
       hint: 'List its folder to see what is there.',
     })
+  // A link or a folder on the way to something protected: another in its place would lead elsewhere.
+  if (placed.isGuarded(join(real, name), kindOf(facts))) throw holdsProtected(shown)
   return facts
 }
 
@@ -70,16 +78,15 @@ async function checkTree(placed: Placed, folder: string, to = folder): Promise<v
     reported(placed.shown, async () => {
       for await (const entry of await fs.opendir(at)) {
         const [here, then] = [join(at, entry.name), join(there, entry.name)]
-        if (placed.isGuarded(here) || placed.isGuarded(then))
-          throw new ToolError(`'${placed.shown}' holds something protected.`, {
-            code: 'E_PATH_DENIED',
-            hint: 'Name what is in it one by one; what is protected stays.',
-          })
+        const kind = kindOf(entry)
+        if (placed.isGuarded(here, kind) || placed.isGuarded(then, kind)) throw holdsProtected(placed.shown)
         if (entry.isDirectory()) await look(here, then)
       }
     })
   await look(folder, to)
 }
+
+const kindOf = (one: Pick<Stats, 'isDirectory'>): 'folder' | undefined => (one.isDirectory() ? 'folder' : undefined)
 
 /** Goes down through open folders only, each at the place where it was found, so that no swapped link leads elsewhere. */
 async function removeTree(

@@ -1,6 +1,7 @@
 import { resolve, sep } from 'node:path'
 import { deniedByDefault, foldPath, pathRules, protectedByDefault } from './denied.ts'
 import { holdsAny } from './glob.ts'
+import { ownFilesIn } from './own-files.ts'
 import { below, isInside, realForm, rememberReal } from './real.ts'
 
 export interface FenceOptions {
@@ -30,8 +31,12 @@ export interface Fence {
   isDenied(path: string, root: string): boolean
   /** Of a path that is denied. */
   deniedBy(path: string, root: string): Promise<Denier>
-  /** May be read, not written. */
-  isProtected(path: string, root: string): boolean
+  /** May be read, not written. @param kind of what is to be made there */
+  isProtected(path: string, root: string, kind?: 'folder'): boolean
+  /** Whether it belongs to what Pegboard runs or trusts. */
+  isOwn(path: string, root: string): boolean
+  /** Whether such a file lies, or will lie, below it. */
+  holdsOwn(path: string): boolean
   /** How results name a real path. */
   nameOf(real: string): string
 }
@@ -52,6 +57,7 @@ export function createFence(options: FenceOptions): () => Promise<Fence> {
       protectedNow(),
       Promise.all(given.map((path) => realForm(path, lookUp))),
     ])
+    const own = await ownFilesIn(all.flatMap(({ real }) => (real === undefined ? [] : [real])))
     const allowed = new Set([...given, ...really])
     const first = all[0]?.real
     const starts = new Map<string, string>()
@@ -69,18 +75,23 @@ export function createFence(options: FenceOptions): () => Promise<Fence> {
           .flatMap((root) => (root.real !== undefined && isInside(real, root.real) ? [root.real] : []))
           .sort((a, b) => b.length - a.length)[0],
       isDenied(path, root) {
+        if (own.isSecret(path, root)) return true
         if (allowed.has(path)) return false
         const [short, whole] = folded(path, root)
         return isDeniedByRule(short, whole) || holdsDeniedName(short)
       },
       async deniedBy(path, root) {
+        if (own.isSecret(path, root)) return 'fixed'
         const [short, whole] = folded(path, root)
         // Only who has failed asks, so nothing is made ready for it.
         const isFixed = await pathRules([...deniedByDefault, ...(options.fixed ?? [])], lookUp)()
         if (isFixed(short, whole)) return 'fixed'
         return isDeniedByRule(short, whole) ? 'denied_paths' : 'deny_names'
       },
-      isProtected: (path, root) => !allowed.has(path) && isProtectedByRule(...folded(path, root)),
+      isProtected: (path, root, kind) =>
+        own.isFixed(path, root, kind) || (!allowed.has(path) && isProtectedByRule(...folded(path, root))),
+      isOwn: own.isFixed,
+      holdsOwn: own.isAbove,
       nameOf: (real) =>
         first !== undefined && isInside(real, first) ? below(real, first) || '.' : real.replaceAll(sep, '/'),
     }

@@ -322,7 +322,7 @@ export function createPaths(options: PathsOptions): Paths {
         code: 'E_READ_ONLY',
         hint: `Set ${setting}.readonly to false.`,
       })
-    const checkWrite = async (real: string): Promise<void> => {
+    const checkWrite = async (real: string, kind?: 'folder'): Promise<void> => {
       const root = await verify(real, fence, path)
       const writable = await Promise.all(writeRoots.map(realpathOrNone))
       if (!writable.some((one) => one !== undefined && isInside(real, one)))
@@ -330,7 +330,10 @@ export function createPaths(options: PathsOptions): Paths {
           code: 'E_READ_ONLY',
           hint: `${setting}.write_roots says where writing is allowed.`,
         })
-      if (fence.isProtected(real, root)) throw deniedError(path, ': it may be read, never written')
+      if (!fence.isProtected(real, root, kind)) return
+      throw fence.isOwn(real, root)
+        ? deniedError(path, ': Pegboard runs or trusts it, so no tool writes it')
+        : deniedError(path, ': it may be read, never written')
     }
     // A single file may be a root; it is written where it lies, if that is inside another.
     if (fence.roots.some(({ given, real }) => absolute === given || absolute === real) && (await isFolder(absolute)))
@@ -350,9 +353,11 @@ export function createPaths(options: PathsOptions): Paths {
         missing,
         name: basename(absolute),
         checkWrite,
-        isGuarded: (one) => {
+        isGuarded: (one, kind) => {
           const root = fence.rootOf(one)
-          return root === undefined || fence.isDenied(one, root) || fence.isProtected(one, root)
+          return (
+            root === undefined || fence.isDenied(one, root) || fence.isProtected(one, root, kind) || fence.holdsOwn(one)
+          )
         },
         nameOf: fence.nameOf,
         inner: (outer, name, then) => inFolder(path, join(outer, name), fence, then),

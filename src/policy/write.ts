@@ -33,10 +33,10 @@ export interface Placed {
   readonly real: string
   readonly missing: readonly string[]
   readonly name: string
-  /** @throws ToolError unless this real path may be written */
-  checkWrite(real: string): Promise<void>
+  /** @throws ToolError unless this real path may be written, or a folder be made there */
+  checkWrite(real: string, kind?: 'folder'): Promise<void>
   /** Whether a real path is one that must not be touched. */
-  isGuarded(real: string): boolean
+  isGuarded(real: string, kind?: 'folder'): boolean
   /** How results name a real path. */
   nameOf(real: string): string
   /** Opens a folder just below an anchored one, checks it, and anchors it. */
@@ -81,7 +81,7 @@ export async function writeFile(placed: Placed, data: FileData, options: WriteOp
 /** Makes a folder; one that is there already is left as it is. */
 export async function makeFolder(placed: Placed, parents: boolean): Promise<Written> {
   const { shown, missing, real, name } = placed
-  await placed.checkWrite(join(real, ...missing, name))
+  await placed.checkWrite(join(real, ...missing, name), 'folder')
   if (missing.length > 0 && !parents)
     throw new ToolError(`The folder above '${shown}' does not exist.`, {
       code: 'E_NOT_FOUND',

@@ -5,6 +5,7 @@ import { PegboardError, shuttingDown } from '../core/errors.ts'
 import { isFull } from '../core/full.ts'
 import type { Processes, Program, ProgramProcess, ProgramUsage } from '../core/services.ts'
 import { descendantsOf, endDescendants, MARK } from './descendants.ts'
+import { safeGit } from './git-settings.ts'
 import { pipes } from './pipes.ts'
 import { noRoom, spawnPiped } from './room.ts'
 import { childEnvironment, type Environment, killTree, spawnPlan } from './spawn.ts'
@@ -49,7 +50,8 @@ export function createPrograms({ platform, environment, warn }: ProgramsOptions)
       if (stopped) throw shuttingDown()
       dog ??= createWatchdog({ platform, environment, warn })
       const mark = dog.mark()
-      const env = childEnvironment(environment, { ...inherited(inherit), ...named, [MARK]: mark }, platform)
+      const wanted = childEnvironment(environment, { ...inherited(inherit), ...named, [MARK]: mark }, platform)
+      const env = { ...wanted, ...safeGit(wanted) }
       const plan = spawnPlan(command, args, env, platform)
       let child: Child
       try {

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { localCaller } from '../../src/core/context.ts'
@@ -83,4 +83,48 @@ test('without a log, a key or a word of what to do nothing is made, and it is sa
   expect([keyless.code, keyless.err]).toEqual([1, expect.stringContaining('The key of the audit log cannot be read')])
   const { dir: other } = logged({ 'audit.jsonl': 1 })
   expect((await pegboard(other, 'audit', 'verify', 'no-such-file')).code).toBe(1)
+})
+
+test('a log that was emptied, cut at its end or at its beginning, or removed is told from a whole one', async () => {
+  const dir = temporaryFolder()
+  const config = join(dir, 'mcp.config.json')
+  const settings = { audit: { enabled: true, maxBytes: 4_096, keep: 3 } }
+  writeFileSync(config, JSON.stringify(settings))
+  const log = join(dir, 'state/audit.jsonl')
+  const verify = (): ReturnType<typeof pegboard> =>
+    pegboard(dir, 'audit', 'verify', '--config', config).then(({ code, out, err }) => ({ code, out, err }))
+  writeFileSync(config, JSON.stringify({ ...settings, dirs: { state: 'state' } }))
+  const { app } = await startApp(settings, dir)
+  const call = (name: string): Promise<unknown> =>
+    app.call({ name: 'hello.say_hello', input: { name }, caller: localCaller })
+  for (let n = 0; n < 40; n++) {
+    await call(`n${n}`)
+    if (n % 4 === 3) await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  await app.stop()
+  expect(await verify()).toMatchObject({
+    code: 0,
+    out: expect.stringMatching(/^\d+ lines in 4 files, all as they were/),
+  })
+
+  const whole = readFileSync(log, 'utf8')
+  const lines = whole.trimEnd().split('\n')
+  writeFileSync(log, `${lines.slice(0, -1).join('\n')}\n`)
+  expect(await verify()).toMatchObject({
+    code: 1,
+    out: expect.stringContaining(`audit.jsonl:${lines.length}: lines from here on are missing\n`),
+  })
+  writeFileSync(log, '')
+  expect(await verify()).toMatchObject({ code: 1, out: expect.stringContaining('audit.jsonl:1: lines from here on') })
+  writeFileSync(log, whole)
+  const oldest = readFileSync(`${log}.3`, 'utf8')
+  writeFileSync(`${log}.3`, oldest.slice(oldest.indexOf('\n') + 1))
+  expect(await verify()).toMatchObject({
+    code: 1,
+    out: expect.stringContaining('audit.jsonl.3:1: lines before it are missing\n'),
+  })
+  writeFileSync(`${log}.3`, oldest)
+  expect((await verify()).code).toBe(0)
+  for (const file of [log, `${log}.1`, `${log}.2`, `${log}.3`]) rmSync(file)
+  expect((await verify()).code).toBe(1)
 })

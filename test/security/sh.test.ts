@@ -204,7 +204,7 @@ describe.runIf(POSIX)('commands', () => {
     expect(stdout).toContain('GIT_TERMINAL_PROMPT=0\n')
     // The last three are of the shell that sets the limits.
     const allowed =
-      /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_\w+|TZ|TMPDIR|TERM|PAGER|GIT_PAGER|GIT_TERMINAL_PROMPT|WANTED|GITHUB_TOKEN|MODE|PEGBOARD_CHILD|PWD|SHLVL|_)=/
+      /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_\w+|TZ|TMPDIR|TERM|GIT_\w+|PAGER|GIT_PAGER|GIT_TERMINAL_PROMPT|WANTED|GITHUB_TOKEN|MODE|PEGBOARD_CHILD|PWD|SHLVL|_)=/
     expect(stdout.split('\n').filter((line: string) => line !== '' && !allowed.test(line))).toEqual([])
     const { variables } = await call('env')
     expect(variables).toMatchObject({ WANTED: 'yes', MODE: 'test', GITHUB_TOKEN: '[redacted]' })

@@ -1,0 +1,45 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { served } from './served.ts'
+
+const shell = { shell: { config: { enabled: true, allowed_commands: ['git'] } } }
+
+test('git runs no program that a folder shaped like a repository names', async () => {
+  const { call, dir } = await served({ ...shell, filesystem: { config: { roots: ['{{workspace}}'] } } })
+  const mark = join(dir, 'ran')
+  const script = `#!/bin/sh\ntouch ${mark}\n`
+  await call('filesystem.write', { path: 'trap/HEAD', content: 'ref: refs/heads/main\n' })
+  await call('filesystem.write', {
+    path: 'trap/config',
+    content: `[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ${dir}\n\tfsmonitor = "touch ${mark}; false"\n\tpager = touch ${mark}\n`,
+  })
+  for (const folder of ['objects', 'refs', 'hooks']) await call('filesystem.mkdir', { path: `trap/${folder}` })
+  writeFileSync(join(dir, 'trap/hooks/post-index-change'), script, { mode: 0o755 })
+  writeFileSync(join(dir, 'trap/hooks/pre-commit'), script, { mode: 0o755 })
+  for (const args of [['status'], ['add', '-A'], ['commit', '-m', 'x'], ['log']])
+    await call('shell.run', { command: 'git', args, cwd: 'trap' }).catch(() => undefined)
+  expect(existsSync(mark)).toBe(false)
+})
+
+test('git runs no hook, file monitor, editor or ext:: transport of a real repository', async () => {
+  const { call, dir } = await served(shell)
+  const mark = join(dir, 'ran')
+  const repository = join(dir, 'work')
+  mkdirSync(repository)
+  const git = (...args: string[]): void => void execFileSync('git', args, { cwd: repository, stdio: 'ignore' })
+  git('init')
+  git('config', 'user.email', 'a@b.test')
+  git('config', 'user.name', 'a')
+  git('config', 'core.fsmonitor', `touch ${mark}; false`)
+  git('config', 'core.editor', `touch ${mark}; false`)
+  git('config', 'protocol.ext.allow', 'always')
+  git('remote', 'add', 'evil', `ext::sh -c "touch ${mark}"`)
+  writeFileSync(join(repository, '.git/hooks/pre-commit'), `#!/bin/sh\ntouch ${mark}\n`, { mode: 0o755 })
+  writeFileSync(join(repository, 'a.txt'), 'a')
+  for (const args of [['status'], ['add', '-A'], ['commit', '-m', 'x'], ['commit', '--amend'], ['fetch', 'evil']])
+    await call('shell.run', { command: 'git', args, cwd: 'work' }).catch(() => undefined)
+  expect(existsSync(mark)).toBe(false)
+  expect(execFileSync('git', ['log', '--oneline'], { cwd: repository, encoding: 'utf8' })).toMatch(/x\n$/)
+})
