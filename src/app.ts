@@ -34,6 +34,7 @@ import { embeddedTable, ownPackage } from './package.ts'
 import { createPlanned } from './planned.ts'
 import { protectOwnFiles } from './policy/own-files.ts'
 import { createPrograms } from './programs/programs.ts'
+import { createReading } from './reading.ts'
 import { createRules, type FlagChanges } from './rules.ts'
 import type { LoadProgress } from './search/embedder.ts'
 import type { SearchStatus } from './search/index.ts'
@@ -290,6 +291,12 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   })
   // Clients call what they know before modules of a slow machine are there.
   let loading: Promise<void> | undefined
+  const serversRead = createReading({
+    catalog,
+    clock,
+    view: (caller) => views.viewFor(caller),
+    begin: () => upstreams.begin(),
+  })
   async function missed(name: string, { caller, abort, signal, within }: CallRequest): Promise<boolean> {
     if (loading) {
       await loading
@@ -304,6 +311,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
           retryAfterMs: 2_000,
         },
       )
+    const found = views.viewFor(caller).resolve(name)
+    if (found.kind === 'unknown' && !found.down) {
+      await serversRead(caller)
+      if (views.viewFor(caller).resolve(name).kind !== 'unknown') return true
+    }
     return upstreams.missed(name, {
       signal: abort ?? signal ?? within,
       sees: (owner) => views.viewFor(caller).policy.sees(owner, caller),
@@ -497,6 +509,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     checked: (request: CallRequest) => calls.check(request),
     together: (requests) => calls.together(requests),
     missed,
+    serversRead,
     whileLoading: () => loading,
     now: () => clock.now(),
     lostAt() {

@@ -16,6 +16,7 @@ import type { ToolResult } from '../core/result.ts'
 import { createSlots, type Slots, slotsOf } from '../core/slots.ts'
 import { noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { Audit } from '../observe/audit.ts'
+import { unreadServers } from '../view/unread.ts'
 import type { View, Views, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visible.ts'
 import { recorded } from './audited.ts'
@@ -339,6 +340,7 @@ export function createCalls(options: CallsOptions): Calls {
       found.sameModule,
       request.finders ?? [],
       view.tools.map((entry) => entry.tool.id),
+      unreadServers(view),
     )
   }
 

@@ -7,6 +7,7 @@ import type { Issue } from '../core/schema.ts'
 import { scrub } from '../core/scrub.ts'
 import { signatureOf } from '../core/signature.ts'
 import type { Tool } from '../core/tool.ts'
+import { shownServers } from '../view/unread.ts'
 import type { ViewTool } from '../view/view.ts'
 
 /** Nothing runs longer, whatever a tool says of itself. */
@@ -59,9 +60,16 @@ export function notFound(
   sameModule: readonly string[],
   finders: readonly string[],
   all: readonly string[],
+  unread: readonly string[],
 ): PegboardError {
   const shown = clipped(name, 80)
   const message = `Tool '${shown}' not found.`
+  // It may be a tool of one of these.
+  if (unread.length > 0)
+    return new PegboardError('E_NOT_FOUND', `${message} Still connecting: ${shownServers(unread)}.`, {
+      retryable: true,
+      hint: suggestions[0] ? `Try again shortly, or call '${suggestions[0]}'.` : 'Try again shortly.',
+    })
   const [first, ...others] = suggestions
   if (first) {
     const also = others.length > 0 ? ` Or ${others.map((id) => `'${id}'`).join(', ')}.` : ''

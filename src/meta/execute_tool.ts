@@ -42,7 +42,7 @@ export const executeTool = (
         `${own === 'execute_tool' ? 'execute_tool cannot execute itself' : `execute_tool cannot run ${own}; call it directly`}.`,
       )
     let found = host.view(request.caller).resolve(name)
-    if (found.kind === 'unknown' && found.down) {
+    if (found.kind === 'unknown') {
       await startUnseen(host, name, request)
       found = host.view(request.caller).resolve(name)
     }

@@ -2,6 +2,7 @@ import { PegboardError } from '../core/errors.ts'
 import { valueResult } from '../core/result.ts'
 import { riskOf } from '../core/tool.ts'
 import { portableSchema } from '../view/portable.ts'
+import { shownServers, unreadServers } from '../view/unread.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visible.ts'
 import type { Host, MetaTool } from './host.ts'
@@ -63,6 +64,13 @@ function lookUp(view: View, name: string): ViewTool {
     })
   if (found.down && found.suggestions.length + found.sameModule.length === 0) throw absentBy(found.down, name)
   const near = found.suggestions[0] ?? found.sameModule[0]
+  const unread = unreadServers(view)
+  if (unread.length > 0)
+    throw new PegboardError(
+      'E_NOT_FOUND',
+      `Tool '${name.slice(0, 80)}' not found. Still connecting: ${shownServers(unread)}.`,
+      { retryable: true, hint: 'Try again shortly.' },
+    )
   throw new PegboardError(
     'E_NOT_FOUND',
     `Tool '${name.slice(0, 80)}' not found.${near ? ` Did you mean '${near}'?` : ''}`,

@@ -39,6 +39,8 @@ export interface Host {
    * again.
    */
   missed(name: string, request: CallRequest): Promise<boolean>
+  /** Waits a moment for servers that are read for the first time. */
+  serversRead(caller: Caller): Promise<void>
   /** Over when modules are loaded, or take too long to be waited for; absent: nothing is to be waited for. */
   whileLoading(): Promise<void> | undefined
   /** Milliseconds since the epoch. */

@@ -3,6 +3,7 @@ import { valueResult } from '../core/result.ts'
 import { signatureOf } from '../core/signature.ts'
 import { riskOf } from '../core/tool.ts'
 import { firstSentence } from '../view/listing.ts'
+import { shownServers, unreadServers } from '../view/unread.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import type { Host, MetaTool } from './host.ts'
 import { invalid, onlyKeys, text, whole } from './input.ts'
@@ -42,7 +43,13 @@ export const searchTools = (host: Host): MetaTool => ({
     onlyKeys(input, ['query', 'max_results', 'limit', 'detail'], 'search_tools')
     const query = readQuery(input)
     const limit = whole(input, input.max_results === undefined ? 'limit' : 'max_results', 'search_tools', 1, 20, 5)
-    const { hits, unanswered = [], more = [] } = await host.search(query, request.caller, limit, { keepUnlikely: true })
+    await host.serversRead(request.caller)
+    const {
+      hits,
+      unanswered = [],
+      more = [],
+      behind,
+    } = await host.search(query, request.caller, limit, { keepUnlikely: true })
     const view = host.view(request.caller)
     const owners = new Map(view.owners.map((owner) => [owner.id, owner]))
     const found = hits.flatMap(({ id, score }) => {
@@ -55,7 +62,7 @@ export const searchTools = (host: Host): MetaTool => ({
       row(entry, score, input.detail === 'full', owners.get(entry.tool.module)),
     )
     const needs = new Set(linesOf(query)).size
-    const hint = hintFor(view, found.length === 0 || unanswered.length === needs ? 'all' : unanswered, more)
+    const hint = hintFor(view, found.length === 0 || unanswered.length === needs ? 'all' : unanswered, more, behind)
     return valueResult({ tools, count: tools.length, query, ...hint })
   },
 })
@@ -122,18 +129,12 @@ function hintFor(
   view: View,
   unanswered: 'all' | readonly string[],
   more: readonly string[],
+  behind = false,
 ): { readonly hint?: string } {
   const hints: string[] = []
-  const late = view.owners.filter(
-    ({ id, state }) => view.count(id) === 0 && (state === 'connecting' || state === 'configured'),
-  )
-  if (late.length > 0)
-    hints.push(
-      `Still connecting: ${listed(
-        late.map(({ id }) => id),
-        5,
-      )}. Search again shortly.`,
-    )
+  const unread = unreadServers(view)
+  if (unread.length > 0) hints.push(`Still connecting: ${shownServers(unread)}. Search again shortly.`)
+  else if (behind) hints.push('Some new tools cannot be found yet. Search again shortly.')
   else if (view.size === 0) hints.push('There are no tools.')
   else if (unanswered === 'all')
     hints.push('No close match; these are the nearest. Try other words, or list_categories.')

@@ -1,9 +1,10 @@
 import type { CallRequest } from '../exec/call.ts'
 import type { Host } from './host.ts'
 
-/** Where a name says that it is of a server never seen: starts that one and waits for it. */
+/** Where a name says that it is of a server never seen, starts that one and waits for it; where it may be of any, waits a moment. */
 export async function startUnseen(host: Host, name: string, request: CallRequest): Promise<void> {
   const found = host.view(request.caller).resolve(name)
-  if (found.kind !== 'unknown' || (found.down?.state !== 'configured' && found.down?.state !== 'connecting')) return
-  await host.missed(name, request)
+  if (found.kind !== 'unknown') return
+  if (!found.down) await host.serversRead(request.caller)
+  else if (found.down.state === 'configured' || found.down.state === 'connecting') await host.missed(name, request)
 }

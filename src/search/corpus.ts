@@ -32,6 +32,8 @@ export interface Corpus {
   idOf(slot: number): string
   /** True when there is an index to answer from, be it of a moment ago. */
   usable(): boolean
+  /** True when the words of every tool that was last followed are in it. */
+  current(): boolean
   /**
    * Follows a catalogue, one tool a step: first the words of all, then the vectors. May be left half-way for a newer one.
    * A source that is the same object as before, or has the same stamp, is not read again.
@@ -74,6 +76,7 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
   let slots = new Map<string, number>()
   const free: number[] = []
   let wordsReady = false
+  let wordsBehind = false
   let vectorsReady = false
   let dirty = false
   /** A catalogue is being followed. */
@@ -134,7 +137,12 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
     dirty = true
   }
 
-  function* follow(sources: readonly SearchSource[]): Generator<void> {
+  function follow(sources: readonly SearchSource[]): Generator<void> {
+    wordsBehind = true
+    return steps(sources)
+  }
+
+  function* steps(sources: readonly SearchSource[]): Generator<void> {
     if (!started) {
       load()
       yield
@@ -173,6 +181,7 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
       yield
     }
     wordsReady = true
+    wordsBehind = false
     onIndexed?.(sources.map(semanticDocument))
     if (table)
       for (const { slot, source, document } of bare) {
@@ -214,6 +223,7 @@ export function createCorpus({ log = silentLog, store, table: openTable, onIndex
     },
     idOf: (slot) => ids[slot] ?? '',
     usable: () => wordsReady,
+    current: () => !wordsBehind,
     follow,
     save() {
       if (!dirty || behind || !store || slots.size < WORTH_KEEPING) return false

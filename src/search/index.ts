@@ -45,6 +45,8 @@ export interface ToolAnswer {
   readonly ranking: Ranking
   /** The queries that no tool is likely to answer. */
   readonly unanswered?: readonly string[]
+  /** Tools that just came are not searched yet. */
+  readonly behind?: true
   /** Tools that the query names and that have no room in the answer. */
   readonly more?: readonly string[]
 }
@@ -102,8 +104,8 @@ const WARM_SLICE_MS = 4
 const QUERY_SLICE_MS = 2
 /** The same for the very first one: vectors of a small catalogue are made by then. */
 const FIRST_SLICE_MS = 10
-/** The same for one that finds nothing by words alone: the tool may only be found by its vector. */
-const UNANSWERED_SLICE_MS = 2_000
+/** The same where tools just came, and where nothing is found by words alone: the tool may only be found by its vector. */
+const LONGEST_WAIT_MS = 2_000
 /** Every save writes the whole index. */
 const SAVE_EVERY_MS = 60_000
 /** In a small catalogue the first query is fast enough. */
@@ -183,7 +185,10 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       if (catchUp(WARM_SLICE_MS)) return
       await setImmediate()
     }
-    if (catchUp(first ? FIRST_SLICE_MS : QUERY_SLICE_MS) || behind) return
+    if (catchUp(first ? FIRST_SLICE_MS : QUERY_SLICE_MS)) return
+    // Whoever adds a server asks for its tools at once. Their vectors may come later.
+    await workUntil(() => corpus.current())
+    if (!work || behind) return
     behind = true
     warm()
       .catch((error: unknown) => log.error('indexing failed', { error }))
@@ -276,7 +281,18 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       return { id: corpus.idOf(slot), score: ceiling, matched, ...(asked.explain ? { why: whyOf(candidate) } : {}) }
     })
     const more = named.slice(room).map(({ candidate }) => corpus.idOf(candidate.slot))
-    return { hits, ranking, ...(unlikely && { unanswered: [query] }), ...(more.length > 0 && { more }) }
+    return {
+      hits,
+      ranking,
+      ...(unlikely && { unanswered: [query] }),
+      ...(more.length > 0 && { more }),
+      ...(!corpus.current() && { behind: true }),
+    }
+  }
+
+  async function workUntil(done: () => boolean): Promise<void> {
+    for (const until = monotonicMs() + LONGEST_WAIT_MS; !done() && monotonicMs() < until; await setImmediate())
+      catchUp(WARM_SLICE_MS)
   }
 
   async function all(queries: readonly string[], asked: ToolQueryOptions): Promise<ToolAnswer> {
@@ -295,6 +311,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       ranking: answers[0]?.ranking ?? 'keyword',
       ...(unanswered.length > 0 && { unanswered }),
       ...(more.length > 0 && { more }),
+      ...(answers[0]?.behind && { behind: true }),
     }
   }
 
@@ -312,8 +329,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       const queries = [...new Set(lines.map((line) => line.trim()).filter(Boolean))].slice(0, QUERIES_CAP)
       const answer = await all(queries, asked)
       if (!answer.unanswered || !work) return answer
-      const until = monotonicMs() + UNANSWERED_SLICE_MS
-      while (monotonicMs() < until && !catchUp(WARM_SLICE_MS)) await setImmediate()
+      await workUntil(() => work === undefined)
       return all(queries, asked)
     },
     get status() {
