@@ -166,6 +166,7 @@ const pinned = {
     'E_SSRF_BLOCKED',
     'E_DNS',
     'E_TLS',
+    'E_HTTP_PROTOCOL',
     'E_REDIRECT_BLOCKED',
     'E_AUTH_FAILED',
     'E_STATE',

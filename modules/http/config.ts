@@ -4,7 +4,13 @@ import { ownFolders } from '../_folders.ts'
 
 const hosts = z.array(z.string().min(1))
 
-const common = { hosts: hosts.min(1).describe('The only hosts it is sent to: "api.example.com", "*.example.com".') }
+const common = {
+  hosts: hosts
+    .min(1)
+    .describe(
+      'The only places it is sent to: "api.example.com", "*.example.com", "api.example.com:8443", "localhost:*". Without a port: the usual one of the scheme.',
+    ),
+}
 const Credential = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('bearer'), token: z.string().min(1), ...common }),
   z.strictObject({ type: z.literal('basic'), username: z.string(), password: z.string(), ...common }),
@@ -66,7 +72,7 @@ export const Config = z.strictObject({
     .min(1)
     .default(1024 * MIB)
     .describe('Bytes of a file that is fetched.'),
-  max_downloads: z.int().min(1).max(64).default(4).describe('Downloads at a time.'),
+  max_downloads: z.int().min(1).max(64).default(4).describe('Downloads of one client at a time.'),
   roots: z
     .array(z.string().min(1))
     .min(1)

@@ -36,7 +36,7 @@ export interface Means {
   readonly paths: Paths
   readonly log: Log
   readonly maxBytes: number
-  /** At a time. */
+  /** Of one principal at a time. */
   readonly most: number
   /** The headers of its request, with the login that it names. @throws ToolError */
   headersOf(order: Order): Readonly<Record<string, string>>
@@ -52,6 +52,8 @@ interface Job {
   mark?: string | undefined
   /** Why it failed, for whoever still waits. */
   failure?: PegboardError
+  /** Its timeout ended it. */
+  late?: true
   /** When it was over. */
   endedAt?: number
   /** Another process does it, or did: this is what it last said. */
@@ -72,6 +74,9 @@ export interface Downloads {
 const FORGOTTEN_MS = 60 * 60_000
 const MOST_KEPT = 200
 const ownerOf = ({ principal, profile }: Caller): string => JSON.stringify([principal, profile])
+const principalOf = (owner: string): unknown => JSON.parse(owner)[0]
+/** Of all principals together. */
+const MOST_RUNNING = 64
 const partOf = ({ download_id }: Download, { destination }: Order): string =>
   `${destination}.${download_id.slice(0, 8)}.part`
 
@@ -86,7 +91,15 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     for (const [index, [id, { endedAt = 0 }]] of over.entries())
       if (now() - endedAt > FORGOTTEN_MS || index < over.length - MOST_KEPT) jobs.delete(id)
   }
-  const running = (): number => [...jobs.values()].filter(({ endedAt }) => endedAt === undefined).length
+  const running = (): readonly Job[] =>
+    [...jobs.values()].filter(({ endedAt, order }) => endedAt === undefined && order.endsAt > now())
+  /** Whoever has many downloads keeps nobody else from theirs, unless they are very many. */
+  const isFull = (owner: string, most: number): boolean => {
+    const all = running()
+    return (
+      all.length >= MOST_RUNNING || all.filter((job) => principalOf(job.owner) === principalOf(owner)).length >= most
+    )
+  }
 
   function start(kept: Kept, means: Means): Job {
     const { owner, order, mark, state } = kept
@@ -110,6 +123,15 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     const id = state.download_id
     const renewing = kept && setInterval(() => void kept.renew(id).catch(() => undefined), (CLAIM_S * 1000) / 3).unref()
     let leave = false
+    // Whatever it is that takes long.
+    const late = setTimeout(
+      () => {
+        job.late = true
+        job.abort.abort()
+      },
+      Math.max(1, order.endsAt - now()),
+    )
+    late.unref()
     try {
       await checkWritable(paths, order.destination, { exclusive: !order.overwrite })
       await fill(part, job, means)
@@ -117,18 +139,24 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       job.state = { ...job.state, status: 'completed', path }
     } catch (error) {
       leave = closing && kept !== undefined
-      if (job.abort.signal.aborted) job.state = { ...job.state, status: 'cancelled' }
+      if (job.abort.signal.aborted && !job.late) job.state = { ...job.state, status: 'cancelled' }
       else {
-        if (!isPegboardError(error)) log.error('a download broke', { error: String(error) })
-        job.failure = isPegboardError(error)
-          ? error
-          : new ToolError('The download broke; the details are in the log.', { code: 'E_INTERNAL' })
+        if (!job.late && !isPegboardError(error)) log.error('a download broke', { error: String(error) })
+        job.failure = job.late
+          ? new ToolError('The download took longer than its timeout; nothing was saved.', {
+              code: 'E_TIMEOUT',
+              hint: 'Allow more time.',
+            })
+          : isPegboardError(error)
+            ? error
+            : new ToolError('The download broke; the details are in the log.', { code: 'E_INTERNAL' })
         const { code, message, hint } = job.failure
         job.state = { ...job.state, status: 'failed', error: { code, message: `${message} ${hint}` } }
       }
       if (!leave) await paths.remove(part).catch(unlessGone(log))
     } finally {
       clearInterval(renewing)
+      clearTimeout(late)
       job.endedAt = now()
       if (!leave) await kept?.save(asKept(job)).catch(unlessGone(log))
       await kept?.release(id).catch(unlessGone(log))
@@ -182,7 +210,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   async function takeOver(id: string, means: Means): Promise<Job | undefined> {
     const { kept, most } = means
     const found = await kept?.get(id)
-    if (!kept || !found || jobs.has(id) || found.state.status !== 'running' || closing || running() >= most)
+    if (!kept || !found || jobs.has(id) || found.state.status !== 'running' || closing || isFull(found.owner, most))
       return undefined
     if (!(await kept.claim(id))) return undefined
     return start(found, means)
@@ -192,8 +220,8 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     async begin(owner, order, means) {
       forget()
       const { kept, most } = means
-      if (running() >= most)
-        throw new ToolError(`${most} downloads are running already.`, {
+      if (isFull(ownerOf(owner), most))
+        throw new ToolError(`${Math.min(most, running().length)} downloads are running already.`, {
           code: 'E_OVERLOADED',
           hint: `Wait for one or cancel it; ${SETTING}.max_downloads decides.`,
         })

@@ -21,6 +21,20 @@ const NEVER =
 
 const bad = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
+const denied = (message: string, hint: string): ToolError =>
+  new ToolError(message, { code: 'E_DENIED_BY_POLICY', hint })
+
+const ENTRY = /^(?:(https?):\/\/)?(\[[^\]]+\]|[^:/]+)(?::(\d+|\*))?\/?$/i
+
+/** Whether an address is at a host where a login may go: `host`, `host:8443`, `host:*`, or one of them behind `https://` or `http://`. */
+function isFor(url: URL, entry: string): boolean {
+  const [, scheme, host, port = ''] = ENTRY.exec(entry) ?? []
+  if (host === undefined || !isAmong(url.hostname, [host])) return false
+  if (scheme !== undefined && url.protocol !== `${scheme.toLowerCase()}:`) return false
+  const usual = url.protocol === 'https:' ? '443' : '80'
+  return port === '*' || (url.port || usual) === (port || usual)
+}
+
 /** The headers of one request: the operator's, the model's as far as it may set them, and the login it names. */
 export function headersFor(
   url: URL | undefined,
@@ -58,10 +72,13 @@ function login(url: URL | undefined, name: string, { credentials, allow_private_
       `The operator sets ${SETTING}.credentials.`,
     )
   }
-  if (!url || !isAmong(url.hostname, credential.hosts))
-    throw bad(`The credentials "${name}" are not for this host.`, `${SETTING}.credentials.${name}.hosts decides.`)
+  if (!url || !credential.hosts.some((entry) => isFor(url, entry)))
+    throw denied(
+      `The credentials "${name}" are not for this scheme, host and port.`,
+      `${SETTING}.credentials.${name}.hosts decides. An entry without a port means the usual one: "api.example.com:8443" names another.`,
+    )
   if (url.protocol !== 'https:' && !allow_private_hosts)
-    throw bad(`The credentials "${name}" are only sent by https.`, 'Use the https address.')
+    throw denied(`The credentials "${name}" are only sent by https.`, 'Use the https address.')
   if (credential.type === 'api_key') return { [credential.header.toLowerCase()]: credential.token }
   if (credential.type === 'bearer') return { authorization: `Bearer ${credential.token}` }
   const pair = Buffer.from(`${credential.username}:${credential.password}`).toString('base64')

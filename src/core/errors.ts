@@ -213,6 +213,12 @@ export const errorCatalogue = {
     meaning: 'The certificate of an address is expired, not trusted, or for another name.',
     next: 'Use another address; checking certificates cannot be switched off.',
   },
+  E_HTTP_PROTOCOL: {
+    audience: 'model',
+    retryable: false,
+    meaning: 'The answer of an address is not valid HTTP, or is packed in a way that cannot be read.',
+    next: 'Use another address, or tell the person who runs it.',
+  },
   E_REDIRECT_BLOCKED: {
     audience: 'model',
     retryable: false,

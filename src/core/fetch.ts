@@ -20,7 +20,7 @@ export interface FetchInit {
 
 /**
  * A `fetch` that reaches only what may be reached: every address is looked at before it is used, redirects included.
- * Rejects with PegboardErrors that are safe to show: E_VALIDATION, E_SSRF_BLOCKED, E_REDIRECT_BLOCKED, E_DNS, E_TLS,
+ * Rejects with PegboardErrors that are safe to show: E_VALIDATION, E_SSRF_BLOCKED, E_REDIRECT_BLOCKED, E_DNS, E_TLS, E_HTTP_PROTOCOL,
  * E_TIMEOUT, E_BACKEND_UNAVAILABLE, or the reason of the signal. Reading the body rejects with those and E_TOO_LARGE.
  */
 export type Fetch = (url: string | URL, init?: FetchInit) => Promise<Response>

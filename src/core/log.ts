@@ -1,4 +1,5 @@
 import { plainJson } from './plain.ts'
+import { redact } from './redact.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
@@ -67,9 +68,10 @@ const plainOf = (fields: object = {}): object =>
 function describeError(error: Error): Record<string, unknown> {
   return {
     name: error.name,
-    message: error.message,
-    stack: error.stack,
-    ...(error.cause ? { cause: String(error.cause) } : {}),
+    // Node repeats whole addresses, passwords included.
+    message: redact(error.message),
+    stack: redact(error.stack ?? ''),
+    ...(error.cause ? { cause: redact(String(error.cause)) } : {}),
   }
 }
 

@@ -237,7 +237,13 @@ async function* translated(body: AsyncIterable<Uint8Array>, told: (error: unknow
   }
 }
 
-const NO_NAME = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EAI_FAIL', 'EAI_NODATA', 'ENODATA'])
+const NO_NAME = new Set(
+  'ENOTFOUND EAI_AGAIN EAI_FAIL EAI_NODATA ENODATA ETIMEOUT ESERVFAIL EREFUSED EBADNAME'.split(' '),
+)
+
+/** What the parser of undici says, and zlib of what is not packed as its header says. */
+const NO_HTTP =
+  /^(?:UND_ERR_(?:HEADERS_OVERFLOW|RES_CONTENT_LENGTH_MISMATCH)$|Z_(?:DATA|BUF|STREAM|NEED_DICT|VERSION)|ERR__?(?:ZLIB|BROTLI))/
 
 /** A failure of the network as one of ours. What it says of addresses stays in its cause, for the log. */
 function reachError(error: unknown): unknown {
@@ -247,6 +253,8 @@ function reachError(error: unknown): unknown {
   if (tls !== undefined)
     return new PegboardError('E_TLS', `There is no safe connection to the address: ${tls}.`, { cause: error })
   if (NO_NAME.has(code)) return new PegboardError('E_DNS', 'The name in the address is not known.', { cause: error })
+  if (NO_HTTP.test(code) || (error as Error | null)?.name === 'HTTPParserError')
+    return new PegboardError('E_HTTP_PROTOCOL', 'The answer of the address is not valid HTTP.', { cause: error })
   if (code === 'UND_ERR_INVALID_ARG')
     return new PegboardError('E_VALIDATION', 'The request cannot be sent: its method or headers are malformed.', {
       cause: error,

@@ -2,6 +2,7 @@ import type { LookupAddress } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import type { Agent } from 'undici'
 import { PegboardError } from '../core/errors.ts'
+import { lookedUp } from './name-lookup.ts'
 
 /**
  * What kind of place an address is. `metadata` are the addresses where clouds hand out credentials; `reserved` is
@@ -100,6 +101,11 @@ export function addressKind(address: string): AddressKind {
   const plain = address.replace(/%.*$/, '')
   const family = isIP(plain)
   if (family === 0) return 'reserved'
+  if (family === 6) {
+    const tunnelled = isatapIPv4(plain)
+    const kind = tunnelled === undefined ? 'public' : addressKind(tunnelled)
+    if (kind !== 'public') return kind
+  }
   const inner = family === 6 ? innerIPv4(plain) : undefined
   const [text, version] = inner === undefined ? ([plain, family] as const) : ([inner, 4] as const)
   for (const [kind, list] of listed()) if (list.check(text, version === 6 ? 'ipv6' : 'ipv4')) return kind
@@ -120,6 +126,14 @@ function innerIPv4(address: string): string | undefined {
   if (zero(0, 5) && groups[5] === 0xffff) return at(6)
   if (zero(0, 4) && groups[4] === 0xffff && groups[5] === 0) return at(6)
   return zero(0, 6) && !(groups[6] === 0 && (groups[7] ?? 0) <= 1) ? at(6) : undefined
+}
+
+/** Of ISATAP (RFC 5214) the last 64 bits are 0:5efe or 200:5efe, and an IPv4 address, below any prefix. */
+function isatapIPv4(address: string): string | undefined {
+  const [high = 0, low = 0, first = 0, second = 0] = groupsOf(address).slice(4)
+  // Two bits of the first number say whether the address is unique, and whether it is of a group.
+  if ((high & 0xfcff) !== 0 || low !== 0x5efe) return undefined
+  return [first >> 8, first & 255, second >> 8, second & 255].join('.')
 }
 
 /** The eight numbers of an IPv6 address, as the URL parser reads it. */
@@ -215,8 +229,6 @@ export function guardedLookup(rules: NetRules): LookupFunction {
   }
 }
 
-const LOOKUP_MS = 5_000
-
 /**
  * Refuses an address whose name leads somewhere the rules do not allow; one refused answer refuses all.
  * @throws PegboardError E_SSRF_BLOCKED naming the setting, or what the name service says
@@ -224,20 +236,11 @@ const LOOKUP_MS = 5_000
 export async function assertResolves(url: URL, rules: NetRules): Promise<void> {
   const host = bare(url.hostname)
   if (isIP(host)) return
-  const late = new Promise<never>((_, reject) => {
-    const timer = setTimeout(
-      () => reject(Object.assign(new Error('the name service did not answer'), { code: 'EAI_AGAIN' })),
-      LOOKUP_MS,
-    )
-    timer.unref()
-  })
-  const answers = await Promise.race([resolved(host, rules), late])
+  const answers = await resolved(host, rules)
   const bad = answers.map(({ address }) => addressKind(address)).find((kind) => !rules.allow.has(kind))
   if (bad !== undefined) throw refused(`its name leads to a ${bad} address`, rules)
 }
 
 async function resolved(host: string, rules: NetRules): Promise<readonly LookupAddress[]> {
-  if (rules.lookup) return await rules.lookup(host)
-  const { lookup } = await import('node:dns/promises')
-  return await lookup(host, { all: true })
+  return rules.lookup ? await rules.lookup(host) : await lookedUp(host)
 }

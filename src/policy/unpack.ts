@@ -56,4 +56,4 @@ async function* counted(
 }
 
 const unreadable = (why: string): PegboardError =>
-  new PegboardError('E_BACKEND_UNAVAILABLE', `The answer cannot be read: it ${why}.`, { retryable: false })
+  new PegboardError('E_HTTP_PROTOCOL', `The answer cannot be read: it ${why}.`)

@@ -42,7 +42,7 @@ const settings = {
         access: 'write',
         allow_private_hosts: true,
         roots: ['files'],
-        credentials: { hub: { type: 'bearer', token: 'sesame-7', hosts: ['127.0.0.1'] } },
+        credentials: { hub: { type: 'bearer', token: 'sesame-7', hosts: ['127.0.0.1:*'] } },
       },
     },
   },

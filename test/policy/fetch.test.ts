@@ -202,8 +202,8 @@ describe('a guarded fetch', () => {
       code: 'E_TOO_LARGE',
       hint: 'x.allow_private decides.',
     })
-    await expect(fetch(`${url}/many`)).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
-    await expect((await fetch(`${url}/broken`)).text()).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
+    await expect(fetch(`${url}/many`)).rejects.toMatchObject({ code: 'E_HTTP_PROTOCOL' })
+    await expect((await fetch(`${url}/broken`)).text()).rejects.toMatchObject({ code: 'E_HTTP_PROTOCOL' })
   })
 
   it('gives up after its time, and when it is told to', async () => {

@@ -1,17 +1,24 @@
+import { spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { createSocket } from 'node:dgram'
 import dns from 'node:dns/promises'
+import { once } from 'node:events'
 import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { syncBuiltinESMExports } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { createGzip, gzipSync } from 'node:zlib'
+import { brotliCompressSync, constants, createGzip, gzipSync } from 'node:zlib'
+import { Client } from '@modelcontextprotocol/client'
 import { expect, onTestFinished, test } from 'vitest'
+import { localCaller } from '../../src/core/context.ts'
 import { type Answer, temporaryFolder } from '../app.ts'
 import { authority } from '../authority.ts'
+import { StreamTransport } from '../client.ts'
 import { braveApi, crawl4aiApi, duckduckgoPages, json, serve } from '../modules/web-servers.ts'
-import { place, talkTo } from '../process.ts'
+import { cli, place, talkTo } from '../process.ts'
+import { canMount } from '../small-disk.ts'
 import { type Served, served } from './served.ts'
 import { addressed } from './ways.ts'
 
@@ -134,6 +141,19 @@ function named(answers: Readonly<Record<string, readonly string[]>>): void {
   })
   onTestFinished(() => put(real))
 }
+
+test('NET-05: addresses that hold another, hand out credentials or belong to nobody are not reached', async () => {
+  await blocked([
+    ...[
+      '[64:ff9b:1::7f00:1]',
+      '[2001:0:4136:e378:8000:63bf:80ff:fffe]',
+      '[2a00::5efe:7f00:1]',
+      '[2a00::200:5efe:a00:1]',
+    ],
+    ...['[fec0::1]', '[fd00:ec2::254]', '100.100.100.200', '192.0.0.192', '198.18.0.1', '240.0.0.1'],
+    ...['255.255.255.255', '224.0.0.1', '[ff02::1]'],
+  ])
+}, 60_000)
 
 test('NET-06: a name of which one answer may not be reached is not reached at all', async () => {
   named({
@@ -285,6 +305,78 @@ test('NET-15: no more is taken than is allowed, neither packed nor unpacked, and
   expect(net.files()).toEqual([])
 }, 60_000)
 
+test('NET-16: an answer that is packed too often, lies, never ends or drips is given up in time', async () => {
+  const net = await open(true, { http: { max_response: 1_000_000, max_download: 1_000_000 } })
+  const layered = (layers: number): Buffer => {
+    let packed: Buffer = Buffer.alloc(1_000)
+    for (let n = 0; n < layers; n++) packed = gzipSync(packed)
+    return packed
+  }
+  const bomb = brotliCompressSync(Buffer.alloc(100 * 1024 * 1024), { params: { [constants.BROTLI_PARAM_QUALITY]: 3 } })
+  const url = await serve((request, answer) => {
+    const every = (ms: number, act: () => void): void => {
+      const timer = setInterval(act, ms)
+      answer.on('close', () => clearInterval(timer))
+    }
+    const { socket } = request
+    if (request.url === '/brotli') return void answer.setHeader('content-encoding', 'br').end(bomb)
+    if (request.url === '/six')
+      return void answer.setHeader('content-encoding', Array(6).fill('gzip').join(', ')).end(layered(6))
+    if (request.url === '/lying')
+      return void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 10\r\ncontent-length: 20\r\n\r\nhalf')
+    if (request.url === '/endless') return void every(1, () => answer.write(Buffer.alloc(65_536)))
+    if (request.url === '/drip') return void every(1_000, () => answer.write('x'))
+    const heads = Array.from({ length: 10_000 }, (_, n) => `x-${n}: y\r\n`).join('')
+    socket.end(`HTTP/1.1 200 OK\r\n${heads}\r\n`)
+  })
+  for (const [path, codes] of [
+    ['/brotli', /^E_TOO_LARGE$/],
+    ['/six', /^E_HTTP_PROTOCOL$/],
+    ['/lying', /^E_HTTP_PROTOCOL$/],
+    ['/endless', /^E_TOO_LARGE$/],
+    ['/drip', /^E_TIMEOUT$/],
+    ['/headers', /^E_HTTP_PROTOCOL$/],
+  ] as const) {
+    const begun = performance.now()
+    const [got, loaded] = await Promise.all([
+      net.fails('http.get', { url: url + path, timeout: 3 }),
+      net.call('http.download', { url: url + path, destination: 'a.bin', timeout: 3 }).catch((error) => error),
+    ])
+    expect(got.code, path).toMatch(codes)
+    const over = loaded.code
+      ? loaded
+      : (await net.call('http.download_wait', { download_id: loaded.download_id, timeout: 30 })).error
+    expect(over.code, path).toMatch(codes)
+    expect(performance.now() - begun, path).toBeLessThan(10_000)
+  }
+  expect(net.files()).toEqual([])
+}, 60_000)
+
+test('four slow downloads of one principal leave room for those of another', async () => {
+  const net = await open(true)
+  const slow = await serve((_, answer) => void answer.writeHead(200).flushHeaders())
+  const quick = await serve((_, answer) => void answer.end('here'))
+  const asOther = async (name: string, input: object) =>
+    (
+      (await net.app.call({
+        name: `http.${name}`,
+        input,
+        caller: { ...localCaller, principal: 'somebody else' },
+      })) as Answer
+    ).value
+  const url = `${slow}/`
+  for (let n = 0; n < 4; n++)
+    expect(await net.call('http.download', { url, destination: `${n}.bin`, timeout: 30 })).toMatchObject({
+      status: 'running',
+    })
+  expect(await net.fails('http.download', { url, destination: '5.bin' })).toMatchObject({
+    code: 'E_OVERLOADED',
+    message: '4 downloads are running already.',
+  })
+  const { download_id } = await asOther('download', { url: quick, destination: '6.bin' })
+  expect(await asOther('download_wait', { download_id })).toMatchObject({ status: 'completed' })
+})
+
 test('NET-17: a download never leaves its folder, and leaves nothing behind when it is cut half-way', async () => {
   const net = await open(true)
   const url = await serve((request, answer) => {
@@ -351,7 +443,7 @@ test('NET-19: a login goes to no other origin', async () => {
     asked.push(Object.keys(request.headers).filter((name) => /authorization|x-key/.test(name)).length)
     answer.writeHead(Number(request.url?.slice(4)) || 302, { location: `${other}/x` }).end()
   })
-  const hosts = ['127.0.0.1']
+  const hosts = [new URL(url).host]
   const net = await open(true, {
     http: {
       credentials: {
@@ -378,10 +470,43 @@ test('NET-19: a login goes to no other origin', async () => {
     code: 'E_REDIRECT_BLOCKED',
   })
   expect(await net.fails('http.get', { url: other, auth: 'far' })).toMatchObject({
-    code: 'E_VALIDATION',
-    hint: 'modules.http.config.credentials.far.hosts decides.',
+    code: 'E_DENIED_BY_POLICY',
+    hint: expect.stringContaining('modules.http.config.credentials.far.hosts decides.'),
   })
   expect(seen).toHaveLength(15)
+})
+
+test('NET-20: a login goes only to the scheme, host and port that it is for', async () => {
+  const { hits, port } = await canary()
+  const secret = 'the-secret-of-the-tests-0123456789'
+  const names = ['api.x.test', 'api.x.test.evil.test', 'sub.api.x.test']
+  named(Object.fromEntries(names.map((name) => [name, ['127.0.0.1']])))
+  const credentials = {
+    usual: { type: 'bearer', token: secret, hosts: ['api.x.test'] },
+    named: { type: 'bearer', token: secret, hosts: [`https://api.x.test:${port}`] },
+  }
+  for (const allowed of [true, false]) {
+    const net = await open(allowed, { http: { credentials } })
+    for (const [auth, url] of [
+      ['usual', `https://api.x.test.evil.test/`],
+      ['usual', `https://api.x.test:8443/`],
+      ['usual', `http://api.x.test:${port}/`],
+      ['usual', 'https://sub.api.x.test/'],
+      ['named', `http://api.x.test:${port}/`],
+      ['named', `https://api.x.test/`],
+    ] as const)
+      for (const tool of ['http.get', 'http.post', 'http.download'])
+        expect(
+          await net.fails(tool, { url, auth, ...(tool === 'http.download' ? { destination: 'a' } : {}) }),
+          `${tool} ${url}`,
+        ).toMatchObject({ code: 'E_DENIED_BY_POLICY' })
+  }
+  const net = await open(false, { http: { credentials } })
+  expect(await net.fails('http.get', { url: 'http://api.x.test/', auth: 'usual' })).toMatchObject({
+    code: 'E_DENIED_BY_POLICY',
+    message: 'The credentials "usual" are only sent by https.',
+  })
+  expect(hits).toEqual([])
 })
 
 test('NET-21: where private networks are allowed this machine is reached, and what hands out credentials is not [DIG-93]', async () => {
@@ -472,3 +597,87 @@ test('NET-23: a search is held to its limits, and says when an engine wants less
   const other = await open(true, { web: { search: { ddg_base_url: ddg.url } } })
   expect(await other.fails('web.web_search', { query: 'cats' })).toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
 })
+
+test('a password in an address that a module fetches itself is in no log', async () => {
+  const tool = (code: string) =>
+    `{ description: 'Fetches an address by itself, for a test of logs.', input: { type: 'object', properties: {} }, effect: 'read', run: () => ${code} }`
+  const { config, env } = place(
+    { exposure: { mode: 'direct' } },
+    {
+      'own.mjs': `export default { name: 'own', description: 'Fetches by itself.', tools: {
+        login: ${tool("fetch('http://ada:the-password-1@127.0.0.1:1/')")},
+        query: ${tool("fetch('http://127.0.0.1:99999/?password=the-password-2')")},
+        cause: ${tool("{ throw new Error('no', { cause: new Error('http://ada:the-password-3@127.0.0.1/') }) }")},
+      } }`,
+    },
+  )
+  for (const name of ['login', 'query', 'cause']) {
+    const { stdout, stderr } = spawnSync(process.execPath, [cli, 'call', `own.${name}`, '--config', config], {
+      env,
+      encoding: 'utf8',
+    })
+    expect(stderr, name).toMatch(/E_INTERNAL|E_TOOL_FAILED/)
+    expect(stdout + stderr, name).not.toContain('the-password')
+  }
+})
+
+const resolverIsOurs =
+  canMount &&
+  process.getuid?.() === 0 &&
+  spawnSync('unshare', ['-m', 'mount', '--bind', '/etc/hosts', '/etc/resolv.conf']).status === 0
+test.runIf(resolverIsOurs)(
+  'NET-25: a hundred names that nobody answers for are given up within 5 s each, and files are read meanwhile',
+  async () => {
+    const silent = createSocket('udp4')
+    await new Promise<void>((resolve) => silent.bind(53, '127.53.53.53', () => resolve()))
+    onTestFinished(() => void silent.close())
+    const { config, env, dir } = place({
+      exposure: { mode: 'direct' },
+      modules: { http: { config: { access: 'write' } }, filesystem: { config: { roots: ['.'] } } },
+    })
+    writeFileSync(join(dir, 'resolv.conf'), 'nameserver 127.53.53.53\noptions timeout:10 attempts:3\n')
+    writeFileSync(join(dir, 'a.txt'), 'content')
+    const server = spawn(
+      'unshare',
+      [
+        '-m',
+        'sh',
+        '-c',
+        `mount --bind ${dir}/resolv.conf /etc/resolv.conf && exec "$0" "$@"`,
+        process.execPath,
+        cli,
+        'serve',
+        '--stdio',
+        '--config',
+        config,
+      ],
+      { env, stdio: ['pipe', 'pipe', 'ignore'] },
+    )
+    onTestFinished(async () => {
+      server.kill('SIGKILL')
+      await once(server, 'exit')
+    })
+    const client = new Client({ name: 'test', version: '1' })
+    await client.connect(new StreamTransport(server.stdout, server.stdin) as never)
+    const call = async (name: string, input: object): Promise<{ readonly answer: Answer; readonly ms: number }> => {
+      const begun = performance.now()
+      const answer = await client.callTool({ name, arguments: input as never }, { timeout: 120_000 })
+      return { answer: answer as Answer, ms: performance.now() - begun }
+    }
+    await call('filesystem__read', { path: 'a.txt' })
+    const fetches = Array.from({ length: 100 }, (_, n) => call('http__get', { url: `http://name${n}.example.org/` }))
+    const reads = []
+    for (let n = 0; n < 10; n++) {
+      reads.push((await call('filesystem__read', { path: 'a.txt' })).ms)
+      await new Promise((resolve) => setTimeout(resolve, 300))
+    }
+    expect(Math.max(...reads)).toBeLessThan(2_000)
+    const over = await Promise.all(fetches)
+    const codes = over.map(({ answer }) => answer.structuredContent?.error?.code)
+    // More than may run at once are refused at the door.
+    expect(codes.filter((code) => code !== 'E_DNS' && code !== 'E_OVERLOADED' && code !== 'E_RATE_LIMITED')).toEqual([])
+    expect(codes.filter((code) => code === 'E_DNS').length).toBeGreaterThan(0)
+    expect(Math.max(...over.map(({ ms }) => ms))).toBeLessThan(8_000)
+  },
+  120_000,
+)

@@ -1,0 +1,83 @@
+import type { LookupAddress } from 'node:dns'
+
+/** For one name, waiting included. */
+const LOOKUP_MS = 5_000
+/** The system looks a name up in a thread of libuv, of which there are four for files, too, and is not to be interrupted. */
+const MOST_THREADS = 2
+/** For a thread to be free. */
+const WAIT_MS = 500
+
+let busy = 0
+const waiting = new Set<() => void>()
+const pending = new Map<string, Promise<readonly LookupAddress[]>>()
+
+/**
+ * The addresses of a name, as the system knows them. While names that nobody answers for hold the threads, other names are asked
+ * for over the network instead. Rejects with EAI_AGAIN after five seconds.
+ */
+export function lookedUp(host: string): Promise<readonly LookupAddress[]> {
+  const known = pending.get(host)
+  if (known) return known
+  const found = within(LOOKUP_MS, find(host)).finally(() => pending.delete(host))
+  pending.set(host, found)
+  return found
+}
+
+async function find(host: string): Promise<readonly LookupAddress[]> {
+  if (!(await hasThread())) return await fromNetwork(host)
+  try {
+    const { lookup } = await import('node:dns/promises')
+    return await lookup(host, { all: true })
+  } finally {
+    busy--
+    const [next] = waiting
+    next?.()
+  }
+}
+
+/** Takes a thread; false where none is free for a while. */
+function hasThread(): Promise<boolean> {
+  if (busy < MOST_THREADS) {
+    busy++
+    return Promise.resolve(true)
+  }
+  return new Promise((resolve) => {
+    const settle = (taken: boolean): void => {
+      waiting.delete(take)
+      clearTimeout(timer)
+      resolve(taken)
+    }
+    const take = (): void => {
+      busy++
+      settle(true)
+    }
+    const timer = setTimeout(() => settle(false), WAIT_MS)
+    waiting.add(take)
+  })
+}
+
+/** Needs no thread. Knows nothing of names that only the system has, such as those of its hosts file. */
+async function fromNetwork(host: string): Promise<readonly LookupAddress[]> {
+  const { Resolver } = await import('node:dns/promises')
+  const resolver = new Resolver({ timeout: 1_000, tries: 2 })
+  const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+  const found = [
+    ...(four.status === 'fulfilled' ? four.value.map((address) => ({ address, family: 4 })) : []),
+    ...(six.status === 'fulfilled' ? six.value.map((address) => ({ address, family: 6 })) : []),
+  ]
+  if (found.length > 0) return found
+  throw four.status === 'rejected' && four.reason.code !== 'ENODATA'
+    ? four.reason
+    : Object.assign(new Error('the name has no address'), { code: 'ENOTFOUND' })
+}
+
+function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(
+      () => reject(Object.assign(new Error('the name service did not answer'), { code: 'EAI_AGAIN' })),
+      ms,
+    )
+    timer.unref()
+    work.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}
