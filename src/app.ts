@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { createApproval } from './approval.ts'
 import { type Catalog, clashSentence, createCatalog } from './catalog/catalog.ts'
 import { warnOfClashes } from './catalog/clashes.ts'
+import { claimedNames } from './claimed-names.ts'
 import type { Config } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { awake } from './core/awake.ts'
@@ -166,6 +167,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       error: messageOf(error),
     }),
   )
+  const claim = (now: Config): void => catalog.claim(claimedNames(now, [own.modules, now.modulesDir]))
+  claim(config)
   const views = createViews({
     catalog,
     rulesOf: (profile) => rules.of(profile),
@@ -706,7 +709,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       // Servers that were started with the old ones may still say those.
       inspections.know([...config.secrets, ...next.secrets, ...ofEnvironment, ...learnt.secrets()])
       exposures.decideAnew()
-      catalog.touch()
+      claim(current)
       upstreams.configure(current.servers)
       apis.configure(current.openapi)
       await loader.configure(current.modules)

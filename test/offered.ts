@@ -26,6 +26,7 @@ export async function serve(
   more: Readonly<Record<string, object>> = {},
   dir = temporaryFolder(),
   options: Parameters<typeof startApp>[2] = {},
+  config: object = {},
 ) {
   const offer = (id: string, now: Offered): void => writeFileSync(join(dir, `${id}.tools.json`), JSON.stringify(now))
   for (const [id, now] of Object.entries(offered)) offer(id, now)
@@ -35,7 +36,7 @@ export async function serve(
       { command: process.execPath, args: [LISTED, join(dir, `${id}.tools.json`)], start: 'background', ...more[id] },
     ]),
   )
-  const test = await startApp({ exposure: { mode: 'direct' }, mcpServers }, dir, options)
+  const test = await startApp({ exposure: { mode: 'direct' }, mcpServers, ...config }, dir, options)
   await test.app.settled(20_000)
   return { ...test, offer, ...asking(test) }
 }
@@ -43,6 +44,11 @@ export async function serve(
 export function asking({ app }: TestApp) {
   const withheld = (id: string) => app.catalog.snapshot().owners.get(id)?.withheld ?? []
   return {
+    /** Names that clients see of servers' tools, by id. */
+    named: (): Record<string, string> =>
+      Object.fromEntries(
+        app.catalog.snapshot().tools.flatMap(({ id, name, origin }) => (origin === 'upstream' ? [[id, name]] : [])),
+      ),
     ids: () => app.catalog.snapshot().tools.flatMap((tool) => (tool.origin === 'upstream' ? [tool.id] : [])),
     withheld: (id: string) => withheld(id).map(({ tool }) => tool.id),
     async call(name: string, args: object = {}): Promise<Answer> {

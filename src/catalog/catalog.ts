@@ -158,8 +158,10 @@ export interface Snapshot {
   readonly tools: readonly Tool[]
   readonly byId: ReadonlyMap<string, Tool>
   readonly byName: ReadonlyMap<string, Tool>
-  /** Names that more than one tool wanted, or that are reserved. Nobody got them. */
+  /** Names that more than one tool wanted, or that are reserved for built-in tools or for another owner. */
   readonly clashes: readonly Clash[]
+  /** The modules and servers, by id, that this name in lower case stands for, whether they are there or only configured. */
+  ownersNamed(name: string): ReadonlySet<string>
   /**
    * The tool that has this id, or else this name, where the tools of each owner alone tell; undefined says nothing. Costs
    * nothing for the tools of owners that were gone through before, however many versions ago.
@@ -167,18 +169,35 @@ export interface Snapshot {
   quick(name: string): Tool | undefined
 }
 
-/** A wire name nobody has, because several tools wanted it or a built-in tool has it. Case makes no difference. */
+/** A wire name that not every tool got that wanted it. Case makes no difference. */
 export interface Clash {
   readonly name: string
-  /** Those that wanted it, sorted. Each has a name of its own, made of this one and a hash of its id. */
+  /** Those that wanted it, sorted. */
   readonly ids: readonly string[]
+  /** The one that keeps the name. The others have names made of this one and a hash of their ids. */
+  readonly kept?: string
+  /** Their names differ in case, so each keeps its own. */
+  readonly isCase?: true
+  /** Whose name it begins with, where it is another owner's. */
+  readonly owner?: string
 }
 
 /** For the operator, naming all of them. */
-export const clashSentence = ({ name, ids }: Clash): string =>
-  ids.length > 1
-    ? `${ids.slice(0, -1).join(', ')} and ${ids.at(-1)} both want the name "${name}"; each got a name of its own. Rename one, or set a prefix.`
-    : `${ids[0]} wants the name "${name}", which is a built-in tool's; it got another. Rename it, or set a prefix.`
+export function clashSentence({ name, ids, kept, isCase, owner }: Clash): string {
+  const all = ids.length > 1 ? `${ids.slice(0, -1).join(', ')} and ${ids.at(-1)}` : ids[0]
+  if (owner !== undefined)
+    return `${all} wants the name "${name}", which begins with the name of ${owner}; it got another. Rename it, or set a prefix.`
+  if (kept === undefined && ids.length > 1)
+    return `${all} both want the name "${name}"; each got a name of its own. Rename one, or set a prefix.`
+  if (kept === undefined)
+    return `${all} wants the name "${name}", which is a built-in tool's; it got another. Rename it, or set a prefix.`
+  if (isCase) return `${all} differ in upper and lower case only; rules about one cover both. Rename one.`
+  const others = ids.length > 2 ? 'the others got names' : 'the other got a name'
+  return `${all} both want the name "${name}"; ${kept} keeps it, ${others} with a hash. Rename one, or set a prefix.`
+}
+
+/** Names of modules and servers that are configured, in lower case, and whose they are by catalogue id. */
+export type Claims = ReadonlyMap<string, ReadonlySet<string>>
 
 /** What changes about an owner while its tools stay; what is said of its state is replaced as a whole. */
 export type OwnerChange = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs' | 'summary'>
@@ -194,6 +213,8 @@ export interface Catalog {
   /** Changes what is said about an owner, not its tools. Unknown owners are ignored. */
   describe(id: string, change: Partial<OwnerChange>): void
   delete(id: string): void
+  /** Names that stand for these owners from now on, whether they are there or not: no tool of another may begin with them. */
+  claim(claims: Claims): void
   /** "My availability changed": a new version with the same tools. */
   touch(): void
   snapshot(): Snapshot
@@ -210,7 +231,12 @@ export function createCatalog(
   reserved: ReadonlySet<string> = new Set(),
   broken: (error: unknown, owner?: string) => void = () => undefined,
 ): Catalog {
-  let current = snapshotOf(0, new Map(), reserved, broken)
+  let claims: Claims = new Map()
+  // A name stays with its tool while both are there, whatever comes after.
+  const holders = new Map<string, string>()
+  const snapshot = (version: number, owners: ReadonlyMap<string, Owner>): Snapshot =>
+    snapshotOf({ version, owners, reserved, claims, holders, broken })
+  let current = snapshot(0, new Map())
   const changed = createSignal<[Snapshot, Snapshot]>()
 
   const publish = (now: Snapshot): void => {
@@ -219,8 +245,7 @@ export function createCatalog(
     changed.emit(current, before)
   }
   /** A next snapshot with other owners. */
-  const follow = (owners: ReadonlyMap<string, Owner>): void =>
-    publish(snapshotOf(current.version + 1, owners, reserved, broken))
+  const follow = (owners: ReadonlyMap<string, Owner>): void => publish(snapshot(current.version + 1, owners))
   /** One with the same tools. */
   const again = (owners: ReadonlyMap<string, Owner>): void =>
     publish(Object.create(current, { version: { value: current.version + 1 }, owners: { value: owners } }) as Snapshot)
@@ -261,6 +286,10 @@ export function createCatalog(
       const owners = new Map(current.owners)
       owners.delete(id)
       follow(owners)
+    },
+    claim(next) {
+      claims = next
+      follow(current.owners)
     },
     touch: () => again(current.owners),
     snapshot: () => current,
@@ -352,19 +381,26 @@ function checkNames(owner: string, tools: readonly Tool[], reserved: ReadonlySet
   }
 }
 
+interface SnapshotParts {
+  readonly version: number
+  readonly owners: ReadonlyMap<string, Owner>
+  readonly reserved: ReadonlySet<string>
+  readonly claims: Claims
+  /** Ids by the wire names that they have, in lower case; kept from one snapshot to the next. */
+  readonly holders: Map<string, string>
+  readonly broken: (error: unknown) => void
+}
+
 /** Tools are put in order when someone looks: fifty servers that come one after the other need not be sorted fifty times. */
-function snapshotOf(
-  version: number,
-  owners: ReadonlyMap<string, Owner>,
-  reserved: ReadonlySet<string>,
-  broken: (error: unknown) => void,
-): Snapshot {
+function snapshotOf({ version, owners, reserved, claims, holders, broken }: SnapshotParts): Snapshot {
+  const named = once(() => ownerNames(owners.keys(), claims))
   const indexed = once((): Index => {
+    const index = (some: ReadonlyMap<string, Owner>): Index => indexOf(some, reserved, named(), holders)
     try {
-      return indexOf(owners, reserved)
+      return index(owners)
     } catch (error) {
       broken(error)
-      return indexOf(new Map([...owners].filter(([, { origin }]) => origin === 'module')), reserved)
+      return index(new Map([...owners].filter(([, { origin }]) => origin === 'module')))
     }
   })
   const parts = once(() => [...owners.values()].map(partOfOwner))
@@ -372,9 +408,10 @@ function snapshotOf(
     quick(name) {
       const found = owners.get(name.slice(0, Math.max(0, name.indexOf('.'))))
       const tool = (found && partOfOwner(found).byId.get(name)) ?? only(parts(), name)
-      if (!tool || reserved.has(tool.name.toLowerCase())) return undefined
+      if (!tool || reserved.has(tool.name.toLowerCase()) || otherOwner(tool, named()) !== undefined) return undefined
       return only(parts(), tool.name) === tool ? tool : undefined
     },
+    ownersNamed: (name) => named().get(name) ?? NOBODY,
     version,
     owners,
     get tools() {
@@ -453,9 +490,38 @@ function only(parts: readonly Part[], name: string): Tool | undefined {
   return found?.name === name ? found : undefined
 }
 
+const NOBODY: ReadonlySet<string> = new Set()
+
+/** What owners are called: as configured, by their ids, and without `mcp_` and `api_`. */
+function ownerNames(ids: Iterable<string>, claims: Claims): Claims {
+  const names = new Map([...claims].map(([name, owners]) => [name, new Set(owners)]))
+  const add = (name: string, id: string): void => void names.set(name, (names.get(name) ?? new Set()).add(id))
+  for (const id of ids) {
+    add(id, id)
+    const short = id.replace(/^(?:mcp|api)_/, '')
+    if (short !== id) add(short, id)
+  }
+  return names
+}
+
+/** Another owner whose name a tool's wire name begins with: with servers `a` and `a__b`, `a__b__c` could mean either. */
+function otherOwner({ name, module }: Tool, named: Claims): string | undefined {
+  const folded = name.toLowerCase()
+  for (let at = folded.indexOf('__', 1); at > 0; at = folded.indexOf('__', at + 1)) {
+    const ids = named.get(folded.slice(0, at))
+    if (ids && !ids.has(module)) return [...ids][0]
+  }
+  return undefined
+}
+
 type Index = Pick<Snapshot, 'tools' | 'byId' | 'byName' | 'clashes'>
 
-function indexOf(owners: ReadonlyMap<string, Owner>, reserved: ReadonlySet<string>): Index {
+function indexOf(
+  owners: ReadonlyMap<string, Owner>,
+  reserved: ReadonlySet<string>,
+  named: Claims,
+  holders: Map<string, string>,
+): Index {
   const all: Tool[] = []
   const byId = new Map<string, Tool>()
   const wanted = new Map<string, Tool[]>()
@@ -472,22 +538,48 @@ function indexOf(owners: ReadonlyMap<string, Owner>, reserved: ReadonlySet<strin
   }
   const clashes: Clash[] = []
   const renames = new Map<Tool, string>()
+  const rename = (tool: Tool): void => void renames.set(tool, freeName(tool, wanted))
   for (const [folded, group] of wanted) {
-    const [first] = group
-    if (!first || (group.length === 1 && !reserved.has(folded))) continue
     const ids = group.map(({ id }) => id).sort()
-    clashes.push({ name: ids.map((id) => byId.get(id)?.name).find(Boolean) ?? first.name, ids })
-    for (const tool of group) renames.set(tool, freeName(tool, wanted))
+    const mayHave = group.filter((tool) => !reserved.has(folded) && otherOwner(tool, named) === undefined)
+    for (const tool of group) if (!mayHave.includes(tool)) rename(tool)
+    const [kept, ...others] = inOrder(mayHave, holders.get(folded))
+    if (kept) holders.set(folded, kept.id)
+    else holders.delete(folded)
+    if (!kept || group.length > mayHave.length) {
+      const name = ids.map((id) => byId.get(id)?.name).find(Boolean) ?? folded
+      const owner = group.length > 1 || reserved.has(folded) ? undefined : otherOwner(group[0] as Tool, named)
+      clashes.push({ name, ids, ...(kept && { kept: kept.id }), ...(owner === undefined ? {} : { owner }) })
+    }
+    if (!kept || others.length === 0) continue
+    const taken = new Set([kept.name])
+    for (const tool of others) {
+      // Two of one server that differ in case stay as they are called.
+      if (tool.module === kept.module && !taken.has(tool.name)) taken.add(tool.name)
+      else rename(tool)
+    }
+    const isCase = others.every((tool) => !renames.has(tool))
+    if (group.length === mayHave.length)
+      clashes.push({ name: kept.name, ids, kept: kept.id, ...(isCase ? { isCase } : {}) })
   }
+  for (const folded of holders.keys()) if (!wanted.has(folded)) holders.delete(folded)
   const byName = new Map<string, Tool>()
   const tools = all.map((tool) => {
     const name = renames.get(tool)
-    const named = name === undefined ? tool : renamed(tool, name)
-    if (named !== tool) byId.set(named.id, named)
-    byName.set(named.name, named)
-    return named
+    const renamedTool = name === undefined ? tool : renamed(tool, name)
+    if (renamedTool !== tool) byId.set(renamedTool.id, renamedTool)
+    byName.set(renamedTool.name, renamedTool)
+    return renamedTool
   })
   return { tools, byId, byName, clashes }
+}
+
+/** Who has a name before others that want it: who has it already, then servers, then whose id says it without a dot. */
+function inOrder(group: readonly Tool[], holder: string | undefined): readonly Tool[] {
+  if (group.length < 2) return group
+  const rank = ({ id, module, origin }: Tool): number =>
+    id === holder ? 0 : (origin === 'upstream' ? 1 : 3) + (id.slice(module.length + 1).includes('.') ? 1 : 0)
+  return [...group].sort((a, b) => rank(a) - rank(b))
 }
 
 /** Depends on the tool's own name and id only; another round of the hash where somebody is called like that. */

@@ -1,3 +1,4 @@
+import { covering, spellingsOf } from '../core/fold.ts'
 import { distinctName, isToolName, nearest, wireName } from '../core/names.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Catalog } from './catalog.ts'
@@ -19,35 +20,52 @@ export interface Naming {
 export const exposedName = ({ prefix }: Pick<Naming, 'prefix'>, name: string): string =>
   wireName(prefix === '' ? name : `${prefix}__${name}`)
 
+/** What a tool is called where it comes from, alone and with the prefix: rules know it by these, too. */
+export const ownNamesOf = (name: string, { prefix }: Pick<Naming, 'prefix'>): readonly string[] =>
+  prefix === '' ? [name] : [name, `${prefix}__${name}`]
+
 /** What the operator says of a tool; a server cannot name itself into the configuration's prototype. */
-export const overrideOf = (settings: Naming, name: string): ToolOverride | undefined =>
+export const overrideOf = (settings: Pick<Naming, 'tools'>, name: string): ToolOverride | undefined =>
   Object.hasOwn(settings.tools, name) ? settings.tools[name] : undefined
 
 /**
- * The last part of each tool's id, by the server's name for it: as renamed, else as named. Names that become the same
- * all get a hash of the server's own name, so that the order of the list does not matter.
+ * The last part of a tool's id. It depends on the tool's own name and the configuration only: no other tool of the server
+ * can change it. A name with characters that an id cannot have always gets a hash, because `delete repo` and `delete/repo`
+ * would otherwise become the same.
  */
-export function actionNames(names: readonly string[], settings: Naming): ReadonlyMap<string, string> {
+export function actionName(name: string, settings: Pick<Naming, 'tools'>): string {
+  const renamed = overrideOf(settings, name)?.rename
+  const shown = renamed ?? name
+  const isFree = renamed === undefined ? renamedTo(settings, name) === undefined : renamedTo(settings, renamed) === name
+  if (isToolName(shown) && isFree) return shown
+  return distinctName(shown.replaceAll('.', '__').replaceAll(/[^A-Za-z0-9_-]/g, '_'), name, 64)
+}
+
+/** The own name of the first tool that the operator gives this name. */
+const renamedTo = ({ tools }: Pick<Naming, 'tools'>, shown: string): string | undefined =>
+  Object.entries(tools).find(([, { rename }]) => rename === shown)?.[0]
+
+/**
+ * The same for all tools of a server. Two tools with one id are left out, unless one of them is called exactly that: a
+ * server that lists `delete_repo_1a2b3c4d` can only hide its own `delete repo`.
+ */
+export function actionNames(names: readonly string[], settings: Pick<Naming, 'tools'>): ReadonlyMap<string, string> {
   const wanted = new Map<string, string[]>()
   for (const name of names) {
-    const shown = overrideOf(settings, name)?.rename ?? name
-    const action = isToolName(shown) ? shown : wireName(shown, 64)
+    const action = actionName(name, settings)
     wanted.set(action, [...(wanted.get(action) ?? []), name])
   }
   const actions = new Map<string, string>()
-  for (const [action, group] of wanted)
-    for (const name of group) {
-      let seed = name
-      let free = action
-      if (group.length > 1)
-        do {
-          free = distinctName(action, seed, 64)
-          seed += '#'
-        } while (wanted.has(free))
-      actions.set(name, free)
-    }
+  for (const [action, group] of wanted) {
+    const [first] = group
+    const owner = group.length === 1 ? first : group.find((name) => isPlain(name, action, settings))
+    if (owner !== undefined) actions.set(owner, action)
+  }
   return actions
 }
+
+const isPlain = (name: string, action: string, settings: Pick<Naming, 'tools'>): boolean =>
+  (overrideOf(settings, name)?.rename ?? name) === action
 
 /** What else the operator wants it called, in the spelling of listed names too; and its own name where another is shown. */
 export function overrideAliases(name: string, settings: Naming): readonly string[] {
@@ -59,12 +77,18 @@ export function overrideAliases(name: string, settings: Naming): readonly string
   return override.rename === undefined ? given : [...given, name]
 }
 
-/** Keeps the tools the operator's globs let through. `*` is any run of characters, `?` any one. */
+/**
+ * Keeps the tools the operator's globs let through. `*` is any run of characters, `?` any one. `deny` also covers other
+ * spellings of the same name, `allow` does not.
+ */
 export function createFilter({ allow, deny }: Pick<Naming, 'allow' | 'deny'>): (name: string) => boolean {
   const allowed = allow.map(glob)
   const denied = deny.map(glob)
+  const covered = covering(deny.filter((pattern) => !pattern.includes('?')))
   return (name) =>
-    (allowed.length === 0 || allowed.some((one) => one.test(name))) && !denied.some((one) => one.test(name))
+    (allowed.length === 0 || allowed.some((one) => one.test(name))) &&
+    !denied.some((one) => one.test(name)) &&
+    !covered(spellingsOf([name]))
 }
 
 const glob = (pattern: string): RegExp =>

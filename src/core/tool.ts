@@ -67,6 +67,10 @@ export interface Tool {
   readonly openWorld: boolean
   readonly sideEffects: readonly string[]
   readonly aliases: readonly string[]
+  /** Those of them that the operator gave it. Of a server's tool no other counts for what the operator allows. */
+  readonly chosenAliases?: readonly string[]
+  /** What its server calls it, alone and with the prefix, where its id may say it otherwise. */
+  readonly ownNames?: readonly string[]
   readonly tags: readonly string[]
   readonly examples: readonly Example[]
   /** For set-up steps and other modules only: to clients it does not exist. */

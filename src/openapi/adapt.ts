@@ -1,4 +1,4 @@
-import { exposedName, overrideAliases, overrideOf } from '../catalog/naming.ts'
+import { exposedName, overrideAliases, overrideOf, ownNamesOf } from '../catalog/naming.ts'
 import type { CallContext } from '../core/context.ts'
 import type { ToolResult } from '../core/result.ts'
 import type { Parsed, Schema } from '../core/schema.ts'
@@ -56,7 +56,9 @@ export function adaptOperation(record: ListedOperation, host: ToolHost, action: 
   const { tags, title, method } = record
   const tool: Tool = {
     id: `${module}.${action}`,
-    name: exposedName(settings, override?.rename ?? record.name),
+    name: exposedName(settings, action),
+    ownNames: ownNamesOf(record.name, settings),
+    chosenAliases: overrideAliases(record.name, settings),
     module,
     origin: 'upstream',
     title,

@@ -1,5 +1,5 @@
 import type { Catalog, OwnerState } from '../catalog/catalog.ts'
-import { actionNames, createFilter, mayStillCome, namingProblems } from '../catalog/naming.ts'
+import { createFilter, mayStillCome, namingProblems } from '../catalog/naming.ts'
 import type { Clock } from '../core/clock.ts'
 import type { CallContext } from '../core/context.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
@@ -9,6 +9,7 @@ import type { ToolResult } from '../core/result.ts'
 import type { Tool } from '../core/tool.ts'
 import { MAX_UNFOLDED, unfolded } from '../core/unfolded.ts'
 import { within } from '../core/within.ts'
+import { operationActions } from './actions.ts'
 import { adaptOperation, type ToolHost } from './adapt.ts'
 import { resultOf } from './answer.ts'
 import { type Approval, type KeptOut, seenIn } from './approval.ts'
@@ -103,6 +104,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   let lost = false
   let held: ReadonlyMap<string, KeptOut> = new Map()
   let tools: readonly Tool[] = []
+  let actions: ReadonlyMap<string, string> = new Map()
   let named: ReadonlyMap<string, Tool | undefined> = new Map()
   let looking: Promise<void> | undefined
   let cancel: (() => void) | undefined
@@ -273,9 +275,11 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     const operations = kept?.operations ?? []
     const passes = createFilter(settings)
     const passing = operations.filter(({ name }) => passes(name))
-    const actions = actionNames(
+    actions = operationActions(
       passing.map(({ name }) => name),
       settings,
+      actions,
+      (name) => held.has(name),
     )
     const own = new Map<string, Tool | undefined>(operations.map(({ name }) => [name, undefined]))
     // Those kept out have their names all the same, so that no other takes them.

@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import type { Tool } from '../core/tool.ts'
 import type { RateSetting } from './options.ts'
-import { listOf, lower, matcher, spellings } from './rules.ts'
+import { coverer, listOf, spellings } from './rules.ts'
 
 /** How often some tools may be called. */
 export interface Rate {
@@ -19,8 +19,8 @@ export interface Rate {
 export function createRate(settings: RateSetting, setting: string): Rate {
   const { perMinute, per, tools } = settings
   const burst = settings.burst ?? Math.max(1, Math.floor(perMinute))
-  const named = matcher(listOf(tools).map(lower))
-  const fits = (tool: Tool): boolean => spellings(tool).some(named)
+  const named = coverer(listOf(tools))
+  const fits = (tool: Tool): boolean => named(spellings(tool))
   return { key: JSON.stringify([setting, tools, perMinute, burst, per]), setting, perMinute, burst, per, fits }
 }
 

@@ -1,8 +1,9 @@
+import { foldName, type Spellings } from '../core/fold.ts'
 import { isToolName } from '../core/names.ts'
 import type { Effect, Tool, Tripwire } from '../core/tool.ts'
 import { createRate, type Rate } from './limiter.ts'
 import type { Constraints, RateSetting, RuleSetting } from './options.ts'
-import { type Actor, actionOf, createRule, lower, matcher, ownNames, type Rule, shortOf, spellings } from './rules.ts'
+import { type Actor, actionOf, coverer, createRule, matcher, ownNames, type Rule, shortOf, spellings } from './rules.ts'
 
 /** A person has to say yes first. */
 export interface Asking {
@@ -82,7 +83,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   const deny = (settings.deny ?? []).map((rule) => createRule(rule))
   const hidden = (settings.hidden ?? []).map((rule) => createRule(rule))
   const ask = (settings.ask ?? []).map((rule) => createRule(rule))
-  const allow = (settings.allow ?? []).map((rule) => createRule(rule, false))
+  const allow = (settings.allow ?? []).map((rule) => createRule(rule, true))
   const disabled = new Set(settings.disabled ?? [])
   const max = RANK[settings.maxEffect ?? 'destructive']
   const constraints = new Map(
@@ -90,7 +91,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       owner,
       {
         allowed: rule.allowed_actions && matcher(rule.allowed_actions),
-        blocked: matcher((rule.blocked_actions ?? []).map(lower)),
+        blocked: coverer(rule.blocked_actions ?? []),
       },
     ]),
   )
@@ -109,15 +110,15 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     (!hidden.some((rule) => rule.covers(owner, by)) || allow.some((rule) => rule.concerns(owner))) &&
     (fallback !== 'block' || listed.some((rule) => rule.concerns(owner)))
 
-  const first = (rules: readonly Rule[], tool: Tool, names: () => readonly string[], by: Actor): Rule | undefined =>
+  const first = (rules: readonly Rule[], tool: Tool, names: () => Spellings, by: Actor): Rule | undefined =>
     rules.length === 0 ? undefined : rules.find((rule) => rule.fits(tool, names, by))
 
   function decide(given: Tool, by: Actor = NOBODY): Decision {
     // Whatever it is called for this caller, the same is said of it.
     const tool = given.itself ?? given
     if (!sees(tool.module)) return denied(`its profile does not have ${tool.module}`)
-    let known: readonly string[] | undefined
-    const names = (): readonly string[] => {
+    let known: Spellings | undefined
+    const names = (): Spellings => {
       known ??= spellings(tool)
       return known
     }
@@ -125,9 +126,9 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     let as: string | undefined
     if (rule) {
       const place = `${where}modules.${tool.module}.constraints`
-      if (names().some(rule.blocked)) return denied(`blocked by ${place}.blocked_actions`)
+      if (rule.blocked(names())) return denied(`blocked by ${place}.blocked_actions`)
       if (rule.allowed && !rule.allowed(actionOf(tool))) {
-        as = tool.aliases.filter(isToolName).find(rule.allowed)
+        as = (tool.chosenAliases ?? tool.aliases).filter(isToolName).find(rule.allowed)
         if (as === undefined) return denied(`not in ${place}.allowed_actions`)
       }
     }
@@ -146,10 +147,10 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     const switched =
       disabled.size === 0
         ? undefined
-        : [
+        : ([
             tool.name,
             ...[actionOf(tool), ...(as === undefined ? [] : [as])].flatMap((action) => spelled(tool, action)),
-          ].find((name) => disabled.has(name))
+          ].find((name) => disabled.has(name)) ?? [...disabled].find((name) => names().folded.has(foldName(name))))
     if (switched !== undefined) {
       const setting = `${where}tools.${switched}.enabled`
       const isBare = switched === actionOf(tool)
@@ -195,18 +196,16 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       sees(owner),
     unknownActions(tools) {
       if (constraints.size === 0) return []
-      const known = new Map<string, string[]>()
+      const known = new Map<string, Spellings[]>()
       for (const tool of tools) {
         if (!constraints.has(tool.module)) continue
-        const names = known.get(tool.module)
-        if (names) names.push(...spellings(tool))
-        else known.set(tool.module, spellings(tool))
+        known.set(tool.module, [...(known.get(tool.module) ?? []), spellings(tool)])
       }
       return Object.entries(settings.constraints ?? {}).flatMap(([owner, rule]) => {
-        const names = known.get(owner)
-        if (!names) return []
+        const own = known.get(owner)
+        if (!own) return []
         return [...(rule.allowed_actions ?? []), ...(rule.blocked_actions ?? [])]
-          .filter((action) => !names.some(matcher([lower(action)])))
+          .filter((action) => !own.some(coverer([action])))
           .map((action) => ({ owner, action }))
       })
     },

@@ -1,4 +1,5 @@
 import type { Caller } from '../core/context.ts'
+import { covering, matchesGlob, type Spellings, spellingsOf } from '../core/fold.ts'
 import type { Tool } from '../core/tool.ts'
 import type { RuleSetting } from './options.ts'
 
@@ -15,19 +16,22 @@ export interface Rule {
    * @param by who asks; absent: it is about that whoever asks
    */
   covers(owner: string, by?: Actor): boolean
-  /** @param names what the tool may be called here, in lower case */
-  fits(tool: Tool, names: () => readonly string[], by: Actor): boolean
+  /** @param names what the tool may be called: `spellings`, or `ownNames` for a rule that permits */
+  fits(tool: Tool, names: () => Spellings, by: Actor): boolean
 }
 
 /** What no tool is called: a pattern that fits it fits all. */
 const ANY = '\u0000'
 
-/** @param believing takes a server's word that a tool only reads; what permits something does not */
-export function createRule(given: RuleSetting, believing = true): Rule {
+/**
+ * @param permits it allows something: then it takes no server's word that a tool only reads, and means the tool with
+ * exactly this name. Else it covers every spelling of what it names.
+ */
+export function createRule(given: RuleSetting, permits = false): Rule {
   const { tools, module, actions, effects, roles, profiles, reason } =
     typeof given === 'string' ? ({ tools: given } as Exclude<RuleSetting, string>) : given
-  const named = tools === undefined ? undefined : matcher(listOf(tools).map(lower))
-  const acts = actions === undefined ? undefined : matcher(listOf(actions).map(lower))
+  const named = tools === undefined ? undefined : naming(listOf(tools), permits, ownerInLowerCase)
+  const acts = actions === undefined ? undefined : naming(listOf(actions), permits, (action) => action)
   const owned = module === undefined ? undefined : matcher([lower(module)])
   const inProfile = profiles && matcher(profiles)
   const concerns = (owner: string): boolean => !owned || owned(lower(owner)) || owned(lower(shortOf(owner)))
@@ -39,28 +43,67 @@ export function createRule(given: RuleSetting, believing = true): Rule {
     covers(owner, by) {
       if (effects || !concerns(owner) || !(by ? isAbout(by) : !roles && !inProfile)) return false
       const names = [owner, shortOf(owner)].flatMap((one) => [`${one}.${ANY}`, `${one}__${ANY}`]).map(lower)
-      return (!named || names.some(named)) && (!acts || acts(ANY))
+      return (!named || names.some(named.written)) && (!acts || acts.written(ANY))
     },
     fits(tool, names, by) {
       if (!concerns(tool.module) || !isAbout(by)) return false
-      if (effects && !effects.includes(!believing && tool.hearsay ? 'write' : tool.effect)) return false
-      if (named && !names().some(named)) return false
-      return !acts || (believing ? names().some(acts) : acts(lower(actionOf(tool))))
+      if (effects && !effects.includes(permits && tool.hearsay ? 'write' : tool.effect)) return false
+      if (named && !named.fits(names(), tool)) return false
+      return !acts || acts.fits(permits ? spellingsOf([actionOf(tool)]) : names(), tool)
     },
   }
 }
 
-/** Names of a tool, in lower case: all that it answers to, for what forbids. */
-export function spellings(tool: Tool): string[] {
-  const actions = [actionOf(tool), ...tool.aliases]
-  const owners = new Set([tool.module, shortOf(tool.module)])
-  const whole = [...owners].flatMap((owner) => actions.flatMap((one) => [`${owner}.${one}`, `${owner}__${one}`]))
-  return [tool.id, tool.name, ...actions, ...whole].map(lower)
+interface Naming {
+  /** Whether a name as it is written fits. */
+  written(name: string): boolean
+  fits(spelled: Spellings, tool: Tool): boolean
+}
+
+function naming(patterns: readonly string[], permits: boolean, exactly: (name: string) => string): Naming {
+  const written = matcher(patterns.map(lower))
+  if (!permits) return { written, fits: coverer(patterns) }
+  const exact = matcher(patterns.map(exactly))
+  return {
+    written,
+    // Case tells a server's tools apart; modules are written with care.
+    fits: ({ names }, { origin }) =>
+      origin === 'module' ? names.map(lower).some(written) : names.map(exactly).some(exact),
+  }
+}
+
+/** Whether one of these patterns is about a tool by any of its names, in any spelling. */
+export function coverer(patterns: readonly string[]): (spelled: Spellings) => boolean {
+  const written = matcher(patterns.map(lower))
+  const covers = covering(patterns)
+  return (spelled) => spelled.names.some(written) || covers(spelled)
+}
+
+/** Of `GitHub.getUser` only what comes before the tool's own name: two tools may differ in case. */
+const ownerInLowerCase = (pattern: string): string =>
+  pattern.replace(/^[^.]*?(?=\.|__)/, (owner) => owner.toLowerCase())
+
+/** What a tool may be called, for what forbids or limits: its names in every spelling, its aliases as they are. */
+export function spellings(tool: Tool): Spellings {
+  const own = [...new Set([actionOf(tool), ...(tool.ownNames ?? [])])]
+  const owners = [...new Set([tool.module, shortOf(tool.module)])]
+  const whole = (actions: readonly string[]): string[] =>
+    owners.flatMap((owner) => actions.flatMap((one) => [`${owner}.${one}`, `${owner}__${one}`]))
+  const named = spellingsOf([tool.id, tool.name, ...own, ...whole(own)])
+  return {
+    names: [...named.names, ...tool.aliases, ...whole(tool.aliases)].map(lower),
+    get folded() {
+      return named.folded
+    },
+    get words() {
+      return named.words
+    },
+  }
 }
 
 /** What it is called by nobody else, for what permits: an alias is a word anybody may take. */
-export const ownNames = (tool: Tool): string[] =>
-  [tool.id, tool.name, `${shortOf(tool.module)}.${actionOf(tool)}`].map(lower)
+export const ownNames = (tool: Tool): Spellings =>
+  spellingsOf([tool.id, tool.name, `${shortOf(tool.module)}.${actionOf(tool)}`])
 
 export const lower = (name: string): string => name.toLowerCase()
 export const actionOf = (tool: Tool): string => tool.id.slice(tool.module.length + 1)
@@ -76,18 +119,5 @@ export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api)_/,
 export function matcher(patterns: readonly string[]): (name: string) => boolean {
   const exact = new Set(patterns.filter((pattern) => !pattern.includes('*')))
   const globs = patterns.filter((pattern) => pattern.includes('*')).map((pattern) => pattern.split('*'))
-  return (name) => exact.has(name) || globs.some((parts) => matches(parts, name))
-}
-
-function matches(parts: readonly string[], name: string): boolean {
-  const first = parts[0] ?? ''
-  const last = parts[parts.length - 1] ?? ''
-  if (!name.startsWith(first)) return false
-  let at = first.length
-  for (const part of parts.slice(1, -1)) {
-    const found = name.indexOf(part, at)
-    if (found < 0) return false
-    at = found + part.length
-  }
-  return name.length - last.length >= at && name.endsWith(last)
+  return (name) => exact.has(name) || globs.some((parts) => matchesGlob(parts, name))
 }

@@ -15,7 +15,7 @@ export function scoped(policy: Policy, grants: readonly Grant[]): Policy {
         ...(tools === undefined ? {} : { tools: [...tools] }),
         effects: EFFECTS.slice(0, EFFECTS.indexOf(effect ?? 'destructive') + 1),
       },
-      false,
+      true,
     ),
   )
   const patterns = grants.flatMap(({ tools }) => tools ?? ['*']).map(lower)
@@ -39,7 +39,7 @@ export function scoped(policy: Policy, grants: readonly Grant[]): Policy {
 
 /** Whether a token for this pattern would be for nothing. What a server has that was never seen, nobody knows. */
 export function grantFitsNone(pattern: string, owners: Iterable<Known>): boolean {
-  const rule = createRule({ tools: [pattern] }, false)
+  const rule = createRule({ tools: [pattern] }, true)
   for (const { id, tools, withheld } of owners) {
     const all = [...tools, ...withheld.map(({ tool }) => tool)]
     if (

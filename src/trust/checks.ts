@@ -1,7 +1,7 @@
+import { looksLike, mixedWord, skeleton } from '../core/lookalike.ts'
 import { once } from '../core/once.ts'
 import type { Finding, Level } from './finding.ts'
 import { escaped, findHidden, hidesNothing } from './hidden.ts'
-import { looksLike, mixedWord, skeleton } from './lookalike.ts'
 import type { Names, Neighbours } from './steering.ts'
 import { findInstructions } from './wording.ts'
 

@@ -1,6 +1,6 @@
+import { skeleton } from '../core/lookalike.ts'
 import { once } from '../core/once.ts'
 import type { Strangers } from './assess.ts'
-import { skeleton } from './lookalike.ts'
 import { isToolShaped, spelled } from './steering.ts'
 
 /** A tool of somebody else: its name there, and the ways a text may speak of it. */

@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto'
 import { type Clock, systemClock } from '../core/clock.ts'
 import { createLater } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
+import { looksLike } from '../core/lookalike.ts'
 import { createSignal } from '../core/signal.ts'
 import type { FileStore } from '../state/files.ts'
 import { assess, type Held, type Look, type Rules, type Seen } from './assess.ts'
 import type { Finding } from './finding.ts'
 import { createLock, type Lock, type LockDigests, type Pins } from './lock.ts'
-import { looksLike } from './lookalike.ts'
 import { createUnmet, type Entry, type KeptUnmet } from './unmet.ts'
 
 /** Approved definitions of one server, for showing later what changed: by tool, the fingerprint and the definition. */

@@ -1,5 +1,5 @@
 import type { Prompt } from '../catalog/catalog.ts'
-import { exposedName, overrideAliases, overrideOf } from '../catalog/naming.ts'
+import { actionName, exposedName, overrideAliases, overrideOf, ownNamesOf } from '../catalog/naming.ts'
 import type { ToolOverride } from '../catalog/options.ts'
 import type { CallContext, Caller } from '../core/context.ts'
 import type { ToolResult } from '../core/result.ts'
@@ -45,7 +45,7 @@ interface Adapted extends Tool {
  * Makes catalogue entries of a server's tools. What all of them share is on their prototype, and what a definition says is
  * read from it when someone asks: there may be ten thousand, and most are never looked at.
  */
-export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, string>): (record: ToolRecord) => Tool {
+export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
   const { settings } = host
   const definitionOf = (tool: Adapted): Definition => {
     tool.whole ??= parseDefinition(tool.record)
@@ -84,6 +84,12 @@ export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, strin
     get openWorld() {
       return believed(this, 'openWorldHint') !== false
     },
+    get ownNames() {
+      return ownNamesOf(this.record.name, settings)
+    },
+    get chosenAliases() {
+      return overrideAliases(this.record.name, settings)
+    },
     get aliases() {
       const { name } = this.record
       return [...overrideAliases(name, settings), ...verbAliases(name)]
@@ -120,8 +126,9 @@ export function createAdapter(host: ToolHost, actions: ReadonlyMap<string, strin
     const tool = Object.create(shared)
     tool.record = record
     const override = overrideOf(settings, record.name)
-    tool.id = `${host.module}.${actions.get(record.name) ?? record.name}`
-    tool.name = exposedName(settings, override?.rename ?? record.name)
+    const action = actionName(record.name, settings)
+    tool.id = `${host.module}.${action}`
+    tool.name = exposedName(settings, action)
     tool.effect = settings.trustHints ? record.claimed : record.effect
     return override ? overridden(tool, override, timeoutOf(settings, record.name)) : tool
   }

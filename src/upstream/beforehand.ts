@@ -1,6 +1,6 @@
 import type { UnreadTools } from '../catalog/catalog.ts'
-import { actionNames, exposedName } from '../catalog/naming.ts'
-import { isToolName, LEGAL_WIRE, WIRE_NAME_MAX } from '../core/names.ts'
+import { actionName, exposedName } from '../catalog/naming.ts'
+import { LEGAL_WIRE, WIRE_NAME_MAX } from '../core/names.ts'
 import { once } from '../core/once.ts'
 import { isRecord } from '../core/record.ts'
 import type { Tool } from '../core/tool.ts'
@@ -21,7 +21,7 @@ export interface BeforehandOptions {
   readonly settings: ServerSettings
   readonly unread: Unread
   passes(name: string): boolean
-  adapter(actions: ReadonlyMap<string, string>): (record: ToolRecord) => Tool
+  adapter(): (record: ToolRecord) => Tool
   /** Whether trust lets it in. @param own names of all tools of its server */
   admits(record: ToolRecord, definition: Json, own: Names): boolean
   /** Where those that were told are kept, by the server's names. */
@@ -43,11 +43,7 @@ export function createBeforehand(options: BeforehandOptions): Pick<UnreadTools, 
     }
     return all
   })
-  const adapt = once(() => {
-    const names = [...sent().keys()]
-    // Legal ones are what they are called, all of them.
-    return options.adapter(names.every(isToolName) ? new Map() : actionNames(names, settings))
-  })
+  const adapt = once(options.adapter)
   // Fifty servers that come one after the other are asked about each other's names.
   const head = headOf(settings)
   /** The server's names by what clients see, in lower case; undefined for one that several want. */
@@ -57,7 +53,7 @@ export function createBeforehand(options: BeforehandOptions): Pick<UnreadTools, 
     for (const name of sent().keys()) {
       if (!options.passes(name)) continue
       const asIs = name.length <= longest && LEGAL_WIRE.test(name)
-      const folded = asIs ? head + name.toLowerCase() : exposedName(settings, name).toLowerCase()
+      const folded = asIs ? head + name.toLowerCase() : exposedName(settings, actionName(name, settings)).toLowerCase()
       names.set(folded, names.has(folded) ? undefined : name)
     }
     return names

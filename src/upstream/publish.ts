@@ -1,7 +1,8 @@
 import type { Catalog, Endpoints, LaterTools, OwnerInfo, Prompt, Withheld } from '../catalog/catalog.ts'
-import { actionNames, createFilter, exposedName, mayStillCome, namingProblems } from '../catalog/naming.ts'
+import { actionName, actionNames, createFilter, exposedName, mayStillCome, namingProblems } from '../catalog/naming.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { isToolName } from '../core/names.ts'
 import { once } from '../core/once.ts'
 import { plain } from '../core/plain.ts'
 import { isRecord } from '../core/record.ts'
@@ -70,11 +71,22 @@ export function createPublisher(options: PublisherOptions): Publisher {
   let settle = (): void => undefined
   let prompts = new Map<string, string>()
   const told = new Set<string>()
+  const isAsNamed = Object.keys(settings.tools).length === 0
+  const tellOnce = (problem: string): void => {
+    if (!told.has(problem)) log.warn(problem)
+    told.add(problem)
+  }
 
-  function make(records: readonly ToolRecord[]): readonly Tool[] {
-    const names = records.map(({ name }) => name)
-    const adapt = createAdapter(options, actionNames(names, settings))
+  /** By the server's names. Those that no id is left for are not there. */
+  function make(all: readonly ToolRecord[]): ReadonlyMap<string, Tool> {
+    const names = all.map(({ name }) => name)
+    const actions = names.every(isToolName) && isAsNamed ? undefined : actionNames(names, settings)
+    const adapt = createAdapter(options)
     const before = made
+    const records = actions ? all.filter(({ name }) => actions.has(name)) : all
+    for (const { name } of actions ? all : [])
+      if (!actions?.has(name))
+        tellOnce(`${JSON.stringify(name.slice(0, 60))} is left out: another tool of it has its id`)
     const next = records.map((record): readonly [string, Made] => {
       const tool = adapt(record)
       // The same object while nothing changed: whoever keeps something about a tool need not make it again.
@@ -83,16 +95,17 @@ export function createPublisher(options: PublisherOptions): Publisher {
       return [record.name, same ? old : { tool, record }]
     })
     made = new Map(next)
-    return next.map(([, { tool }]) => tool)
+    return new Map(next.map(([name, { tool }]) => [name, tool]))
   }
+  const makeAll = (records: readonly ToolRecord[]): readonly Tool[] => [...make(records).values()]
 
   /** Tools of a server that nothing was configured for are made when someone looks at them: their number is all a list needs. */
   function toolsOf(records: readonly ToolRecord[]): readonly Tool[] | LaterTools {
     count = records.length
     const tokens = Object.keys(settings.tools).length === 0 ? tokensOf(records) : undefined
     // Who may see which is another matter for each caller, where each logs in for itself.
-    if (tokens === undefined || settings.auth?.perPrincipal) return make(records)
-    return { count, tokens, available: options.available, make: () => make(records) }
+    if (tokens === undefined || settings.auth?.perPrincipal) return makeAll(records)
+    return { count, tokens, available: options.available, make: () => makeAll(records) }
   }
 
   /** What is known from before and approved as a whole: its tools are not read until someone looks at them. */
@@ -109,17 +122,17 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const known = unread(listing)
     if (known) {
       count = known.count
-      const later = { ...known, available: options.available, make: () => make(listing.tools) }
+      const later = { ...known, available: options.available, make: () => makeAll(listing.tools) }
       return { tools: later, withheld: [] }
     }
     const records = listing.tools.filter(({ name }) => passes(name))
     if (!records.some(({ name }) => held.has(name))) return { tools: toolsOf(records), withheld: [] }
     // Those kept out have their names all the same, so that no other takes them.
-    const all = make(records)
-    const tools = all.filter((_tool, at) => !held.has(records[at]?.name ?? ''))
+    const all = [...make(records)]
+    const tools = all.flatMap(([name, tool]) => (held.has(name) ? [] : [tool]))
     count = tools.length
-    const withheld = all.flatMap((tool, at) => {
-      const why = held.get(records[at]?.name ?? '')
+    const withheld = all.flatMap(([name, tool]) => {
+      const why = held.get(name)
       return why ? [{ tool, code: why.code, reason: why.reason, hint: reviewHint(id) }] : []
     })
     return { tools, withheld }
@@ -145,9 +158,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const own = once(() => new Set(names()))
     const others = strangersTo(catalog, module)
     const leftOut = (why: string): Listing['prompts'] => {
-      const problem = `a ${kind} is left out: ${why}`
-      if (!told.has(problem)) log.warn(problem)
-      told.add(problem)
+      tellOnce(`a ${kind} is left out: ${why}`)
       return []
     }
     return entries.flatMap((entry) => {
@@ -204,7 +215,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     let tokens = 0
     for (const { name, listed } of records) {
       if (listed === undefined) return undefined
-      tokens += Math.ceil((listed + exposedName(settings, name).length) / 4)
+      tokens += Math.ceil((listed + exposedName(settings, actionName(name, settings)).length) / 4)
     }
     return tokens
   }
@@ -216,11 +227,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   function tell(): void {
-    for (const problem of problems().filter((one) => !mayStillCome(one))) {
-      if (told.has(problem)) continue
-      told.add(problem)
-      log.warn(problem)
-    }
+    for (const problem of problems().filter((one) => !mayStillCome(one))) tellOnce(problem)
   }
 
   const { trust } = options
@@ -252,7 +259,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
         settings,
         unread: sent,
         passes,
-        adapter: (actions) => createAdapter(options, actions),
+        adapter: () => createAdapter(options),
         admits: (record, definition, own) =>
           trust?.admits({
             server: id,

@@ -1,4 +1,4 @@
-import type { Owner, OwnerInfo, Snapshot } from '../catalog/catalog.ts'
+import type { Clash, Owner, OwnerInfo, Snapshot } from '../catalog/catalog.ts'
 import { editDistance, nearest } from '../core/names.ts'
 import { once } from '../core/once.ts'
 import type { ViewTool } from './view.ts'
@@ -27,6 +27,9 @@ export type Resolution =
  * Resolution order, first that yields wins: id, wire name, other separators (`__`, `::`, `:`, `/`, and an upstream's
  * name without `mcp_` or `api_`), a unique alias, one `_` as the separator, a unique action name, all of it with case
  * and punctuation ignored, and last a hidden tool's own name or alias, where its reason may be told.
+ *
+ * A name that begins with an owner's name means a tool of that owner and no other, and a name with a dot always does. The
+ * name of a hidden tool never means another one.
  */
 export function createResolver(
   tools: readonly ViewTool[],
@@ -45,12 +48,7 @@ export function createResolver(
     byId.get(name) ?? byId.get(snapshot.byName.get(name)?.id ?? short.get(name) ?? '')
   // Most names are exact, and ten thousand tools have many other names.
   const derived = once(() => derivedNames(tools))
-  const clashes = once(
-    () =>
-      new Map(
-        snapshot.clashes.flatMap(({ name, ids }) => (ids.length > 1 ? [[name.toLowerCase(), new Set(ids)]] : [])),
-      ),
-  )
+  const clashes = once(() => new Map(snapshot.clashes.map((clash) => [clash.name.toLowerCase(), clash])))
 
   const unique = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined => {
     if (!found || found.size === 0) return undefined
@@ -59,45 +57,108 @@ export function createResolver(
     return { kind: 'ambiguous', candidates: [...found].map((entry) => entry.tool.id).slice(0, 10) }
   }
 
+  const hiddenNames = once(() => hiddenSpellings(hidden))
+
   return (raw) => {
     const name = raw.trim()
     const direct = exact(name)
     if (direct) return { kind: 'found', tool: direct }
+    const other = snapshot.byId.get(name) ?? snapshot.byName.get(name)
+    if (other && !byId.has(other.id) && hidden.has(other.id))
+      return tellable(name, hidden, snapshot, withheld) ?? { kind: 'unknown', ...suggest(name, tools, owners) }
+    // No tool is called so, and what is left without these characters may be.
+    if (UNNAMEABLE.test(name)) return { kind: 'unknown', suggestions: [], sameModule: [] }
     // Every other spelling is looked for at every place where the name may be divided.
     if (name.length > LONGEST_NAME) return { kind: 'unknown', suggestions: [], sameModule: [] }
     const unseen = /__|[.:/]/.test(name) ? downOf(ownerNamed(name, owners)) : undefined
     if (unseen?.isEmpty) return { kind: 'unknown', suggestions: [], sameModule: [], down: unseen.down }
     const clash = clashes().get(name.toLowerCase())
-    const wanting = clash && unique(new Set(tools.filter(({ tool }) => clash.has(tool.id))))
+    const wanting = clash && unique(clashing(clash, tools, byId))
     if (wanting) return wanting
+    const meant = ownersMeant(name, snapshot)
+    const among = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined =>
+      unique(meant && found ? new Set([...found].filter(({ tool }) => meant.has(tool.module))) : found)
     for (const separator of ['__', '::', ':', '/']) {
       const at = name.indexOf(separator)
       if (at <= 0) continue
       const dotted = `${name.slice(0, at)}.${name.slice(at + separator.length)}`
       const found = exact(dotted)
       if (found) return { kind: 'found', tool: found }
-      const aliased = unique(derived().aliases.get(dotted.toLowerCase()))
+      const aliased = among(derived().aliases.get(dotted.toLowerCase()))
       if (aliased) return aliased
     }
-    const aliased = unique(derived().aliases.get(name.toLowerCase()))
+    const aliased = among(derived().aliases.get(name.toLowerCase()))
     if (aliased) return aliased
     for (let at = name.indexOf('_'); at > 0; at = name.indexOf('_', at + 1)) {
-      const found = exact(`${name.slice(0, at)}.${name.slice(at + 1)}`)
+      const dotted = `${name.slice(0, at)}.${name.slice(at + 1)}`
+      const found = exact(dotted)
       if (found) return { kind: 'found', tool: found }
+      const owned =
+        snapshot.ownersNamed(name.slice(0, at).toLowerCase()).size > 0 &&
+        unique(derived().owned.get(dotted.toLowerCase()))
+      if (owned) return owned
     }
     const told = tellable(name, hidden, snapshot, withheld)
     if (told) return told
-    const action = unique(derived().actions.get(name.toLowerCase()))
-    if (action) return action
-    const flattened = unique(derived().flat.get(flatten(name)))
-    if (flattened) return flattened
+    const flat = flatten(name)
+    if (!hiddenNames().has(flat)) {
+      const action = among(derived().actions.get(name.toLowerCase()))
+      if (action) return action
+      const flattened = among(derived().flat.get(flat))
+      if (flattened) return flattened
+    }
     const hiddenOne = hiddenNamed(name, hidden, snapshot)
     if (hiddenOne) return hiddenOne
     return { kind: 'unknown', ...suggest(name, tools, owners) }
   }
 }
 
+/** The tools that a name may mean that several wanted: the one that has it, in any case, or all that do not. */
+function clashing(
+  { ids, kept, isCase }: Clash,
+  tools: readonly ViewTool[],
+  byId: ReadonlyMap<string, ViewTool>,
+): ReadonlySet<ViewTool> {
+  const holder = kept === undefined || isCase ? undefined : byId.get(kept)
+  if (holder) return new Set([holder])
+  return ids.length > 1 && (kept === undefined || isCase)
+    ? new Set(tools.filter(({ tool }) => ids.includes(tool.id)))
+    : new Set()
+}
+
+/** Characters that nobody sees, and an empty part between dots. */
+const UNNAMEABLE = /[\p{C}\u115f\u1160\u3164\uffa0]|\.\./u
+
+const SEPARATOR = /__|::|[:/]/g
+
+/** The owners of which a name can mean a tool; undefined where it does not begin with that of an owner. */
+function ownersMeant(name: string, { ownersNamed }: Snapshot): ReadonlySet<string> | undefined {
+  const folded = name.toLowerCase()
+  const heads = [...folded.matchAll(SEPARATOR)].map(({ index }) => folded.slice(0, index))
+  for (const head of heads.reverse()) {
+    const owners = ownersNamed(head)
+    if (owners.size > 0) return owners
+  }
+  const dot = folded.indexOf('.')
+  return dot === -1 ? undefined : ownersNamed(folded.slice(0, dot))
+}
+
+/** What hidden tools may be called with case and punctuation ignored; of those that only wait or are out of order, also without their owner. */
+function hiddenSpellings(hidden: ReadonlyMap<string, Hidden>): ReadonlySet<string> {
+  const names = new Set<string>()
+  for (const [id, { kind, stage }] of hidden) {
+    const dot = id.indexOf('.')
+    const action = id.slice(dot + 1)
+    names.add(flatten(id))
+    names.add(flatten(`${id.slice(0, dot).replace(/^(?:mcp|api)_/, '')}.${action}`))
+    if (kind === 'quarantined' || stage === 'upstream') names.add(flatten(action))
+  }
+  return names
+}
+
 interface Derived {
+  /** By an upstream's name without `mcp_` or `api_`. */
+  readonly owned: ReadonlyMap<string, ReadonlySet<ViewTool>>
   readonly aliases: ReadonlyMap<string, ReadonlySet<ViewTool>>
   /** Names without their module. */
   readonly actions: ReadonlyMap<string, ReadonlySet<ViewTool>>
@@ -109,6 +170,7 @@ function derivedNames(tools: readonly ViewTool[]): Derived {
   const aliases = new Map<string, Set<ViewTool>>()
   const actions = new Map<string, Set<ViewTool>>()
   const flat = new Map<string, Set<ViewTool>>()
+  const owned = new Map<string, Set<ViewTool>>()
   for (const entry of tools) {
     const { id, module } = entry.tool
     const action = id.slice(module.length + 1)
@@ -120,6 +182,7 @@ function derivedNames(tools: readonly ViewTool[]): Derived {
     }
     if (/^(?:mcp|api)_/.test(module)) {
       const short = module.slice(4)
+      add(owned, `${short}.${action}`.toLowerCase(), entry)
       add(aliases, `${short}.${action}`.toLowerCase(), entry)
       add(flat, flatten(`${short}.${action}`), entry)
       for (const alias of entry.tool.aliases) add(aliases, `${short}.${alias}`.toLowerCase(), entry)
@@ -130,7 +193,7 @@ function derivedNames(tools: readonly ViewTool[]): Derived {
     const also = aliases.get(name)
     if (also && [...also].some((entry) => !named.has(entry))) aliases.delete(name)
   }
-  return { aliases, actions, flat }
+  return { owned, aliases, actions, flat }
 }
 
 function tellable(

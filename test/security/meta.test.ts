@@ -97,6 +97,41 @@ const SHOP = `export default { name: 'shop', description: 'Sells.', tools: {
   wait: { description: 'Takes its time until it is let go.', effect: 'read', internal: true, run: () => new Promise((done) => (globalThis.metaLet = done)) },
 } }`
 
+/** Ways to write the name of a tool that are not its name. */
+const NEARLY = [
+  'Database.Drop_Table',
+  'database.drop_table ',
+  'database.drop_table\u200b',
+  'database..drop_table',
+  'database.drop_table\u0000',
+  'ｄａｔａｂａｓｅ.ｄｒｏｐ_ｔａｂｌｅ',
+]
+
+test('META-03: a name that only looks like that of a forbidden tool is unknown, runs nothing and fits no allow rule', async () => {
+  const forbidding = [
+    { modules: blocked },
+    { modules: {}, policy: { deny: ['database.drop_table'] } },
+    { modules: {}, policy: { default: 'block', allow: ['database.query_rows', ...NEARLY.slice(1)] } },
+  ]
+  for (const { modules, ...more } of forbidding) {
+    const { app: served, effects } = await app(modules, 'direct', more)
+    const client = await connectTo(served)
+    for (const name of NEARLY) {
+      expect(codeOf(await call(client, name)), JSON.stringify(name)).toBe('E_NOT_FOUND')
+      expect(codeOf(await call(client, 'execute_tool', { name })), JSON.stringify(name)).toBe('E_NOT_FOUND')
+    }
+    expect((await call(client, 'database.query_rows')).isError).not.toBe(true)
+    expect(effects.dropped).toBe(0)
+    await client.close()
+  }
+  // Where the tool is there, what nobody sees in a name makes it another name, too.
+  const { app: open, effects } = await app({}, 'direct')
+  const client = await connectTo(open)
+  for (const name of NEARLY.slice(2)) expect(codeOf(await call(client, name)), JSON.stringify(name)).toBe('E_NOT_FOUND')
+  expect(effects.dropped).toBe(0)
+  await client.close()
+})
+
 test('META-04: what was queued, watched or scheduled before it was denied is refused at its time, and recorded as denied', async () => {
   const world = globalThis as { metaBought?: number; metaLet?: (value: null) => void }
   const dir = temporaryFolder()

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { skeleton } from '../../src/core/lookalike.ts'
 import { checkDefinition, type Surroundings } from '../../src/trust/checks.ts'
-import { skeleton } from '../../src/trust/lookalike.ts'
 
 /** A look at one tool beside `fs.read` and `search_web` of others and a sibling. */
 function around(): Surroundings {

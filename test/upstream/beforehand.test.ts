@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { actionName } from '../../src/catalog/naming.ts'
 import type { Tool } from '../../src/core/tool.ts'
 import { createBeforehand } from '../../src/upstream/beforehand.ts'
 import { readDefinition, type ToolRecord } from '../../src/upstream/definition.ts'
@@ -20,9 +21,9 @@ function setUp(sent: readonly unknown[], more: object = {}, kept: readonly strin
     },
     passes: (name) => !settings.deny.includes(name),
     adapter:
-      (actions) =>
+      () =>
       ({ name }) =>
-        ({ id: `mcp_calc.${actions.get(name) ?? name}`, name: `calc__${name}` }) as Tool,
+        ({ id: `mcp_calc.${actionName(name, settings)}`, name: `calc__${name}` }) as Tool,
     admits: ({ name }) => !kept.includes(name),
     made: new Map(),
   })

@@ -61,7 +61,7 @@ const adapted = (one: ToolRecord): ViewTool => {
     available: () => true as const,
     call: () => Promise.reject(new Error('not called')),
   }
-  const tool = createAdapter(host, new Map())(one)
+  const tool = createAdapter(host)(one)
   return { tool, description: tool.description, input: tool.input }
 }
 

@@ -40,6 +40,13 @@ export function skeleton(name: string): string {
   return [...plain].map((char) => TWINS[char] ?? char).join('')
 }
 
+/** In lower case, without accents and compatibility forms, letters of other scripts as the Latin ones they look like. */
+export function plainLetters(name: string): string {
+  if (!NOT_ASCII.test(name)) return name.toLowerCase()
+  const lower = name.normalize('NFKD').replaceAll(/\p{M}/gu, '').toLowerCase()
+  return [...lower].map((char) => TWINS[char] ?? char).join('')
+}
+
 const NOT_ASCII = /[^\x00-\x7f]/
 const FOLDED = /[01I|]/
 const folded = (name: string): string =>

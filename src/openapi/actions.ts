@@ -1,0 +1,43 @@
+import { overrideOf } from '../catalog/naming.ts'
+import { distinctName, isToolName, wireName } from '../core/names.ts'
+import type { ApiSettings } from './options.ts'
+
+/**
+ * The last part of each tool's id, by the operation's name. Many APIs name operations like `repos/delete`, so these become
+ * `repos_delete` without a hash. Of several that want the same, the one that has it keeps it, then one that waits for no
+ * review, then one that is called exactly that. The others get a hash.
+ */
+export function operationActions(
+  names: readonly string[],
+  settings: Pick<ApiSettings, 'tools'>,
+  before: ReadonlyMap<string, string>,
+  waits: (name: string) => boolean,
+): ReadonlyMap<string, string> {
+  const wanted = new Map<string, string[]>()
+  for (const name of names) {
+    const shown = overrideOf(settings, name)?.rename ?? name
+    const action = isToolName(shown) ? shown : wireName(shown, 64)
+    wanted.set(action, [...(wanted.get(action) ?? []), name])
+  }
+  const actions = new Map<string, string>()
+  for (const [action, group] of wanted) {
+    const tests: ReadonlyArray<(name: string) => boolean> = [
+      (name) => overrideOf(settings, name)?.rename === action,
+      (name) => before.get(name) === action && !waits(name),
+      (name) => !waits(name),
+      (name) => name === action,
+    ]
+    const rank = (name: string): string => tests.map((test) => (test(name) ? 'a' : 'b')).join('')
+    const [first] = [...group].sort((a, b) => (rank(a) + a < rank(b) + b ? -1 : 1))
+    for (const name of group) {
+      let seed = name
+      let free = action
+      while (name !== first && (free === action || wanted.has(free))) {
+        free = distinctName(action, seed, 64)
+        seed += '#'
+      }
+      actions.set(name, free)
+    }
+  }
+  return actions
+}
