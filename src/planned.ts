@@ -14,7 +14,7 @@ import { createInbox, type Inbox } from './exec/inbox.ts'
 import { createInstance } from './exec/instance.ts'
 import type { Lacks } from './exec/on-behalf.ts'
 import { createSchedule, type Schedule } from './exec/schedule.ts'
-import { callerNow, type RightsNow } from './exec/stored-caller.ts'
+import { callerNow, type RightsNow, type StoredCaller } from './exec/stored-caller.ts'
 import { noticeOf } from './exec/task.ts'
 import { taskRequests } from './exec/task-requests.ts'
 import { createTasks, type Tasks } from './exec/tasks.ts'
@@ -75,6 +75,8 @@ const AGAIN_MS = 5_000
 /** So long servers that come for the first time are waited for, and looked at this often. */
 const WAIT_MS = 3_000
 const LOOK_MS = 250
+/** Whether others have begun to keep something is looked at this often. */
+const PAST_MS = 10_000
 
 export function createPlanned(options: PlannedOptions): Planned {
   const { execution, shared, clock, log, rightsNow, calls } = options
@@ -111,6 +113,14 @@ export function createPlanned(options: PlannedOptions): Planned {
       return false
     }
   }
+  const isIdempotent = (who: StoredCaller, name: string): boolean => {
+    try {
+      const found = options.view(callerNow(who, rightsNow)).resolve(name)
+      return found.kind === 'found' && found.tool.tool.idempotent
+    } catch {
+      return false
+    }
+  }
   const parts = () => ({
     call: (request: CallRequest) => calls.call(request),
     rightsNow,
@@ -126,7 +136,13 @@ export function createPlanned(options: PlannedOptions): Planned {
     createWatchers({ ...parts(), steady: shared.steady, alarms: shared.alarms('watcher', 'steady') }),
   )
   const schedule = once(() =>
-    createSchedule({ ...parts(), key: shared.key, graceMs: execution.missedGraceMs, alarms: shared.alarms('job') }),
+    createSchedule({
+      ...parts(),
+      isIdempotent,
+      key: shared.key,
+      graceMs: execution.missedGraceMs,
+      alarms: shared.alarms('job'),
+    }),
   )
   const facts = once(() => createFacts({ store: shared.store, clock, hide: options.hide }))
   const schedules = execution.scheduler && execution.watchers
@@ -135,6 +151,17 @@ export function createPlanned(options: PlannedOptions): Planned {
   let again: (() => void) | undefined
   let stopped = false
   let idle = ''
+  let cancelPast: (() => void) | undefined
+  /** Others may begin tasks in a folder that was empty when this process looked. */
+  function awaitPast(): void {
+    cancelPast = clock.after(PAST_MS, () => {
+      if (!shared.hasPast) return awaitPast()
+      Promise.all([tasks.start(), inbox.start()]).catch((error: unknown) => {
+        log.warn('tasks of other processes are not looked after', { error: messageOf(error) })
+        awaitPast()
+      })
+    })
+  }
   async function work(): Promise<void> {
     // Servers that are looked at for the first time have the processor, and what was planned may need them.
     for (const until = clock.now() + WAIT_MS; options.arriving() && clock.now() < until; )
@@ -142,6 +169,7 @@ export function createPlanned(options: PlannedOptions): Planned {
     if (stopped) return
     try {
       if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
+      else awaitPast()
       await calls.usage.start({ hasPast: shared.hasPast, table: () => shared.store().table('usage'), clock, log })
       if (!execution.watchers) return
       await instance.join()
@@ -192,6 +220,7 @@ export function createPlanned(options: PlannedOptions): Planned {
     async stop() {
       stopped = true
       again?.()
+      cancelPast?.()
       await Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
     },
     async leave() {

@@ -23,7 +23,7 @@ export async function recorded(
   { audit, viewOf, observer }: AuditedHost,
   request: CallRequest,
   call: (request: CallRequest, run: Run, told: OnGate) => Promise<ToolResult>,
-  run: Run = { id: undefined, tool: undefined },
+  run: Run = { id: request.callId, tool: undefined },
 ): Promise<ToolResult> {
   const { caller } = request
   const traceId = observer?.traceId

@@ -55,6 +55,8 @@ export interface CallRequest {
   readonly name: string
   readonly input: unknown
   readonly caller: Caller
+  /** The name of the run, where it must be the same when the run is begun again; default a new one. */
+  readonly callId?: string | undefined
   /** Fires when the client no longer wants the answer. */
   readonly signal?: AbortSignal
   /** What ends the call that makes this one. */
@@ -167,7 +169,7 @@ export function createCalls(options: CallsOptions): Calls {
 
   async function call(
     request: CallRequest,
-    run: Run = { id: undefined, tool: undefined },
+    run: Run = { id: request.callId, tool: undefined },
     told?: OnGate,
   ): Promise<ToolResult> {
     if (stopped) throw shuttingDown()

@@ -92,9 +92,9 @@ const MAX_AT_ONCE = 32
 /** What is due beside those is spread over this long: the servers that are called are not ours. */
 const SPREAD_MS = 1_000
 /** One that another process does is looked at again after this long. */
-const AGAIN_MS = 20_000
+const AGAIN_MS = 5_000
 /** In steps of this: whoever else plans to look does it at the same moment, which is one alarm. */
-const STEP_MS = 10_000
+const STEP_MS = 5_000
 /** What nobody has for so long is gone. */
 const GONE_MS = 60 * 60_000
 /** One that was left is looked at again after so long, and the longer it lasts the more seldom. */

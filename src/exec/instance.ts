@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, createJumpDetector, ticksOf } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { hasEnded, markOfThisProcess } from '../state/process-mark.ts'
 import type { Shared } from '../state/shared.ts'
 
 /** This process among those that share a store: while it has work under way, it says now and then that it lives. */
@@ -23,6 +24,12 @@ export interface Instance {
   leave(): Promise<void>
 }
 
+/** What a process says while it has work: when it said so, and which one of this machine it is. */
+interface Word {
+  readonly at: number
+  readonly mark?: string
+}
+
 const BEAT_MS = 5_000
 /** A word is good for this long: a process that is only slow is not dead. */
 const GOOD_MS = 15_000
@@ -34,11 +41,12 @@ const AHEAD_MS = 1_000
 
 export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: Clock, log: Log): Instance {
   const id = randomBytes(8).toString('hex')
+  const mark = markOfThisProcess()
   const listeners: Array<() => void> = []
   let work = 0
   let saidAt = Number.NEGATIVE_INFINITY
   let cancel: (() => void) | undefined
-  const table = () => shared.store().table<number>('instance')
+  const table = () => shared.store().table<Word | number>('instance')
   const members = () => shared.store().table<number>('member')
   let cancelStay: (() => void) | undefined
   let joined = false
@@ -55,7 +63,12 @@ export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: 
     if (now - saidAt < BEAT_MS) return saying
     saidAt = now
     saying = table()
-      .put({ id, owner: '', value: clock.now(), expiresAt: clock.now() + GOOD_MS })
+      .put({
+        id,
+        owner: '',
+        value: { at: clock.now(), ...(mark === undefined ? {} : { mark }) },
+        expiresAt: clock.now() + GOOD_MS,
+      })
       .then(
         () => undefined,
         (error: unknown) => {
@@ -101,9 +114,12 @@ export function createInstance(shared: Pick<Shared, 'store' | 'onBack'>, clock: 
     async isAlive(other) {
       if (other === id) return true
       watchClock()
+      const value = (await table().get(other))?.value
+      // Earlier versions said a number that means nothing here.
+      const word = typeof value === 'object' ? value : undefined
+      if (word?.mark !== undefined && hasEnded(word.mark)) return false
       if (ticksOf(clock) - backAt < GOOD_MS) return true
-      const said = await table().get(other)
-      return said !== undefined && said.value <= clock.now() + AHEAD_MS
+      return value !== undefined && (word === undefined || word.at <= clock.now() + AHEAD_MS)
     },
     async join() {
       joined = true

@@ -9,7 +9,7 @@ export function observed(
   request: CallRequest,
   call: (request: CallRequest, run: Run) => Promise<ToolResult>,
 ): Promise<ToolResult> {
-  const run: Run = { id: undefined, tool: undefined }
+  const run: Run = { id: request.callId, tool: undefined }
   const operation: Operation = {
     kind: 'call',
     name: RUN_OF_A_TOOL,

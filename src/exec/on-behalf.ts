@@ -10,9 +10,9 @@ export type Lacks = (who: StoredCaller, name: string) => boolean
 /** Makes a call for somebody who is not here, with the rights it has now. Never rejects: nobody is there to be told. */
 export const onBehalf =
   (call: (request: CallRequest) => Promise<ToolResult>, rightsNow: RightsNow) =>
-  async (who: StoredCaller, name: string, input: unknown): Promise<Outcome> => {
+  async (who: StoredCaller, name: string, input: unknown, callId?: string): Promise<Outcome> => {
     try {
-      return outcomeOf(await call({ name, input, caller: callerNow(who, rightsNow) })).outcome
+      return outcomeOf(await call({ name, input, callId, caller: callerNow(who, rightsNow) })).outcome
     } catch (error) {
       return failureOf(isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error)))
     }

@@ -52,7 +52,7 @@ export async function runParallel(
   const output = createOutput()
   const parts = actions.map(() => output.part())
   let done = 0
-  const { onProgress, abort, signal, ...shared } = request
+  const { onProgress, abort, signal, callId, ...shared } = request
   // One listener for all of them: Node warns of more than ten.
   const whole = createEnding()
   const cancel = (): void => whole.abort(cancelled())
@@ -68,7 +68,17 @@ export async function runParallel(
       const ending = createEnding()
       const free = [follow(abort, ending), follow(whole, ending)]
       try {
-        const ended = outcomeOf(await call({ ...shared, name, input: params, part, abort: ending, approval }))
+        const ended = outcomeOf(
+          await call({
+            ...shared,
+            name,
+            input: params,
+            part,
+            abort: ending,
+            approval,
+            callId: callId && `${callId}.${index}`,
+          }),
+        )
         outcome = ended.outcome
         for (const file of ended.files) part.sendFile(file)
       } catch (error) {

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
 import { type Clock, createJumpDetector, ticksOf } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
@@ -39,6 +39,14 @@ export interface Job extends Due {
   readonly lastAt?: number
   /** Times that passed without a run, because nothing ran then or the run before was not over. */
   readonly skipped?: number
+  /** Names the run that is under way, and is its `callId`; the same when it is begun again. */
+  readonly runKey?: string
+  /** The process of the run has died: it is begun once more, and the next time after that is `nextAt`. */
+  readonly again?: { readonly nextAt: number | null }
+  /** The run that is under way was begun before. */
+  readonly repeated?: boolean
+  /** How many runs ended with their process. */
+  readonly interrupted?: number
   /** How much too late the run that is under way began. */
   readonly lateMs?: number
   /** Where what comes of it is sent; default its owner's notices. */
@@ -75,6 +83,8 @@ export interface ScheduleOptions {
   readonly call: (request: CallRequest) => Promise<ToolResult>
   readonly rightsNow: RightsNow
   readonly lacks: Lacks
+  /** Whether a tool does no harm when a run of it is made again. */
+  readonly isIdempotent: (who: StoredCaller, name: string) => boolean
   readonly store: Store
   readonly clock: Clock
   readonly log: Log
@@ -109,6 +119,7 @@ export function createSchedule({
   call,
   rightsNow,
   lacks,
+  isIdempotent,
   store,
   clock,
   log,
@@ -135,6 +146,10 @@ export function createSchedule({
     log,
     instance,
     claim(job, now) {
+      if (job.again) {
+        const { again, ...rest } = job
+        return { ...rest, nextAt: again.nextAt, plannedAt: now, repeated: true }
+      }
       const late = now - (job.nextAt ?? now)
       if (job.cron === undefined && late > graceMs) {
         inbox.add(lastingOwner(callerAgain(job.caller)), `Scheduled job ${nameOf(job)} was missed and is dropped.`)
@@ -142,10 +157,11 @@ export function createSchedule({
       }
       const runs = job.runs + 1
       const over = job.cron === undefined || (job.maxRuns > 0 && runs >= job.maxRuns)
-      const { lateMs: _before, ...rest } = skipping(job, now)
+      const { lateMs: _before, repeated: _then, ...rest } = skipping(job, now)
       return {
         ...rest,
         runs,
+        runKey: randomUUID(),
         plannedAt: now,
         ...(late >= LATE_MS ? { lateMs: late } : {}),
         nextAt: over ? null : nextOf(job.cron as string, job.timezone ?? 'UTC', now),
@@ -155,14 +171,14 @@ export function createSchedule({
       noticeJump()
       return replanned(job, now)
     },
-    hold({ cron, nextAt }, now) {
-      const tooLate = cron === undefined && now - (nextAt ?? now) > graceMs
+    hold({ cron, nextAt, again }, now) {
+      const tooLate = cron === undefined && !again && now - (nextAt ?? now) > graceMs
       return tooLate ? Math.max(0, unsureUntil - ticksOf(clock)) : 0
     },
     lacks: ({ caller, tool }) => tool !== undefined && lacks(caller, tool),
     async run(id, _owner, job, mayLeave) {
       const owner = lastingOwner(callerAgain(job.caller))
-      const last = job.tool === undefined ? undefined : await run(job.caller, job.tool, job.params ?? {})
+      const last = job.tool === undefined ? undefined : await run(job.caller, job.tool, job.params ?? {}, job.runKey)
       if (last?.success === false && last.code === 'E_NOT_FOUND' && job.tool !== undefined)
         if (lacks(job.caller, job.tool) && (await mayLeave())) {
           log.warn('a job is left to other processes, because its tool is not in this one', { job: id, tool: job.tool })
@@ -190,8 +206,15 @@ export function createSchedule({
       }
     },
     abandoned(id, owner, job) {
-      inbox.add(owner, `Scheduled job ${nameOf({ ...job, id })} was interrupted, and is not run again.`)
-      return job.nextAt === null ? undefined : { ...job, last: INTERRUPTED }
+      const name = nameOf({ ...job, id })
+      const ended: Job = { ...job, last: INTERRUPTED, interrupted: (job.interrupted ?? 0) + 1 }
+      if (!job.repeated && (job.tool === undefined || isIdempotent(job.caller, job.tool))) {
+        inbox.add(owner, `Scheduled job ${name} was interrupted, and is run again.`)
+        const now = clock.now()
+        return { ...ended, nextAt: now, plannedAt: now, again: { nextAt: job.nextAt } }
+      }
+      inbox.add(owner, `Scheduled job ${name} was interrupted, and is not run again.`)
+      return job.nextAt === null ? undefined : ended
     },
   })
 
@@ -274,6 +297,8 @@ const nameOf = ({
 function replanned(job: Job, now: number): Job | undefined {
   const plannedAt = job.plannedAt ?? Math.max(job.createdAt, job.lastAt ?? 0)
   const ahead = plannedAt - now
+  // One that is begun again is due whatever the clock says.
+  if (job.again && ahead >= 1_000) return { ...job, nextAt: now, plannedAt: now }
   if (ahead < 1_000 || job.nextAt === null) return undefined
   if (job.cron === undefined) return job.relative ? { ...job, nextAt: job.nextAt - ahead, plannedAt: now } : undefined
   const { cron, timezone = 'UTC' } = job

@@ -41,6 +41,8 @@ export interface Kept extends Task {
   /** As it was called: what stands between the client and the tool is called again. */
   readonly name: string
   readonly input: unknown
+  /** The same each time it is begun: a tool can tell by it what it has done already. */
+  readonly callId?: string
   readonly idempotent: boolean
   /** How often it was begun. */
   readonly tries: number
@@ -63,6 +65,7 @@ export const shown = ({
   instance: _ours,
   caller: _whose,
   input: _what,
+  callId: _run,
   idempotent: _may,
   tries: _often,
   sendTo: _where,

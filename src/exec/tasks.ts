@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import type { Ending } from '../core/ending.ts'
@@ -84,9 +85,9 @@ export interface TasksOptions {
 }
 
 /** One that another process runs is looked at again after this long. */
-const AGAIN_MS = 20_000
+const AGAIN_MS = 5_000
 /** In steps of this: whoever else plans to look does it at the same moment, which is one alarm. */
-const STEP_MS = 10_000
+const STEP_MS = 5_000
 /** What processes tell each other. */
 const CANCELLED = 'cancelled'
 const ANSWERED = 'answered'
@@ -163,7 +164,12 @@ export function createTasks(options: TasksOptions): Tasks {
       const task = { ...value, instance: instance.id, tries: value.tries + 1 }
       const claimed = await claim({ id, owner, value: task }, revision)
       if (claimed === undefined) return undefined
-      runs.run(runs.add(owner, task, { revision: claimed }), { name: value.name, input: value.input, caller })
+      runs.run(runs.add(owner, task, { revision: claimed }), {
+        name: value.name,
+        input: value.input,
+        callId: value.callId,
+        caller,
+      })
       await lookAgain(id)
       return task
     }
@@ -206,7 +212,7 @@ export function createTasks(options: TasksOptions): Tasks {
 
   /** Writes down a new one. From then on it is somebody's, whatever becomes of this process. */
   async function admit(
-    { caller, input, name }: CallRequest,
+    { caller, input, name, callId = randomUUID() }: CallRequest,
     tool: Pick<Tool, 'id' | 'idempotent'>,
     ending?: Ending,
   ): Promise<Running> {
@@ -228,6 +234,7 @@ export function createTasks(options: TasksOptions): Tasks {
       caller: storedCaller(caller),
       name,
       input,
+      callId,
       idempotent: tool.idempotent,
       tries: 1,
     }
@@ -275,7 +282,7 @@ export function createTasks(options: TasksOptions): Tasks {
       const one = await admit(request, tool)
       const { id } = one.task
       const { signal: _gone, abort: _theirs, onProgress: _nobody, ...rest } = request
-      const ended = runs.run(one, { ...rest, caller: unattended(request.caller) })
+      const ended = runs.run(one, { ...rest, callId: one.task.callId, caller: unattended(request.caller) })
       await settled(one.over, clock)
       one.awaited--
       if (ended.failure !== undefined) {

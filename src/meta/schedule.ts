@@ -166,7 +166,7 @@ function missing(id: string): never {
 }
 
 function brief(job: Listed) {
-  const { id, label, tool, message, cron, timezone, nextAt, runs, maxRuns, skipped, channel, caller } = job
+  const { id, label, tool, message, cron, timezone, nextAt, runs, maxRuns, skipped, interrupted, channel, caller } = job
   return {
     job_id: id,
     ...(label === undefined ? {} : { label }),
@@ -178,6 +178,7 @@ function brief(job: Listed) {
     runs,
     ...(maxRuns === 0 ? {} : { max_runs: maxRuns }),
     ...(skipped === undefined ? {} : { skipped }),
+    ...(interrupted === undefined ? {} : { interrupted }),
     ...(channel === undefined ? {} : { output_channel: channel }),
     ...(caller.client ? { created_by: caller.client.name.slice(0, 80) } : {}),
   }

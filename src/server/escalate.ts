@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { createEnding } from '../core/ending.ts'
 import { messageOf } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/failure.ts'
@@ -72,7 +73,9 @@ export async function callOrTask(host: ServerHost, request: CallRequest): Promis
         },
       }
     : relay
-  const { abort: _abort, signal: _signal, ...rest } = request
+  const { abort: _abort, signal: _signal, ...given } = request
+  // A task that is begun again goes by the name that its first run had.
+  const rest = { callId: randomUUID(), ...given }
   const work = host.surface.call({ ...rest, abort: ending, relay: switching, onBackground: escalate })
   const cancel = afterMs > 0 ? host.clock.after(afterMs, escalate) : undefined
   try {
@@ -98,7 +101,7 @@ export async function callOrTask(host: ServerHost, request: CallRequest): Promis
         adopted()
       },
     }
-    return host.tasksHere.adopt(request, named, call).catch((error: unknown) => {
+    return host.tasksHere.adopt(rest, named, call).catch((error: unknown) => {
       host.log.debug('a call could not become a task', { tool: named.id, error: messageOf(error) })
       return undefined
     })

@@ -33,6 +33,7 @@ it.skipIf(redisUrl === undefined)(
       const schedule = createSchedule({
         rightsNow: ({ roles }) => ({ roles }),
         lacks: () => lacking,
+        isIdempotent: () => false,
         store: shared.store(),
         clock,
         log: silentLog,

@@ -34,7 +34,7 @@ function rig(
     sent.push([channel, text])
   }
   /** @param options.lacks the tools are not in this one */
-  const process = ({ lacks: lacking = false } = {}) => {
+  const process = ({ lacks: lacking = false, idempotent = false } = {}) => {
     const nobody = () => undefined
     const shared = { store: () => store, tell: nobody, hear: nobody, onBack: nobody }
     const steady = createSteadyClock(clock)
@@ -59,6 +59,7 @@ function rig(
       instance,
       schedule: createSchedule({
         ...options,
+        isIdempotent: () => idempotent,
         delivery: { send },
         graceMs: HOUR,
         key: () => Buffer.alloc(32, 7),
@@ -296,6 +297,54 @@ describe('a schedule', () => {
       [expect.stringContaining('Scheduled job pay (pay.now) was interrupted, and is not run again.')],
     ])
     expect(await second.schedule.list(localCaller)).toEqual([])
+  })
+
+  it('does once more what a process was doing when it died, by the same key, where the tool may be run again', async () => {
+    const keys: (string | undefined)[] = []
+    const { process, pass } = rig(({ callId }) => {
+      keys.push(callId)
+      return keys.length < 3 ? new Promise(() => undefined) : 'done'
+    })
+    const processes = [1, 2, 3].map(() => process({ idempotent: true }))
+    const [first, second, third] = processes as [
+      ReturnType<typeof process>,
+      ReturnType<typeof process>,
+      ReturnType<typeof process>,
+    ]
+    await first.schedule.start()
+    const { id } = await first.schedule.add(localCaller, { tool: 'pay.now', cron: '0 * * * *', label: 'pay' })
+    await pass(HOUR)
+    expect(keys).toHaveLength(1)
+    await second.schedule.start()
+    first.die()
+    await pass(60_000)
+    expect([keys.length, keys[1] === keys[0]]).toEqual([2, true])
+    expect(await second.notices()).toEqual([
+      expect.stringContaining('Scheduled job pay (pay.now) was interrupted, and is run again.'),
+    ])
+    expect(await second.schedule.get(localCaller, id)).toMatchObject({ runs: 1, interrupted: 1 })
+    // It ends its process each time: it is not begun a third time.
+    await third.schedule.start()
+    second.die()
+    await pass(60_000)
+    expect(keys).toHaveLength(2)
+    expect((await third.notices()).join()).toContain('was interrupted, and is not run again.')
+    await pass(HOUR)
+    expect(keys[2]).not.toBe(keys[0])
+    expect(await third.schedule.get(localCaller, id)).toMatchObject({ runs: 2, interrupted: 2 })
+  })
+
+  it('does within 15 s of its time what another process planned and did not live to do', async () => {
+    const { process, pass, calls, clock } = rig()
+    const [first, second] = [process(), process()]
+    await second.schedule.start()
+    await pass(3_000)
+    await first.schedule.start()
+    await first.schedule.add(localCaller, { tool: 'a.b', when: 'in 1s' })
+    await first.schedule.stop()
+    first.die()
+    await pass(15_000)
+    expect([calls, clock.now()]).toEqual([['a.b'], Date.parse('2026-01-01T00:00:18Z')])
   })
 
   it('asks the policy of the moment, and says what it said [DIG-76]', async () => {

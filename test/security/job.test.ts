@@ -132,6 +132,72 @@ test('JOB-03: a job whose process was killed a second before its time runs once 
   expect(answerOf(await ask(second, 'schedule_list')).total).toBe(0)
 }, 90_000)
 
+const KEYED = (file: string) => `import { appendFileSync, readFileSync, existsSync } from 'node:fs'
+const file = ${JSON.stringify(file)}
+const run = (mark) => ({ input: { type: 'object', properties: { who: { type: 'string' } } }, description: 'Hangs the first time.', effect: 'write', idempotent: mark,
+  run: ({ who }, ctx) => {
+    const before = existsSync(file) ? readFileSync(file, 'utf8') : ''
+    appendFileSync(file, who + ' ' + ctx.callId + '\\n')
+    return before.includes(who + ' ') ? 'done' : new Promise(() => undefined)
+  } })
+export default { name: 'keyed', description: 'Says its key.', tools: { again: run(true), once: run(false) } }`
+
+test.runIf(process.platform === 'linux')(
+  'JOB-04: what runs when the process is killed is told as interrupted and begun once more with the same key, where its tool may be run again',
+  async () => {
+    const here = place({ exposure: { mode: 'discovery' }, execution })
+    const file = join(here.dir, 'keys.txt')
+    writeFileSync(file, '')
+    writeFileSync(join(here.dir, 'modules/keyed.mjs'), KEYED(file))
+    let at = 0
+    const ask = async (talk: Awaited<ReturnType<typeof talkTo>>, name: string, args: object = {}): Promise<Answer> => {
+      talk.send({ id: ++at, method: 'tools/call', params: { name, arguments: args } })
+      return ((await talk.answer(at)) as Answer).result
+    }
+    const lines = (): string[][] =>
+      readFileSync(file, 'utf8')
+        .trim()
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => line.split(' '))
+    const first = await talkTo(here)
+    await ask(first, 'background_run', { name: 'keyed.again', params: { who: 'task' } })
+    await ask(first, 'schedule_once', { when: 'in 1s', name: 'keyed.again', params: { who: 'job' }, label: 'job' })
+    await ask(first, 'schedule_once', { when: 'in 1s', name: 'keyed.once', params: { who: 'pay' }, label: 'pay' })
+    await expect
+      .poll(
+        () =>
+          lines()
+            .map(([who]) => who)
+            .sort(),
+        { timeout: 10_000 },
+      )
+      .toEqual(['job', 'pay', 'task'])
+    first.child.kill('SIGKILL')
+    await first.ended
+    const second = await talkTo(here)
+    await expect.poll(() => lines().length, { timeout: 12_000 }).toBe(5)
+    const keys = (who: string): (string | undefined)[] => lines().flatMap(([name, key]) => (name === who ? [key] : []))
+    for (const who of ['task', 'job']) {
+      expect(keys(who)).toHaveLength(2)
+      expect(keys(who)[1]).toBe(keys(who)[0])
+    }
+    expect(keys('pay')).toHaveLength(1)
+    const told: string[] = []
+    await expect
+      .poll(
+        async () => {
+          told.push(...(await ask(second, 'schedule_list')).content.map(({ text }: Answer) => text))
+          return told.join('\n')
+        },
+        { timeout: 5_000 },
+      )
+      .toMatch(/Scheduled job job \(keyed\.again\) was interrupted, and is run again\./)
+    expect(told.join('\n')).toContain('Scheduled job pay (keyed.once) was interrupted, and is not run again.')
+  },
+  60_000,
+)
+
 test('JOB-05: after three hours down a job of every minute runs once, and 179 of its times are counted as skipped', async () => {
   const start = Date.parse('2027-01-01T00:00:00Z')
   let runs = 0
