@@ -1,10 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server'
+import type { Message } from '../core/jsonrpc.ts'
 import type { Messages } from './body.ts'
 import { type Entrant, partyOf } from './caller.ts'
 import { refusal, refuse } from './door.ts'
 import { type Events, openEvents, type Pulse, type Slots } from './events.ts'
 import type { ServerFactory } from './factory.ts'
+import { createInFlight, IN_FLIGHT } from './in-flight.ts'
 import { connect, newSessionId, tooManyStreams } from './session.ts'
 
 export interface SseOptions {
@@ -27,7 +29,7 @@ export interface Sse {
 
 interface Session {
   readonly party: string
-  readonly transport: Transport
+  readonly transport: SseTransport
 }
 
 export function createSse({ factory, pulse, slots, messagesPath }: SseOptions): Sse {
@@ -60,7 +62,7 @@ export function createSse({ factory, pulse, slots, messagesPath }: SseOptions): 
         return refuse(res, refusal(400, 'Invalid request: batch not supported on this transport', { code: -32600 }))
       res.statusCode = 202
       res.end('Accepted')
-      for (const message of messages) session.transport.onmessage?.(message as unknown as JSONRPCMessage)
+      for (const message of messages) session.transport.receive(message)
     },
     get size() {
       return sessions.size
@@ -74,12 +76,14 @@ export function createSse({ factory, pulse, slots, messagesPath }: SseOptions): 
 interface SseTransport extends Transport {
   /** The stream to the client, opened on first use. */
   events(): Events
+  receive(message: Message): void
 }
 
 function createSseTransport(sessionId: string, openStream: () => Events, pulse: Pulse): SseTransport {
   let opened: Events | undefined
   let stopPulse: () => void = () => undefined
   let closed = false
+  const inFlight = createInFlight()
   const events = (): Events => {
     if (!opened) {
       opened = openStream()
@@ -91,7 +95,12 @@ function createSseTransport(sessionId: string, openStream: () => Events, pulse: 
     sessionId,
     events,
     async start() {},
+    receive(message) {
+      if (inFlight.enters(message)) transport.onmessage?.(message as unknown as JSONRPCMessage)
+      else events().send({ jsonrpc: '2.0', id: message.id, error: { code: -32600, message: IN_FLIGHT } })
+    },
     async send(message) {
+      inFlight.sent(message)
       if (closed || events().closed) throw new Error('The client has closed its stream')
       events().send(message)
     },

@@ -12,6 +12,7 @@ import { follow, followedBy, withFollowed } from './follow.ts'
 import { acknowledging, followTasks, holdOpen, tasksWanted, type WantedTasks } from './follow-tasks.ts'
 import { createFraming } from './framing.ts'
 import type { ServerHost } from './host.ts'
+import { createInFlight, IN_FLIGHT } from './in-flight.ts'
 import { createLane } from './lane.ts'
 import { readMessage } from './message.ts'
 import { createNotifier } from './notify.ts'
@@ -77,7 +78,12 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   let text = ''
   let dropped = 0
   let paused = false
+  const inFlight = createInFlight()
   const send = (message: object): void => {
+    inFlight.sent(message)
+    write(message)
+  }
+  const write = (message: object): void => {
     if (isPassing(message) && output.writableLength + text.length >= MAX_UNREAD_BYTES) {
       dropped++
       return
@@ -253,7 +259,11 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   const feed = createFraming(MAX_LINE_BYTES, {
     line(text) {
       const read = readMessage(text)
-      if (read.ok) return receive(read.message)
+      if (read.ok && inFlight.enters(read.message)) return receive(read.message)
+      if (read.ok) {
+        host.log.warn('a message was refused', { reason: IN_FLIGHT })
+        return write({ jsonrpc: '2.0', id: read.message.id, error: { code: -32600, message: IN_FLIGHT } })
+      }
       host.log.warn('a message was refused', { reason: read.message })
       send({ jsonrpc: '2.0', id: read.id, error: { code: read.code, message: read.message } })
     },

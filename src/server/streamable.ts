@@ -3,6 +3,7 @@ import type { JSONRPCMessage, Transport, TransportSendOptions } from '@modelcont
 import type { Message } from '../core/jsonrpc.ts'
 import { refusal, refuse } from './door.ts'
 import { type Events, openEvents, type Pulse } from './events.ts'
+import { IN_FLIGHT } from './in-flight.ts'
 import { piecesOf } from './pieces.ts'
 
 /**
@@ -125,11 +126,7 @@ export function createSessionTransport(sessionId: string, pulse: Pulse): Session
     post(res, messages, batch) {
       const ids = messages.filter(isRequest).map(({ id }) => id)
       const twice = ids.find((id, at) => pending.has(id) || ids.indexOf(id) !== at)
-      if (twice !== undefined)
-        return refuse(
-          res,
-          refusal(400, 'Invalid request: a request with this id is running', { code: -32600, id: twice }),
-        )
+      if (twice !== undefined) return refuse(res, refusal(400, IN_FLIGHT, { code: -32600, id: twice }))
       if (ids.length > 0) open(res, ids, batch)
       for (const message of messages) {
         if (!transport.take?.(message)) transport.onmessage?.(message as unknown as JSONRPCMessage)

@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { type Answer, servers } from '../app.ts'
 import { count } from '../count.mjs'
-import { cli, descendants, gone, place, run, type Talk, talkTo } from '../process.ts'
+import { cli, descendants, gone, place, run, serveHttp, type Talk, talkTo } from '../process.ts'
 import { until } from '../upstream/host.ts'
 import { soonest } from './lag.ts'
 
@@ -107,6 +107,84 @@ test('STD-05: an id that is no id is refused, and nothing runs', async () => {
     })),
   )
   expect(talk.ran()).toBe(0)
+})
+
+const TWO = `let runs = 0
+export default { name: 'two', description: 'Two tools.', tools: {
+  slow: { description: 'Answers late.', effect: 'write', run: () => new Promise((done) => setTimeout(() => done('slow ' + ++runs), 700)) },
+  fast: { description: 'Answers at once.', effect: 'write', run: () => 'fast ' + ++runs } } }`
+const IN_FLIGHT = { code: -32600, message: 'Invalid request: id already in flight' }
+
+test('STD-06: a request whose id another one has that is not answered yet is refused, and the first gets its own result', async () => {
+  const talk = await talkTo(place({ exposure: { mode: 'direct' } }, { 'two.mjs': TWO }))
+  const call = (id: number | string, name: string) =>
+    talk.send({ id, method: 'tools/call', params: { name, arguments: {} } })
+  call(1, 'two__slow')
+  call(1, 'two__fast')
+  call(1, 'tools/unknown')
+  talk.send({ id: 1, method: 'ping' })
+  // Another id, though it reads the same.
+  call('1', 'two__fast')
+  const answers = (id: number | string): Answer[] => talk.messages.filter((message) => message['id'] === id)
+  await expect.poll(() => answers(1).length, { timeout: 5_000 }).toBe(4)
+  expect(
+    answers(1)
+      .slice(0, 3)
+      .map(({ error }) => error),
+  ).toEqual([IN_FLIGHT, IN_FLIGHT, IN_FLIGHT])
+  expect(answers(1)[3].result.content[0].text).toBe('slow 2')
+  expect(answers('1').map(({ result }) => result.content[0].text)).toEqual(['fast 1'])
+  // It is free again, and so is one that was cancelled.
+  call(1, 'two__fast')
+  await expect.poll(() => answers(1).length).toBe(5)
+  expect(answers(1)[4].result.content[0].text).toBe('fast 3')
+  call(2, 'two__slow')
+  talk.send({ method: 'notifications/cancelled', params: { requestId: 2 } })
+  call(2, 'two__fast')
+  await expect.poll(() => answers(2).length).toBe(1)
+  expect(answers(2)[0].result.content[0].text).toMatch(/^fast/)
+})
+
+test('STD-06: the same within a session over HTTP, and over SSE', async () => {
+  const { url, token } = await serveHttp(place({ exposure: { mode: 'direct' } }, { 'two.mjs': TWO }))
+  const headers = {
+    authorization: `Bearer ${token}`,
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+  }
+  const post = (to: string | URL, body: object, more: Record<string, string> = {}) =>
+    fetch(to, { method: 'POST', headers: { ...headers, ...more }, body: JSON.stringify({ jsonrpc: '2.0', ...body }) })
+  const initialize = {
+    id: 0,
+    method: 'initialize',
+    params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+  }
+  const call = (name: string) => ({ id: 1, method: 'tools/call', params: { name, arguments: {} } })
+  const session = { 'mcp-session-id': String((await post(url, initialize)).headers.get('mcp-session-id')) }
+  await post(url, { method: 'notifications/initialized' }, session)
+  const first = post(url, call('two__slow'), session)
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  const second = await post(url, call('two__fast'), session)
+  expect([second.status, ((await second.json()) as Answer).error]).toEqual([400, IN_FLIGHT])
+  expect(await (await first).text()).toContain('slow 1')
+
+  const stream = await fetch(new URL('/sse', url), { headers: { ...headers, accept: 'text/event-stream' } })
+  const reader = (stream.body as ReadableStream<Uint8Array>).getReader()
+  onTestFinished(() => reader.cancel())
+  let said = ''
+  const until = async (wanted: RegExp): Promise<string> => {
+    while (!wanted.test(said)) said += Buffer.from((await reader.read()).value ?? []).toString()
+    return said
+  }
+  const [, path = ''] = /data: (\/\S+)/.exec(await until(/data: \/\S+\n/)) ?? []
+  const to = new URL(path, url)
+  await post(to, initialize)
+  await until(/"serverInfo"/)
+  await post(to, { method: 'notifications/initialized' })
+  await post(to, call('two__slow'))
+  await post(to, call('two__fast'))
+  expect(await until(/slow 2/)).toContain(JSON.stringify({ jsonrpc: '2.0', id: 1, error: IN_FLIGHT }))
+  expect(said).not.toContain('fast')
 })
 
 test('STD-07: a key in another case, or with a letter that only looks like it, is no key of a message', async () => {
