@@ -16,6 +16,7 @@ import { once } from './core/once.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
 import { createSignal } from './core/signal.ts'
 import { estimateTokens } from './core/tokens.ts'
+import type { Who } from './core/tool.ts'
 import { type CallRequest, type Calls, createCalls } from './exec/call.ts'
 import { createCallLog } from './exec/call-log.ts'
 import { createGate } from './exec/gate.ts'
@@ -180,7 +181,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     (caller) => surface.beside(caller),
   )
   const { file, dirs } = config
-  const logged = createSignal<[Readonly<Record<string, unknown>>, owner?: string]>()
+  const logged = createSignal<[message: Readonly<Record<string, unknown>>, owner?: string, who?: Who]>()
   const listServers = createServerList({
     statuses: () => upstreams.status(),
     view: (caller) => views.viewFor(caller),
@@ -442,7 +443,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     // The first list goes out before children take the processor.
     delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
     hooks: {
-      onLog: (owner, params) => logged.emit(params, owner),
+      onLog: (owner, params, who) => logged.emit(params, owner, who),
       onResourceUpdated: (owner, uri) => updated.emit(owner, uri),
       onTask: (owner, task) => tasked.emit(owner, task),
     },
@@ -630,6 +631,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       injected.forget(session)
       records?.forget(session)
       turns.forget(session)
+      upstreams.ended(session)
     },
     failed,
     searchStatus: server.searchStatus,

@@ -37,7 +37,7 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
     const { policy } = view(caller)
     return statuses()
       .filter(({ module }) => policy.sees(module, caller))
-      .map(({ id, module, tools, transport, era, version, reason, nextAttemptAt, ...status }) => ({
+      .map(({ id, module, tools, transport, era, version, reason, nextAttemptAt, instance, instances, ...status }) => ({
         id,
         category: module,
         state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
@@ -46,6 +46,8 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
         ...(era === undefined ? {} : { era }),
         ...(version === undefined ? {} : { version }),
         ...(reason === undefined ? {} : { reason }),
+        ...(instance === 'shared' ? {} : { instance }),
+        ...(instances === undefined ? {} : { instances }),
         ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
       }))
   }
@@ -121,7 +123,13 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
     const { endpoints } = owner
     if (!endpoints) throw new PegboardError('E_NOT_FOUND', `${owner.id} answers no ${method}.`)
     const signal = ending?.signal ?? new AbortController().signal
-    const answer = await endpoints.request(method, params, relay, signal)
+    const { principal, session } = caller
+    const answer = await endpoints.request(
+      method,
+      params,
+      { ...relay, principal, ...(session === undefined ? {} : { session }) },
+      signal,
+    )
     if (answer['resultType'] === 'input_required')
       throw new PegboardError('E_CANNOT_ASK', `${owner.id} asks something before it answers ${method}.`, {
         hint: `Make the request ${method} itself, where the client can.`,

@@ -11,6 +11,8 @@ export const row = z.object({
   version: z.string().optional(),
   reason: z.string().optional(),
   next_attempt_ms: z.int().optional(),
+  instance: z.enum(['principal', 'session']).optional(),
+  instances: z.int().optional(),
 })
 
 export const rowOf = ({ nextAttemptMs, ...status }: ServerStatus) => ({

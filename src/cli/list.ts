@@ -52,7 +52,7 @@ interface Listing {
 const LISTINGS: Readonly<Record<string, Listing>> = {
   tools: { columns: ['name', 'risk_level', 'description', 'hidden'], rows: tools },
   modules: { columns: ['id', 'state', 'tools', 'summary', 'reason'], rows: modules },
-  servers: { columns: ['id', 'state', 'tools', 'transport', 'era', 'reason'], rows: servers },
+  servers: { columns: ['id', 'state', 'tools', 'transport', 'era', 'instance', 'reason'], rows: servers },
 }
 
 function tools({ app, caller, config }: Session, hidden: boolean, short: boolean): Row[] {
@@ -133,7 +133,7 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
   const { owners } = app.catalog.snapshot()
   const now = Date.now()
   const rows = app.upstreams.status().map((server) => {
-    const { module, state, transport, era, start, startMs, nextAttemptAt } = server
+    const { module, state, transport, era, start, startMs, nextAttemptAt, instance, instances } = server
     const reason =
       server.detail ??
       server.reason ??
@@ -154,6 +154,9 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
       ...(era === undefined ? {} : { era }),
       start,
       ...(startMs === undefined ? {} : { start_ms: startMs }),
+      // Most are shared, which needs no column.
+      ...(short && instance === 'shared' ? {} : { instance: short ? `one per ${instance}` : instance }),
+      ...(instances === undefined ? {} : { instances }),
     }
   })
   const broken = [

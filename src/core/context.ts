@@ -117,6 +117,10 @@ export interface ServerStatus {
   readonly version?: string
   /** Milliseconds until it is tried again. */
   readonly nextAttemptMs?: number
+  /** Who shares one running copy of it; absent: everybody. */
+  readonly instance?: 'principal' | 'session'
+  /** How many copies run; absent where all share one. */
+  readonly instances?: number
 }
 
 /** What the host offers to modules; a service that is off is `null`. All are made when first looked at. */

@@ -138,6 +138,8 @@ export interface Tool {
 export interface Relay {
   /** Who makes the request, where that is known; servers where everyone logs in for themselves refuse all others. */
   readonly principal?: string
+  /** The 2025-era session of the request; servers that keep something for each session go by it. */
+  readonly session?: string
   /** The client listens for progress of this call. */
   readonly wantsProgress?: boolean
   readonly meta: Readonly<Record<string, unknown>>
@@ -157,7 +159,21 @@ export interface Relay {
   readonly notify?: (method: string, params: unknown) => void
 }
 
+/** On whose behalf a request is made. */
+export interface Who {
+  readonly principal?: string | undefined
+  /** Absent where the protocol has no sessions. */
+  readonly session?: string | undefined
+}
+
 export const noRelay: Relay = { meta: {}, clientCapabilities: {} }
+
+/** For a request that Pegboard makes on behalf of a caller, who cannot be asked in the course of it. */
+export const relayOf = ({ principal, session }: Pick<Caller, 'principal' | 'session'>): Relay => ({
+  ...noRelay,
+  principal,
+  ...(session === undefined ? {} : { session }),
+})
 
 export const riskOf = (effect: Effect): 'low' | 'medium' | 'high' =>
   effect === 'read' ? 'low' : effect === 'write' ? 'medium' : 'high'

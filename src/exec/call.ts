@@ -462,6 +462,7 @@ function asking(relay: Relay, aside: () => () => void, inspected: () => Inspecti
   // Member by member: spreading costs ten times as much, and every call comes through here.
   const whole: { [Key in keyof Relay]-?: Relay[Key] | undefined } = {
     principal: relay.principal,
+    session: relay.session,
     wantsProgress: relay.wantsProgress,
     meta: relay.meta,
     inputResponses: relay.inputResponses,

@@ -4,6 +4,7 @@ import { createEnding } from '../core/ending.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { limited } from '../core/limit.ts'
 import { isOver, takesTasks } from '../core/tasks.ts'
+import { relayOf } from '../core/tool.ts'
 import { findTask } from './find-task.ts'
 import type { ServerHost } from './host.ts'
 
@@ -77,12 +78,7 @@ export function followTasks(
       _meta,
       ...task
     } = await found.endpoints
-      .request(
-        'tasks/get',
-        { taskId: found.id },
-        { principal: caller.principal, meta: {}, clientCapabilities },
-        limit.signal,
-      )
+      .request('tasks/get', { taskId: found.id }, { ...relayOf(caller), clientCapabilities }, limit.signal)
       .finally(limit.free)
     if (ending.aborted) return
     const now = JSON.stringify(task)

@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import { ProtocolFailure } from '../core/failure.ts'
 import type { Message } from '../core/jsonrpc.ts'
-import { noRelay } from '../core/tool.ts'
+import { relayOf } from '../core/tool.ts'
 import type { ServerHost } from './host.ts'
 import { ownerOfResource } from './route.ts'
 
@@ -64,7 +64,7 @@ export function follow(host: ServerHost, clock: Clock, caller: Caller, uris: rea
     if (!owner?.endpoints) return []
     const { endpoints } = owner
     const ask = (method: string, signal: AbortSignal): Promise<boolean> =>
-      endpoints.request(method, { uri }, noRelay, signal).then(
+      endpoints.request(method, { uri }, relayOf(caller), signal).then(
         () => true,
         (error) => {
           host.log.debug(`${method} failed`, { owner: owner.id, error })

@@ -5,6 +5,7 @@ import type { Caller, SentFile } from '../core/context.ts'
 import type { Log } from '../core/log.ts'
 import type { PromptSection } from '../core/module.ts'
 import type { Observer } from '../core/observer.ts'
+import type { Who } from '../core/tool.ts'
 import type { Inbox } from '../exec/inbox.ts'
 import type { Tasks } from '../exec/tasks.ts'
 import type { ToolCount } from '../exec/usage.ts'
@@ -99,8 +100,11 @@ export interface FileOutlet {
 }
 
 export interface UpstreamListener {
-  /** @param owner whose message it is; absent: our own */
-  log?(message: Readonly<Record<string, unknown>>, owner?: string): void
+  /**
+   * @param owner whose message it is; absent: our own
+   * @param who whom it is for alone; absent: everybody who sees the owner
+   */
+  log?(message: Readonly<Record<string, unknown>>, owner?: string, who?: Who): void
   resourceUpdated?(owner: string, uri: string): void
   /** A task of this owner changed; told as the extension tells it. */
   task?(owner: string, task: Readonly<Record<string, unknown>>): void

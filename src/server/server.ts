@@ -10,7 +10,7 @@ import { isWanted } from '../core/levels.ts'
 import { rawBytes } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import type { McpResult } from '../core/result.ts'
-import { noRelay, type Relay } from '../core/tool.ts'
+import { noRelay, type Relay, relayOf } from '../core/tool.ts'
 import type { ListedTool } from '../view/listing.ts'
 import { callTool, laneCall, progressTo } from './answer.ts'
 import { type Connection, callerOf } from './caller.ts'
@@ -107,6 +107,7 @@ export function createMcpInstance(
     const state = ctx.mcpReq.requestState()
     return {
       principal: callerNow(ctx).principal,
+      ...(connection.session === undefined ? {} : { session: connection.session }),
       wantsProgress: ctx.mcpReq._meta?.progressToken !== undefined,
       ...(connection.perRequest ? {} : { connection }),
       meta: level === undefined ? meta : { ...meta, [LOG_LEVEL_META_KEY]: level },
@@ -197,7 +198,12 @@ export function createMcpInstance(
   const stopListening = connection.perRequest
     ? undefined
     : host.onUpstream({
-        log: (params, owner) => {
+        log: (params, owner, who) => {
+          if (
+            who &&
+            (who.session === undefined ? who.principal !== entrant.principal : who.session !== connection.session)
+          )
+            return
           if (logLevel === undefined || !isWanted(params, logLevel) || (owner !== undefined && !isSeen(owner))) return
           const said = sayable(host, callerNow(), params, owner)
           if (said) void server.notification({ method: 'notifications/message', params: said } as never).catch(gone)
@@ -249,7 +255,7 @@ export function createMcpInstance(
       for (const [uri, by] of subscribed) {
         const owner = ownerOfResource(host.view(by).owners, uri)
         owner?.endpoints
-          ?.request('resources/unsubscribe', { uri }, noRelay, AbortSignal.timeout(SHORT_MS))
+          ?.request('resources/unsubscribe', { uri }, relayOf(by), AbortSignal.timeout(SHORT_MS))
           .catch((error) => host.log.debug('unsubscribing failed', { uri, error }))
       }
     },

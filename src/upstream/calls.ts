@@ -8,17 +8,17 @@ import { rawBytes } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import type { ToolResult } from '../core/result.ts'
 import { newerTask, takesTasks } from '../core/tasks.ts'
-import type { Relay } from '../core/tool.ts'
+import type { Relay, Who } from '../core/tool.ts'
 import { timeoutOf } from './adapt.ts'
 import type { Connection, RequestOptions } from './connection.ts'
 import { isContent } from './content.ts'
 import type { ToolRecord } from './definition.ts'
 import type { Idle } from './idle.ts'
+import type { Instances } from './instances.ts'
 import { SESSION_LOST } from './lane.ts'
 import type { Link } from './link.ts'
 import { mirroredArguments, mirrorHeaders } from './mirror.ts'
 import type { OpenTasks } from './open-tasks.ts'
-import type { Principals } from './principals.ts'
 import type { ServerSettings } from './settings.ts'
 import { takingTasks } from './task-relay.ts'
 import { callAsTask, runsAsTask, runsTasks } from './tasks.ts'
@@ -31,7 +31,9 @@ export interface CallsHost {
   readonly module: string
   readonly log: Log
   readonly link: Link
-  readonly principals: Principals | undefined
+  readonly instances: Instances
+  /** Every principal logs in for itself. */
+  readonly ownLogins: boolean
   readonly idle: Idle
   readonly openTasks: OpenTasks
   /** Told of requests; absent: nobody. */
@@ -44,14 +46,18 @@ export interface CallsHost {
   remember(result: Json): void
   /** A request got through. */
   recovered(): void
+  /** Its tools are not what they were. */
+  changed(): void
   /** It does not let us in any more. */
   refused(why: string): void
+  /** It does not take the login of this principal any more. */
+  refusedTo(principal: string): void
 }
 
 /** Requests to one server: over a connection that may have to be made first, and made once more where it forgot us. */
 export interface ServerCalls {
-  /** On the connection of whoever asks, where everyone has one. What does not say who asks runs with nobody's login. */
-  by<T>(principal: string | undefined, work: (via: Link) => Promise<T>): Promise<T>
+  /** On the connection of whoever asks, where callers have their own. What does not say who asks runs with nobody's login. */
+  by<T>(who: Who, work: (via: Link) => Promise<T>): Promise<T>
   /** The server counts as used meanwhile. */
   used<T>(work: () => Promise<T>): Promise<T>
   request(method: string, params: Json, options: RequestOptions, via?: Link): Promise<Json>
@@ -63,12 +69,16 @@ const isFlag = (value: unknown): boolean => value === undefined || typeof value 
 const SHORT_MS = 5_000
 
 export function createServerCalls(host: CallsHost): ServerCalls {
-  const { id, module, log, link, principals, idle, openTasks, observer } = host
+  const { id, module, log, link, instances, ownLogins, idle, openTasks, observer } = host
 
-  /** On the connection of whoever asks, where everyone has one. What does not say who asks runs with nobody's login. */
-  function by<T>(principal: string | undefined, work: (via: Link) => Promise<T>): Promise<T> {
-    if (!principals) return work(link)
-    return principal === undefined ? refuse() : principals.using(principal, link, work)
+  function by<T>(who: Who, work: (via: Link) => Promise<T>): Promise<T> {
+    if (!ownLogins) return instances.using(who, work)
+    const { principal } = who
+    if (principal === undefined) return refuse()
+    return instances.using(who, work).catch((error: unknown) => {
+      if (loginWanted(error) !== undefined) host.refusedTo(principal)
+      throw error
+    })
   }
 
   async function used<T>(work: () => Promise<T>): Promise<T> {
@@ -121,7 +131,8 @@ export function createServerCalls(host: CallsHost): ServerCalls {
   }
 
   async function send(method: string, params: Json, options: RequestOptions, via: Link = link): Promise<Json> {
-    idle.enter()
+    // Whether another connection is used is known to who lent it.
+    if (via === link) idle.enter()
     try {
       const connection = via.live ?? (await via.ready(options.signal))
       try {
@@ -143,12 +154,12 @@ export function createServerCalls(host: CallsHost): ServerCalls {
         return await (await via.ready(options.signal)).request(method, params, options)
       }
     } finally {
-      idle.leave()
+      if (via === link) idle.leave()
     }
   }
 
   function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
-    return by(ctx.caller.principal, (via) => callBy(via, record, input, ctx, relay))
+    return by(ctx.caller, (via) => callBy(via, record, input, ctx, relay))
   }
 
   async function callBy(
@@ -158,25 +169,27 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     ctx: CallContext,
     relay: Relay,
   ): Promise<ToolResult> {
-    const connection = via.live ?? (await used(() => via.ready(stopOf(ctx))))
+    const open = (): Promise<Connection> => via.ready(stopOf(ctx))
+    const connection = via.live ?? (await (via === link ? used(open) : open()))
     // What a new connection listed may not be what was approved.
     host.admit(record)
+    checkSame(via, record)
     const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
     if (!log.terse) log.debug('asked', { callId: ctx.callId, tool: record.name, principal: ctx.caller.principal })
     // Where each logs in for itself, who asks for a task later is not known here.
-    const may = !principals && runsAsTask(connection.era, connection.capabilities, record)
+    const may = !ownLogins && runsAsTask(connection.era, connection.capabilities, record)
     if (relay.task && !may) throw new ProtocolFailure(-32601, `${record.name} does not run as a task`)
     const how = {
       timeoutMs: timeoutOf(host.settings(), record.name).timeoutMs ?? host.timeoutMs(),
       signal: stopOf(ctx),
-      relay: relay.task ? takingTasks(relay) : relay,
+      relay: instances.asking(ctx.caller, via, relay.task ? takingTasks(relay) : relay),
       // A server told that nobody listens need not count.
       onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
       headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
     }
     if (connection.era === 'legacy' && may && (relay.task || takesTasks(relay.clientCapabilities))) {
       const created = await request('tools/call', { ...params, task: relay.task ?? {} }, how, via)
-      if (isRecord(created['task'])) return started(newerTask(created['task']))
+      if (isRecord(created['task'])) return started(newerTask(created['task']), via)
       return finished(created)
     }
     const result = onlyAsTask(record, connection)
@@ -192,19 +205,34 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     const type = result['resultType']
     if (type === 'input_required') return { kind: 'input_required', result }
     // Who asks for it later is not known here.
-    if (type === 'task' && principals)
+    if (type === 'task' && ownLogins)
       throw new PegboardError(
         'E_UPSTREAM_PROTOCOL',
         `${id} answered with a task, which only one of its logins may see.`,
       )
     if (type === 'task' && takesTasks(how.relay.clientCapabilities) && typeof result['taskId'] === 'string')
-      return started(result)
+      return started(result, via)
     return finished(result)
   }
 
+  /** Each process says anew what its tools are: what was approved is what another one said. */
+  function checkSame(via: Link, record: ToolRecord): void {
+    const listed = via === link ? undefined : instances.definition(via, record.name)
+    if (listed === undefined || listed === record.text) return
+    host.changed()
+    throw new PegboardError(
+      'E_TOOL_CHANGED',
+      `${id} describes ${record.name} in another way than it did when it was approved.`,
+      {
+        hint: 'Tell the person who runs Pegboard: `pegboard review` shows what changed.',
+      },
+    )
+  }
+
   /** A task says which server it is of, for whoever asks for it later. */
-  function started(task: Json): ToolResult {
+  function started(task: Json, via: Link): ToolResult {
     openTasks.saw(task)
+    instances.began(String(task['taskId']), via)
     return { kind: 'mcp', result: { ...task, resultType: 'task', taskId: `${module}:${task['taskId']}` } }
   }
 

@@ -6,7 +6,7 @@ import { mostVerbose } from '../core/levels.ts'
 import type { Log } from '../core/log.ts'
 import { mayLink } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
-import type { Relay } from '../core/tool.ts'
+import type { Relay, Who } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
 import { isReadableAnswer } from './content.ts'
 
@@ -16,8 +16,12 @@ export interface EndpointsHost {
   readonly id: string
   readonly timeoutMs: number
   readonly log: Log
-  /** Waits for a live connection, which is that of `principal` where everyone has one. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
-  ready(signal: AbortSignal, principal?: string): Promise<Connection>
+  /** Waits for a live connection, which is that of who asks where callers have their own. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
+  ready(signal: AbortSignal, who: Who): Promise<Connection>
+  /** The connection of who asks, if it is open. */
+  live(who: Who): Connection | undefined
+  /** Names that connection. */
+  keyOf(who: Who): string
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
   /** Makes a request in one of the places that calls have, which its questions leave. @throws PegboardError E_OVERLOADED */
   placed(method: string, relay: Relay, signal: AbortSignal, work: (relay: Relay) => Promise<Json>): Promise<Json>
@@ -35,10 +39,12 @@ export interface ServerEndpoints extends Endpoints {
   lists(uris: readonly string[]): void
   /** Remembers the resources a result links to or holds. */
   remember(result: Json): void
-  /** Tells a new connection what the last one had been told: subscriptions and log level. */
-  restore(connection: Connection): void
-  /** Somebody waits for updates of a resource. */
-  readonly subscribed: boolean
+  /** Tells a new connection what the last one of this key had been told: subscriptions and log level. */
+  restore(key: string, connection: Connection): void
+  /** Somebody waits for updates of a resource on this connection. */
+  follows(key: string): boolean
+  /** The connection has ended, with all that was followed there. */
+  dropped(key: string): void
 }
 
 const MAX_HANDED = 2_000
@@ -58,18 +64,18 @@ interface Followed {
   begun?: Promise<Json>
 }
 
-/** Resources, prompts, completion and logging of one server. Many clients share the connection, so subscriptions are counted. */
+/** Resources, prompts, completion and logging of one server. Many clients may share a connection, so subscriptions are counted. */
 export function createEndpoints(host: EndpointsHost): ServerEndpoints {
-  /** How many follow each resource, and what its server answered to the first. */
-  const subscribed = new Map<string, Followed>()
+  /** By connection: how many follow each resource, and what its server answered to the first. */
+  const subscriptions = new Map<string, Map<string, Followed>>()
   /** What each session wants; those of no session share one. */
   const levels = new Map<object, string>()
   const nobody = {}
   let level: string | undefined
 
-  async function follow(connection: Connection, method: string, params: Json): Promise<Json> {
+  async function follow(key: string, connection: Connection, method: string, params: Json): Promise<Json> {
     if (connection.era === 'modern') {
-      await connection.watch([...subscribed.keys()])
+      await connection.watch([...(subscriptions.get(key)?.keys() ?? [])])
       return {}
     }
     return await connection.request(method, params, { timeoutMs: host.timeoutMs })
@@ -89,7 +95,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     'prompts/get': (params, relay, signal) =>
       request('prompts/get', { ...params, name: host.promptNamed(String(params['name'])) }, relay, signal),
     async 'completion/complete'(params, relay, signal) {
-      const connection = await host.ready(signal, relay.principal)
+      const connection = await host.ready(signal, relay)
       const { ref } = params
       const named =
         isRecord(ref) && ref['type'] === 'ref/prompt' ? { ...ref, name: host.promptNamed(String(ref['name'])) } : ref
@@ -102,16 +108,19 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
         return { completion: { values: [] } }
       }
     },
-    async 'resources/subscribe'(params, _relay, signal) {
+    async 'resources/subscribe'(params, relay, signal) {
       const uri = String(params['uri'])
-      const connection = await host.ready(signal)
+      const connection = await host.ready(signal, relay)
       const resources = connection.capabilities['resources']
       if (!isRecord(resources) || resources['subscribe'] !== true)
         throw new ProtocolFailure(-32601, 'This server does not announce changes of its resources')
+      const key = host.keyOf(relay)
+      const subscribed = subscriptions.get(key) ?? new Map<string, Followed>()
+      subscriptions.set(key, subscribed)
       const one: Followed = subscribed.get(uri) ?? { count: 0 }
       one.count++
       subscribed.set(uri, one)
-      one.begun ??= follow(connection, 'resources/subscribe', { uri })
+      one.begun ??= follow(key, connection, 'resources/subscribe', { uri })
       try {
         return await one.begun
       } catch (error) {
@@ -120,24 +129,29 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
         throw error
       }
     },
-    async 'resources/unsubscribe'(params, _relay, signal) {
+    async 'resources/unsubscribe'(params, relay, signal) {
       const uri = String(params['uri'])
-      const one = subscribed.get(uri)
-      if (!one) return {}
+      const key = host.keyOf(relay)
+      const subscribed = subscriptions.get(key)
+      const one = subscribed?.get(uri)
+      if (!subscribed || !one) return {}
       one.count--
       if (one.count > 0) return {}
       subscribed.delete(uri)
-      return await follow(await host.ready(signal), 'resources/unsubscribe', { uri })
+      // A connection that has ended follows nothing.
+      const connection = key === '' ? await host.ready(signal, relay) : host.live(relay)
+      return connection ? await follow(key, connection, 'resources/unsubscribe', { uri }) : {}
     },
     ...host.tasks,
-    async 'logging/setLevel'({ level: wanted }, { connection = nobody }, signal) {
+    async 'logging/setLevel'({ level: wanted }, relay, signal) {
+      const { connection = nobody } = relay
       if (typeof wanted === 'string') levels.set(connection, wanted)
       else levels.delete(connection)
       const before = level
       level = mostVerbose(levels.values()) ?? level
       // No server is started to be told to say less.
       if (level === before || typeof wanted !== 'string') return {}
-      await setLevel(await host.ready(signal))
+      await setLevel(await host.ready(signal, relay))
       return {}
     },
   }
@@ -179,16 +193,16 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       remember(result)
       return result
     },
-    get subscribed() {
-      return subscribed.size > 0
-    },
-    restore(connection) {
+    follows: (key) => (subscriptions.get(key)?.size ?? 0) > 0,
+    dropped: (key) => void subscriptions.delete(key),
+    restore(key, connection) {
       const failed = (error: unknown): void =>
         host.log.warn('not restored after reconnecting', { error: messageOf(error) })
       setLevel(connection).catch(failed)
-      if (subscribed.size === 0) return
-      if (connection.era === 'modern') connection.watch([...subscribed.keys()]).catch(failed)
-      else for (const uri of subscribed.keys()) follow(connection, 'resources/subscribe', { uri }).catch(failed)
+      const uris = [...(subscriptions.get(key)?.keys() ?? [])]
+      if (uris.length === 0) return
+      if (connection.era === 'modern') connection.watch(uris).catch(failed)
+      else for (const uri of uris) follow(key, connection, 'resources/subscribe', { uri }).catch(failed)
     },
   }
 }

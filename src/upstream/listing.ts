@@ -51,13 +51,14 @@ const MAX_COUNTED = 64
 /**
  * Asks for the lists of these kinds and leaves the others as they were. Without tools there is nothing to show, so a
  * failure there is thrown; the other lists are warned about and taken as empty.
+ * @param heard gets each page of the tools
  */
 export async function readListing(
   connection: Connection,
   kinds: ReadonlySet<ListKind>,
   before: Listing,
   warn: (message: string) => void,
-  scope: (cacheScope: unknown) => void = () => undefined,
+  heard: (page: Json) => void = () => undefined,
   later = false,
 ): Promise<Read> {
   const has = (kind: ListKind): boolean => isRecord(connection.capabilities[kind])
@@ -72,7 +73,7 @@ export async function readListing(
   }
   const [asked, resources, templates, prompts]: [Listing | Unread | typeof NO_TOOLS, ...Array<readonly Json[]>] =
     await Promise.all([
-      !kinds.has('tools') ? before : has('tools') ? askTools(connection, warn, scope) : NO_TOOLS,
+      !kinds.has('tools') ? before : has('tools') ? askTools(connection, warn, heard) : NO_TOOLS,
       kinds.has('resources') ? optional('resources', 'resources/list', 'resources', 'uri') : before.resources,
       kinds.has('resources')
         ? optional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
@@ -117,9 +118,9 @@ const tooMany = (method: string, end: number): string =>
 async function askTools(
   connection: Connection,
   warn: (message: string) => void,
-  scope: (cacheScope: unknown) => void,
+  heard: (page: Json) => void,
 ): Promise<Unread> {
-  const sent = await pages(connection, 'tools/list', 'tools', warn, scope)
+  const sent = await pages(connection, 'tools/list', 'tools', warn, heard)
   const record = (raw: unknown): ToolRecord | string => recordOf(raw, connection)
   return { sent, record, read: () => readTools(sent, record, warn) }
 }
@@ -167,14 +168,14 @@ async function pages(
   method: string,
   key: string,
   warn: (message: string) => void,
-  scope: (cacheScope: unknown) => void = () => undefined,
+  heard: (page: Json) => void = () => undefined,
 ): Promise<readonly unknown[]> {
   const items: unknown[] = []
   const seen = new Set<string>()
   let cursor: string | undefined
   for (let page = 1; ; page++) {
     const result = await connection.request(method, cursor === undefined ? {} : { cursor }, { timeoutMs: LIST_MS })
-    scope(result['cacheScope'])
+    heard(result)
     const part = result[key]
     if (!Array.isArray(part)) {
       warn(`${method} answered without ${key}`)

@@ -7,6 +7,8 @@ export interface OpenTasks {
   saw(task: Readonly<Record<string, unknown>>): void
   /** Whether any may still run. */
   any(): boolean
+  /** Whether this one may. */
+  has(taskId: string): boolean
 }
 
 /** A task without a lifetime counts for so long, and none for longer than a day. */
@@ -30,5 +32,6 @@ export function createOpenTasks(clock: Clock): OpenTasks {
       for (const [id, end] of until) if (end <= now) until.delete(id)
       return until.size > 0
     },
+    has: (taskId) => (until.get(taskId) ?? 0) > clock.now(),
   }
 }

@@ -7,6 +7,7 @@ import type { Tripwire } from '../core/tool.ts'
 import { wanted } from '../core/wanted.ts'
 import { assertReachable, publicOnly } from '../policy/net.ts'
 import { tripwireOptions } from '../policy/options.ts'
+import type { InstanceKind } from './stateful.ts'
 
 export type { Ask }
 
@@ -94,6 +95,11 @@ export interface ServerSettings {
   /** Calls of it running at once, and waiting for that. */
   readonly maxConcurrent: number
   readonly maxQueued: number
+  /** Who shares one running copy of it; default by what it is. */
+  readonly instance?: InstanceKind
+  /** How many copies of it may run, and how many for one principal. */
+  readonly maxInstances: number
+  readonly maxInstancesPerPrincipal: number
   /** `review`: new and changed tools wait for a person; `first-use`: those of the first look are taken; `always`: all. */
   readonly trust: 'review' | 'first-use' | 'always'
   /** Whether the address may be private or plain http. */
@@ -228,6 +234,14 @@ export const serverSchema = z.looseObject({
     .describe('A lazy server unused for so long is stopped; 0 never. Default 300000.'),
   maxConcurrent: z.int().min(1).optional().describe('Calls of it running at once; default 32.'),
   maxQueued: z.int().min(0).optional().describe('Calls waiting for that; more are refused. Default 256.'),
+  instance: z
+    .enum(['shared', 'principal', 'session'])
+    .optional()
+    .describe(
+      'Who shares one running copy: all (shared), one principal, or one session. Default: session for browsers, shells, interpreters and servers that ask questions; else shared.',
+    ),
+  maxInstances: z.int().min(1).optional().describe('Copies of it that may run at once; default 32.'),
+  maxInstancesPerPrincipal: z.int().min(1).optional().describe('Copies of it for one principal; default 8.'),
   trust: z
     .union([z.enum(['review', 'first-use', 'always']), z.boolean()], {
       error: 'must be "review", "first-use" or "always"',
@@ -300,6 +314,11 @@ export function parseServer(
   const allowPrivate = entry.allowPrivate ?? entry.allow_private ?? mayBePrivate
   if (target.kind !== 'stdio' && !allowPrivate) assertPublic(where, target.url)
   if (entry.auth !== undefined) assertClient(`${where}.auth`, entry.auth)
+  if (entry.instance === 'shared' && entry.auth?.perPrincipal)
+    throw new PegboardError(
+      'E_CONFIG_INVALID',
+      `${where}.instance: "shared" does not go with auth.perPrincipal, where every principal has its own connection.`,
+    )
   const settings: ServerSettings = {
     target,
     enabled: entry.enabled !== false && entry.disabled !== true,
@@ -324,6 +343,9 @@ export function parseServer(
     idleStopMs: entry.idleStopMs ?? 300_000,
     maxConcurrent: entry.maxConcurrent ?? 32,
     maxQueued: entry.maxQueued ?? 256,
+    ...(entry.instance === undefined ? {} : { instance: entry.instance }),
+    maxInstances: entry.maxInstances ?? 32,
+    maxInstancesPerPrincipal: entry.maxInstancesPerPrincipal ?? 8,
     // Another client's `trust: true` is about its own prompts.
     trust: typeof entry.trust === 'string' ? entry.trust : 'first-use',
     allowPrivate,

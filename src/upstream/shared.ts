@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Later } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer.ts'
+import type { Who } from '../core/tool.ts'
 import type { Environment } from '../programs/spawn.ts'
 import type { Strays } from '../programs/strays.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
@@ -16,8 +17,11 @@ import type { Turns } from './turns.ts'
 type Json = Readonly<Record<string, unknown>>
 
 export interface UpstreamHooks {
-  /** A log message of an owner in the catalogue that belongs to no call in flight; those of a call went to its caller. */
-  onLog?(owner: string, params: Json): void
+  /**
+   * A log message of an owner in the catalogue that belongs to no call in flight; those of a call went to its caller.
+   * @param who whose instance of the server it came from; absent: it is shared
+   */
+  onLog?(owner: string, params: Json, who?: Who): void
   onResourceUpdated?(owner: string, uri: string, params: Json): void
   /** A task of an owner in the catalogue changed; told as the extension tells it. */
   onTask?(owner: string, task: Json): void

@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { isRecord } from '../core/record.ts'
 import { isOver, newerTask, TASKS, takesTasks } from '../core/tasks.ts'
-import type { Relay } from '../core/tool.ts'
+import type { Relay, Who } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
 import { runsTasks } from './tasks.ts'
 
@@ -12,7 +12,7 @@ type Answer = (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>
 
 export interface TaskRelayOptions {
   readonly clock: Clock
-  ready(signal: AbortSignal): Promise<Connection>
+  ready(signal: AbortSignal, who: Who): Promise<Connection>
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
   /** A task was seen, as the extension says it. */
   saw(task: Json): void
@@ -42,14 +42,14 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   const watched = new Map<string, Watch>()
 
   /** @throws ProtocolFailure -32602 where the server has no tasks */
-  async function eraOf(signal: AbortSignal): Promise<'legacy' | 'modern'> {
-    const { era, capabilities } = await ready(signal)
+  async function eraOf(signal: AbortSignal, who: Who): Promise<'legacy' | 'modern'> {
+    const { era, capabilities } = await ready(signal, who)
     if (era === 'legacy' && !runsTasks(capabilities)) throw new ProtocolFailure(-32602, 'There is no such task')
     return era
   }
 
   async function get(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
-    if ((await eraOf(signal)) === 'modern') {
+    if ((await eraOf(signal, relay)) === 'modern') {
       const task = await request('tasks/get', params, takingTasks(relay), signal)
       saw(task)
       return task
@@ -95,7 +95,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   }
 
   /** Waits for the result, in the course of which the server asks. */
-  function begin(taskId: string, { clientCapabilities, principal: who = '' }: Relay): Watch | undefined {
+  function begin(taskId: string, { clientCapabilities, principal: who = '', session }: Relay): Watch | undefined {
     if (watched.size >= MAX_WATCHED && !madeRoom(who)) return undefined
     const watch: Watch = {
       who,
@@ -108,6 +108,8 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
     let asked = 0
     const relay: Relay = {
       meta: {},
+      principal: who,
+      ...(session === undefined ? {} : { session }),
       clientCapabilities,
       connection: watch,
       request: (method, params, signal) =>
@@ -153,7 +155,8 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   }
 
   async function update(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
-    if ((await eraOf(signal)) === 'modern') return await request('tasks/update', params, takingTasks(relay), signal)
+    if ((await eraOf(signal, relay)) === 'modern')
+      return await request('tasks/update', params, takingTasks(relay), signal)
     const { taskId, inputResponses = relay.inputResponses } = params
     // As of a task that is not there: a question may have been taken back since.
     const watch = watched.get(String(taskId))
@@ -167,7 +170,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
 
   async function cancel(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
     const { taskId } = params
-    if ((await eraOf(signal)) === 'modern') {
+    if ((await eraOf(signal, relay)) === 'modern') {
       const answer = await request('tasks/cancel', params, takingTasks(relay), signal)
       saw({ taskId, status: 'cancelled' })
       return answer
@@ -180,7 +183,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
 
   async function result(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
     const { taskId } = params
-    if ((await eraOf(signal)) === 'legacy') {
+    if ((await eraOf(signal, relay)) === 'legacy') {
       const answer = await request('tasks/result', { taskId }, relay, signal)
       saw({ taskId, status: 'completed' })
       return answer

@@ -5,15 +5,16 @@ import { messageOf } from '../core/errors.ts'
 import { isProtocolFailure } from '../core/failure.ts'
 import { slotsOf } from '../core/slots.ts'
 import { newerTask } from '../core/tasks.ts'
-import type { Capacity } from '../core/tool.ts'
+import type { Capacity, Relay, Who } from '../core/tool.ts'
 import { createServerCalls, retryOf } from './calls.ts'
 import { createClaims } from './claims.ts'
 import type { Connection } from './connection.ts'
-import { createCredentials } from './credentials.ts'
+import { type Credentials, createCredentials } from './credentials.ts'
 import type { ToolRecord } from './definition.ts'
 import { createEndpoints, type EndpointsHost } from './endpoints.ts'
 import { createFirstLook } from './first-look.ts'
 import { createIdle } from './idle.ts'
+import { createInstances, nameOfPrincipal } from './instances.ts'
 import { createKeeper } from './keep.ts'
 import { createLink, type Link } from './link.ts'
 import { emptyListing, type Listing, type ListKind, type Read, readListing } from './listing.ts'
@@ -21,10 +22,12 @@ import { manifestKey } from './manifest.ts'
 import { createOpenTasks } from './open-tasks.ts'
 import { inPlace } from './places.ts'
 import { createPrincipals } from './principals.ts'
+import { createPrivateLists, type OwnList } from './private-lists.ts'
 import { createPublisher, type PublisherOptions } from './publish.ts'
 import { ALL, createRefresh } from './refresh.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamShared } from './shared.ts'
+import { type InstanceKind, isStateful } from './stateful.ts'
 import { createTaskRelay } from './task-relay.ts'
 import { hasTasks, runsAsTask } from './tasks.ts'
 
@@ -53,6 +56,10 @@ export interface UpstreamStatus {
   readonly nextAttemptAt?: number
   /** How long it took to start last time, in milliseconds. */
   readonly startMs?: number
+  /** Who shares one running copy of it. */
+  readonly instance: InstanceKind
+  /** How many run; absent where all share one. */
+  readonly instances?: number
 }
 
 /** One MCP server as an owner in the catalogue. Never gives up. */
@@ -78,6 +85,8 @@ export interface Upstream {
   apply(settings: ServerSettings): void
   /** Somebody decided which of its tools are let in. */
   reviewed(): void
+  /** A session of a client is over: what runs for it alone is stopped. */
+  ended(session: string): void
   status(): UpstreamStatus
   /** Settings of its tools that have no effect. */
   problems(): readonly string[]
@@ -111,19 +120,49 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let reason: string | undefined
   let detail: string | undefined
   let version: string | undefined
+  let serverName: string | undefined
   let capabilities: Json = {}
   let startMs: number | undefined
   let told = ''
   let listing: Listing = emptyListing
 
-  // The tools of a private list are for the login it came from alone.
-  let listIsPrivate = false
+  // Where everyone logs in for themselves, the tools of a list are for the login it came from alone, unless the server says otherwise.
+  let listIsPrivate = given.auth?.perPrincipal === true
   const loggedIn = (): void => {
     catalog.touch()
     if (link.live) become('ready')
     else if (state === 'failing') link.later(0)
   }
-  const principals = given.auth?.perPrincipal ? createPrincipals(id, given, shared, log, loggedIn) : undefined
+  const principals = given.auth?.perPrincipal
+    ? createPrincipals(id, given, shared, log, (isOtherFirst) => {
+        if (listIsPrivate && link.live) ownLists?.keep(principals?.known ?? [])
+        if (isOtherFirst) {
+          link.rest(REST_MS)
+          link.later(0)
+        }
+        loggedIn()
+      })
+    : undefined
+  const ownLists =
+    principals &&
+    createPrivateLists({
+      clock,
+      log,
+      read: (principal) =>
+        instances.using({ principal }, async (via) => {
+          const before = via.live
+          const connection = await via.ready()
+          if (!before) return undefined
+          const heard = createHeard()
+          const { tools } = await readListing(connection, new Set(['tools']), emptyListing, warn, heard.page)
+          return ownList(tools, heard)
+        }),
+      changed(principal) {
+        if (principal === principals.first) refresh.changed('tools')
+        catalog.touch()
+      },
+      refused: principals.refused,
+    })
   const credentials = principals?.credentials ?? createCredentials(id, settings, shared, log, loggedIn)
   let asks = false
   const habits = {
@@ -149,7 +188,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       startMs = clock.now() - beganAt
       show(read, connection)
       idle.begin()
-      endpoints.restore(connection)
+      endpoints.restore('', connection)
       refresh.resume()
       log.info('connected', {
         transport: connection.transport,
@@ -157,12 +196,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
         tools: read.unread?.sent.length ?? publisher.tools,
       })
     },
-    keeps: () => settings.start !== 'lazy' || endpoints.subscribed,
+    keeps: () => settings.start !== 'lazy' || endpoints.follows(''),
     changed(next, why, more) {
       idle.end()
       become(next, why, more)
     },
-    notification: onNotification,
+    notification: (method, params, attributed) => onNotification(method, params, attributed),
     relearnt: keep,
   })
   const firstLook = createFirstLook({
@@ -175,18 +214,54 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   const openTasks = createOpenTasks(clock)
   const idle = createIdle(clock, {
     limitMs: () => (settings.start === 'lazy' ? settings.idleStopMs : 0),
-    busy: () => endpoints.subscribed || refresh.busy || openTasks.any(),
+    busy: () => endpoints.follows('') || refresh.busy || openTasks.any(),
     idle() {
       log.info('stopped, because nobody uses it')
       link.rest(REST_MS)
+      instances.released()
     },
+  })
+  const kind = (): InstanceKind => {
+    if (settings.instance !== undefined) return settings.instance
+    if (principals) return 'principal'
+    return asks || isStateful(settings, serverName) ? 'session' : 'shared'
+  }
+  const instances = createInstances({
+    id,
+    shared,
+    log,
+    main: link,
+    openTasks,
+    habits,
+    settings: () => settings,
+    kind,
+    mayShare: () => settings.instance === undefined && !principals && !isStateful(settings, serverName),
+    mainIsOf: () => (principals ? principals.first && nameOfPrincipal(principals.first) : null),
+    credentials: (principal, loggedIn) =>
+      principals ? createCredentials(id, settings, shared, log, loggedIn, principal) : lent(credentials),
+    follows: (key) => endpoints.follows(key),
+    opened(key, { principal }, connection, tools, pages) {
+      endpoints.restore(key, connection)
+      if (principal === undefined || !listIsPrivate) return
+      const heard = createHeard()
+      for (const page of pages) heard.page(page)
+      ownLists?.set(principal, ownList(tools, heard))
+    },
+    notification: (who, method, params, attributed) => onNotification(method, params, attributed, who),
+    freeMain() {
+      idle.end()
+      link.rest(REST_MS)
+      if (settings.start !== 'lazy') link.later(0)
+    },
+    dropped: (key) => endpoints.dropped(key),
   })
   const { by, used, request, call } = createServerCalls({
     id,
     module,
     log,
     link,
-    principals,
+    instances,
+    ownLogins: principals !== undefined,
     idle,
     openTasks,
     observer: shared.observer,
@@ -197,22 +272,40 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     recovered() {
       if (state === 'failing') become('ready')
     },
+    changed: () => refresh.changed('tools'),
     refused: (why) => become('failing', why),
+    refusedTo: (principal) => principals?.refused(principal),
   })
   const placed: EndpointsHost['placed'] = (method, relay, signal, work) => {
     const what = `${method} of ${id}`
     return inPlace({ slots: slotsOf(capacity), what, relay, signal, timeoutMs: timeoutMs(), clock }, work)
   }
+  /** Requests about a task go where it was begun. Where everyone logs in for themselves, who asks for one is not known. */
+  const byTask = <T>(params: Json, relay: Relay, work: (via: Link) => Promise<T>): Promise<T> => {
+    if (principals) return by({}, work)
+    const at = instances.ofTask(params['taskId'])
+    return at ? work(at) : by(relay, work)
+  }
   const forEndpoints: Pick<EndpointsHost, 'ready' | 'request'> = {
-    ready: (signal, principal) => by(principal, (via) => used(() => via.ready(signal))),
-    request: (method, params, relay, signal) =>
-      by(method.startsWith('tasks/') ? undefined : relay.principal, (via) =>
-        request(method, { ...params, ...retryOf(relay) }, { timeoutMs: limitOf(method), relay, signal }, via),
-      ),
+    ready: (signal, who) => by(who, (via) => used(() => via.ready(signal))),
+    request(method, params, relay, signal) {
+      const ask = (via: Link): Promise<Json> => {
+        const asking = instances.asking(relay, via, relay)
+        return request(
+          method,
+          { ...params, ...retryOf(relay) },
+          { timeoutMs: limitOf(method), relay: asking, signal },
+          via,
+        )
+      }
+      return method.startsWith('tasks/') ? byTask(params, relay, ask) : by(relay, ask)
+    },
   }
   const endpoints: ReturnType<typeof createEndpoints> = createEndpoints({
     id,
     ...forEndpoints,
+    live: (who) => instances.liveOf(who),
+    keyOf: (who) => instances.keyOf(who),
     placed,
     tasks: createTaskRelay({ ...forEndpoints, clock, saw: openTasks.saw }),
     hasTasks: () => !principals && hasTasks((link.live ?? link.verdict)?.era ?? 'legacy', capabilities),
@@ -271,9 +364,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (state === 'stopped') return reason === undefined ? `${id} is stopped` : `${id} is stopped (${reason})`
     if (!principals) return true
     if (!principals.has(principal)) return `run \`pegboard auth ${id} --principal ${principal}\``
-    if (!listIsPrivate || principal === principals.first) return true
+    if (!listIsPrivate) return true
     // Its own list has to name it, word for word.
-    return (record && principals.lists(principal, record.text)) || `what ${id} lists is private to another login`
+    if (record ? ownLists?.has(principal, record.text) : principal === principals.first) return true
+    return `what ${id} lists is private to another login`
   }
 
   // --- lists --------------------------------------------------------------------------------------------------------
@@ -284,14 +378,15 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     before: Listing,
     later = false,
   ): Promise<Read> {
-    let scope: unknown
-    const heard = (said: unknown): void => {
-      scope = said === 'private' ? said : scope
+    const heard = createHeard()
+    const read = await readListing(connection, kinds, before, warn, heard.page, later && !principals)
+    if (!principals || !ownLists) return read
+    if (kinds.has('tools')) {
+      listIsPrivate = !heard.isPublic
+      const { first } = principals
+      if (first !== undefined && listIsPrivate) ownLists.set(first, ownList(read.tools, heard), true)
+      ownLists.keep(listIsPrivate ? principals.known : [])
     }
-    const read = await readListing(connection, kinds, before, warn, heard, later)
-    if (!principals) return read
-    if (kinds.has('tools')) listIsPrivate = scope === 'private'
-    if (listIsPrivate) principals.readOwn()
     // What one login lists is shown to nobody. A resource that a call was told of is read with the caller's own.
     return { ...read, resources: [], templates: [], prompts: [] }
   }
@@ -309,6 +404,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     reason = undefined
     detail = undefined
     version = connection.server?.version
+    serverName = connection.server?.name
     capabilities = connection.capabilities
     const now = standing()
     const text = JSON.stringify(now)
@@ -348,12 +444,19 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     })
   }
 
-  function onNotification(method: string, params: Json, attributed: boolean): void {
-    const kind = LISTS[method]
-    if (kind) {
-      refresh.changed(kind)
+  /** @param whose connection it came on; absent: the first */
+  function onNotification(method: string, params: Json, attributed: boolean, whose?: Who): void {
+    const list = LISTS[method]
+    if (list) {
+      refresh.changed(list)
     } else if (method === 'notifications/message') {
-      if (!attributed && !publisher.isQuarantined) hooks.onLog?.(module, params)
+      if (attributed || publisher.isQuarantined) return
+      if (kind() === 'shared') hooks.onLog?.(module, params)
+      else {
+        // What a server says to one of its callers is nobody else's.
+        const who = whose ?? instances.holder
+        if (who) hooks.onLog?.(module, params, who)
+      }
     } else if (method === 'notifications/resources/updated' && typeof params['uri'] === 'string')
       hooks.onResourceUpdated?.(module, params['uri'], params)
     else if (method === 'notifications/tasks/status') {
@@ -372,6 +475,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       listing = known ?? emptyListing
       claim(listing.resources)
       version = known?.server?.version
+      serverName = known?.server?.name
       capabilities = known?.capabilities ?? {}
       state = known ? 'known' : 'configured'
       publisher.publish(listing, standing())
@@ -438,7 +542,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
         state === 'connecting' ||
         (state === 'known' && link.nextAttemptAt !== undefined),
       ...(startMs === undefined ? {} : { startMs }),
+      instance: kind(),
+      ...(kind() === 'shared' ? {} : { instances: instances.running }),
     }),
+    ended: (session) => instances.ended(session),
     problems: () => publisher.problems(),
     offered: () => listing.tools.map(({ name }) => name),
     async stop(graceMs, why) {
@@ -446,8 +553,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       refresh.stop()
       idle.end()
       become('stopped', why)
+      ownLists?.stop()
       credentials.close()
-      await Promise.all([link.stop(graceMs), principals?.close(graceMs)])
+      principals?.close()
+      await Promise.all([link.stop(graceMs), instances.close(graceMs)])
     },
   }
 }
@@ -463,6 +572,32 @@ const capacityOf = ({ maxConcurrent, maxQueued, where }: ServerSettings): Capaci
   maxQueued,
   setting: `${where}.maxQueued`,
 })
+
+/** What the pages of a list say of who may keep it: the strictest holds. */
+function createHeard() {
+  let isPublic = true
+  let ttlMs: number | undefined
+  return {
+    page({ cacheScope, ttlMs: ttl }: Json): void {
+      isPublic &&= cacheScope === 'public'
+      if (typeof ttl === 'number') ttlMs = Math.min(ttlMs ?? ttl, ttl)
+    },
+    get isPublic() {
+      return isPublic
+    },
+    get ttlMs(): OwnList['ttlMs'] {
+      return ttlMs
+    },
+  }
+}
+
+const ownList = (tools: Listing['tools'], { ttlMs }: Pick<OwnList, 'ttlMs'>): OwnList => ({
+  texts: new Set(tools.map(({ text }) => text)),
+  ttlMs,
+})
+
+/** The login of a server entry is that of all its connections, and none of them ends it. */
+const lent = (credentials: Credentials): Credentials => ({ open: () => credentials.open(), close: () => undefined })
 
 function eraOf({ live, verdict }: Link): Pick<UpstreamStatus, 'era'> {
   const era = live?.era ?? verdict?.era

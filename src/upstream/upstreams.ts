@@ -82,6 +82,8 @@ export interface Upstreams {
   connect(id: string, signal?: Stop): Promise<void>
   /** Ends one until it is connected: no call starts it. @throws PegboardError E_NOT_FOUND */
   disconnect(id: string): Promise<void>
+  /** A session of a client is over: what servers run for it alone is stopped. */
+  ended(session: string): void
   /** How long one takes to answer, in milliseconds; undefined where it is not connected. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_TIMEOUT */
   ping(id: string, signal?: Stop): Promise<number | undefined>
   /**
@@ -304,6 +306,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
             transport: target.kind,
             start,
             pending: false,
+            instance: configured[id]?.instance ?? 'shared',
           },
       )
     },
@@ -331,6 +334,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     async disconnect(id) {
       const { upstream } = runningAs(id)
       if (upstream.status().state !== 'stopped') await retire(upstream, 'it was disconnected')
+    },
+    ended(session) {
+      for (const { upstream } of running.values()) upstream.ended(session)
     },
     ping: async (id, signal) => await runningAs(id).upstream.ping(signal),
     async missed(name, { signal, sees = () => true } = {}) {
@@ -361,8 +367,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 }
 
 /** Everything that a running process or an open session depends on. Attribution is fixed when a connection is made. */
-const reachOf = ({ target, auth, allowPrivate, relay, prefix }: ServerSettings): string =>
-  JSON.stringify([target, auth, allowPrivate, relay, prefix === ''])
+const reachOf = ({ target, auth, allowPrivate, relay, prefix, instance }: ServerSettings): string =>
+  JSON.stringify([target, auth, allowPrivate, relay, prefix === '', instance])
 
 /** Whether the name of a tool begins with one of these. */
 export const isNamed = (name: string, names: readonly string[]): boolean => namedBy(name, names) > 0

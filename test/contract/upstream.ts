@@ -41,6 +41,7 @@ export function upstreamContract(name: string, contract: UpstreamContract): void
             version: expect.any(String),
             start: 'lazy',
             pending: false,
+            instance: 'shared',
             startMs: expect.any(Number),
           },
         ])

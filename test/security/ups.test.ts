@@ -351,6 +351,31 @@ test('UPS-21: a redirect to an inner address is refused, and a server that wants
   })
 }, 60_000)
 
+/** Pegboard in front of a server at which Ann and Bob log in for themselves, with a client of each. */
+async function loggedIn(upstream: string) {
+  const tokens = ['ann', 'bob'].map((principal) => ({ principal, token: `a-long-token-for-${principal}` }))
+  const where = place({
+    exposure: { mode: 'direct' },
+    server: { http: { tokens } },
+    mcpServers: { web: { url: upstream, auth: { perPrincipal: true }, start: 'eager' } },
+  })
+  const state = String(where.env['PEGBOARD_STATE_DIR'])
+  const store = await openTokenStore(state, where.env, () => undefined)
+  for (const { principal } of tokens) await loginAt(upstream, store, { auth: { perPrincipal: true } }, {}, principal)
+  const { url } = await serveHttp(where)
+  return await Promise.all(
+    tokens.map(async ({ principal, token }) => {
+      const client = new Client({ name: principal, version: '1' })
+      const headers = { authorization: `Bearer ${token}` }
+      await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
+      onTestFinished(() => client.close())
+      return { principal, client }
+    }),
+  )
+}
+
+type LoggedIn = Awaited<ReturnType<typeof loggedIn>>[number]
+
 test.each([
   ['private', ['ann'], 2],
   ['public', ['ann', 'bob'], 1],
@@ -359,26 +384,7 @@ test.each([
   async (cacheScope, see, lists) => {
     await withRig(
       async ({ server }) => {
-        const tokens = ['ann', 'bob'].map((principal) => ({ principal, token: `a-long-token-for-${principal}` }))
-        const where = place({
-          exposure: { mode: 'direct' },
-          server: { http: { tokens } },
-          mcpServers: { web: { url: server.url, auth: { perPrincipal: true }, start: 'eager' } },
-        })
-        const state = String(where.env['PEGBOARD_STATE_DIR'])
-        const store = await openTokenStore(state, where.env, () => undefined)
-        for (const { principal } of tokens)
-          await loginAt(server.url, store, { auth: { perPrincipal: true } }, {}, principal)
-        const { url } = await serveHttp(where)
-        const clients = await Promise.all(
-          tokens.map(async ({ principal, token }) => {
-            const client = new Client({ name: principal, version: '1' })
-            const headers = { authorization: `Bearer ${token}` }
-            await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
-            onTestFinished(() => client.close())
-            return { principal, client }
-          }),
-        )
+        const clients = await loggedIn(server.url)
         const listing = async (tool: string) => {
           const all = await Promise.all(
             clients.map(async ({ principal, client }) => ((await names(client)).includes(tool) ? [principal] : [])),
@@ -398,6 +404,52 @@ test.each([
     )
   },
   40_000,
+)
+
+test.each([
+  ['no cacheScope', [{ ttlMs: -1 }]],
+  [
+    'public on one page and private on the next',
+    [
+      { cacheScope: 'public', ttlMs: 60_000 },
+      { cacheScope: 'private', ttlMs: -1 },
+    ],
+  ],
+] as const)(
+  'UPS-23: a list with %s and a TTL of −1 is private and stale, and nothing of it is served to a revoked login',
+  async (_what, pages) => {
+    await withRig(
+      async ({ server }) => {
+        const [ann, bob] = (await loggedIn(server.url)) as [LoggedIn, LoggedIn]
+        await expect.poll(() => names(ann.client), { timeout: 15_000 }).toContain('web__secret')
+        await expect.poll(() => names(bob.client), { timeout: 15_000 }).toContain('web__who')
+        expect(await names(bob.client)).not.toContain('web__secret')
+        const call = async ({ client }: LoggedIn, name: string) =>
+          JSON.stringify(await client.callTool({ name, arguments: {} }).catch((error: unknown) => ({ error })))
+        const tokensBefore = server.tokens.length
+        expect(await call(bob, 'web__secret')).not.toContain('"ann"')
+        expect(server.tokens.length - tokensBefore).toBeLessThanOrEqual(2)
+        // Read again without being told: what it says is stale at once.
+        const lists = server.lists()
+        await expect.poll(() => server.lists(), { timeout: 8_000 }).toBeGreaterThan(lists)
+        // Ann's list is the one that was read first; Bob's login goes on.
+        server.refusedAccounts.add('ann')
+        const revokedAt = performance.now()
+        await expect.poll(() => names(ann.client), { timeout: 10_000 }).not.toContain('web__who')
+        expect(performance.now() - revokedAt).toBeLessThan(6_000)
+        expect(await names(ann.client)).not.toContain('web__secret')
+        expect(await call(ann, 'web__who')).toContain('pegboard auth web --principal ann')
+        await expect.poll(() => names(bob.client), { timeout: 10_000 }).toContain('web__who')
+        expect(await call(bob, 'web__who')).toContain('bob')
+        server.refusedAccounts.add('bob')
+        const again = performance.now()
+        await expect.poll(() => names(bob.client), { timeout: 10_000 }).not.toContain('web__who')
+        expect(performance.now() - again).toBeLessThan(6_000)
+      },
+      { resource: { pages } },
+    )
+  },
+  60_000,
 )
 
 test('UPS-25: a server that was down for ten minutes is used again within 90 s of its return, and nobody ever gave up', async () => {

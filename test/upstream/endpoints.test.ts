@@ -19,6 +19,8 @@ function rig() {
     timeoutMs: 1_000,
     log: silentLog,
     ready: async () => ({ era: 'legacy', capabilities, request }) as unknown as Connection,
+    live: () => undefined,
+    keyOf: () => '',
     request,
     placed: (_method, relay, _signal, work) => work(relay),
     tasks: {},
@@ -46,7 +48,7 @@ it('who begins to follow what is being asked for gets the same answer', async ()
   expect([asked, told]).toEqual([['resources/subscribe a://1'], []])
   answers[0]?.no()
   await Promise.all(first)
-  expect([told, endpoints.subscribed]).toEqual([['1 no room', '2 no room'], false])
+  expect([told, endpoints.follows('')]).toEqual([['1 no room', '2 no room'], false])
   told.length = 0
   const second = both()
   await settled()
@@ -54,10 +56,10 @@ it('who begins to follow what is being asked for gets the same answer', async ()
   await Promise.all(second)
   expect([asked.length, told]).toEqual([2, ['1 yes', '2 yes']])
   await ask('resources/unsubscribe')
-  expect([asked.length, endpoints.subscribed]).toEqual([2, true])
+  expect([asked.length, endpoints.follows('')]).toEqual([2, true])
   const last = ask('resources/unsubscribe')
   await settled()
   answers[2]?.yes()
   await last
-  expect([asked[2], endpoints.subscribed]).toEqual(['resources/unsubscribe a://1', false])
+  expect([asked[2], endpoints.follows('')]).toEqual(['resources/unsubscribe a://1', false])
 })

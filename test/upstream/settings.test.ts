@@ -26,6 +26,8 @@ describe('an entry of mcpServers', () => {
         idleStopMs: 300_000,
         maxConcurrent: 32,
         maxQueued: 256,
+        maxInstances: 32,
+        maxInstancesPerPrincipal: 8,
         trust: 'first-use',
         allowPrivate: true,
         where: 'mcpServers.srv',

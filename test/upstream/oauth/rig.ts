@@ -144,6 +144,8 @@ export interface Resource {
   readonly tokens: Array<string | undefined>
   readonly refusals: () => number
   /** How often its tools were listed. */
+  /** Logins of these accounts are refused, whatever their tokens. */
+  readonly refusedAccounts: Set<string>
   readonly lists: () => number
   readonly headers: Array<NodeJS.Dict<string | string[]>>
   close(): void
@@ -157,6 +159,8 @@ export async function resource(
     readonly challenge?: string
     readonly scope?: string
     readonly cacheScope?: string
+    /** What the pages of its list say of caching; the tools are spread over them. */
+    readonly pages?: readonly { readonly cacheScope?: string; readonly ttlMs?: number }[]
     /** It has a resource, which says who reads it. */
     readonly readable?: boolean
   } = {},
@@ -164,6 +168,7 @@ export async function resource(
   const tokens: Array<string | undefined> = []
   const headers: Array<NodeJS.Dict<string | string[]>> = []
   const refused = new Set<string>()
+  const refusedAccounts = new Set<string>()
   let refusals = 0
   let lists = 0
   const state = { refuseAll: false }
@@ -178,7 +183,7 @@ export async function resource(
             const { AccessToken } = as.provider
             const Credentials = (as.provider as unknown as { ClientCredentials: typeof AccessToken }).ClientCredentials
             const found = (await AccessToken.find(token)) ?? (await Credentials.find(token))
-            if (!found || state.refuseAll || refused.has(token))
+            if (!found || state.refuseAll || refused.has(token) || refusedAccounts.has(String(found.accountId)))
               throw new OAuthError(OAuthErrorCode.InvalidToken, 'no such token')
             return {
               token,
@@ -205,14 +210,26 @@ export async function resource(
         }))
       }
       const inputSchema = { type: 'object' as const }
-      server.setRequestHandler('tools/list', (_request, ctx) => ({
-        tools: [
+      server.setRequestHandler('tools/list', ({ params }, ctx) => {
+        const tools = [
           { name: 'who', inputSchema },
           { name: 'write', inputSchema },
           ...(ctx.http?.authInfo?.extra?.['account'] === 'ann' ? [{ name: 'secret', inputSchema }] : []),
-        ],
-        ...(options.cacheScope === undefined ? {} : { ttlMs: 60_000, cacheScope: options.cacheScope }),
-      }))
+        ]
+        if (options.pages) {
+          const at = Number(params?.cursor ?? 0)
+          const last = at === options.pages.length - 1
+          return {
+            tools: last ? tools.slice(at) : [tools[at]],
+            ...options.pages[at],
+            ...(last ? {} : { nextCursor: String(at + 1) }),
+          } as never
+        }
+        return {
+          tools,
+          ...(options.cacheScope === undefined ? {} : { ttlMs: 60_000, cacheScope: options.cacheScope }),
+        }
+      })
       server.setRequestHandler('tools/call', (_request, ctx) => ({
         content: [{ type: 'text', text: String(ctx.http?.authInfo?.extra?.['account']) }],
       }))
@@ -257,6 +274,7 @@ export async function resource(
   return Object.assign(state, {
     url: `${origin}/mcp`,
     refused,
+    refusedAccounts,
     tokens,
     headers,
     refusals: () => refusals,

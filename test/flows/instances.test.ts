@@ -1,0 +1,188 @@
+import { cpSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Client } from '@modelcontextprotocol/client'
+import { describe, expect, it } from 'vitest'
+import { type Answer, startApp, temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { client, front } from '../security/rig.ts'
+import { TOKEN } from '../server/echo.ts'
+import { alive, scripted, until } from '../upstream/host.ts'
+
+const ANN = 'a-token-that-is-ann-alone'
+const BOB = 'a-token-that-is-bob-alone'
+const tokens = [
+  { token: ANN, principal: 'ann' },
+  { token: BOB, principal: 'bob' },
+]
+const fixture = join(import.meta.dirname, '../fixtures/upstreams/pages.mjs')
+const plain = (...args: string[]) => ({ command: process.execPath, args: [fixture, ...args] })
+
+/** The fixture where npm would have put the package of a browser server. */
+function installed() {
+  const folder = join(temporaryFolder(), 'node_modules/@playwright/mcp')
+  mkdirSync(folder, { recursive: true })
+  cpSync(fixture, join(folder, 'cli.mjs'))
+  return { command: process.execPath, args: [join(folder, 'cli.mjs')] }
+}
+
+const text = async (one: Client, tool: string, args = {}): Promise<string> => {
+  const result = (await one.callTool({ name: `web__${tool}`, arguments: args })) as Answer
+  return result.content[0].text
+}
+
+const served = (entry: object, http = {}) => front({ tokens, ...http }, { mcpServers: { web: entry } })
+const status = ({ app }: Awaited<ReturnType<typeof served>>) => app.upstreams.status()[0]
+
+it('keeps the page of one client from another: a known browser server runs once for each session', async () => {
+  const server = await served(installed())
+  const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'legacy')]
+  await text(ann, 'navigate', { url: 'https://ann.example/private' })
+  await text(bob, 'navigate', { url: 'https://bob.example' })
+  expect(await text(ann, 'snapshot')).toBe('https://ann.example/private')
+  expect(await text(bob, 'snapshot')).toBe('https://bob.example')
+  const read = async (one: Client) => (await one.readResource({ uri: 'page://now' })).contents[0]
+  expect(await read(ann)).toMatchObject({ text: 'https://ann.example/private' })
+  expect(await read(bob)).toMatchObject({ text: 'https://bob.example' })
+  expect(status(server)).toMatchObject({ instance: 'session', instances: 2, tools: 3 })
+  expect((await ann.listTools()).tools).toEqual((await bob.listTools()).tools)
+})
+
+it('runs it once for each principal where clients have no sessions', async () => {
+  const server = await served(installed())
+  const [ann, bob] = [await client(server.url, ANN, 'modern'), await client(server.url, BOB, 'modern')]
+  await text(ann, 'navigate', { url: 'https://ann.example/private' })
+  expect(await text(bob, 'snapshot')).toBe('about:blank')
+  expect(await text(ann, 'snapshot')).toBe('https://ann.example/private')
+  // Another client of Ann's.
+  expect(await text(await client(server.url, ANN, 'modern'), 'snapshot')).toBe('https://ann.example/private')
+})
+
+it('stops what ran for a session when the session ends, also the first process', async () => {
+  const server = await served(installed())
+  const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'legacy')]
+  const [first, second] = [Number(await text(ann, 'pid')), Number(await text(bob, 'pid'))]
+  expect(first).not.toBe(second)
+  for (const [one, pid] of [
+    [ann, first],
+    [bob, second],
+  ] as const) {
+    await (one.transport as unknown as { terminateSession(): Promise<void> }).terminateSession()
+    await until(() => !alive(pid), 5_000)
+  }
+  // Nobody finds the page of somebody who has left.
+  const next = await client(server.url, TOKEN, 'legacy')
+  expect(await text(next, 'snapshot')).toBe('about:blank')
+})
+
+it('shares other servers, and any where the operator says so', async () => {
+  const server = await served(plain())
+  const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'modern')]
+  await text(ann, 'navigate', { url: 'https://shared.example' })
+  expect(await text(bob, 'snapshot')).toBe('https://shared.example')
+  expect(status(server)).toMatchObject({ instance: 'shared' })
+  const told = await served({ ...installed(), instance: 'shared' })
+  const [carl, dora] = [await client(told.url, ANN, 'legacy'), await client(told.url, BOB, 'legacy')]
+  await text(carl, 'navigate', { url: 'https://shared.example' })
+  expect(await text(dora, 'snapshot')).toBe('https://shared.example')
+})
+
+it('gives each principal one instance where the operator says "principal"', async () => {
+  const server = await served({ ...plain(), instance: 'principal' })
+  const [one, other] = [await client(server.url, ANN, 'legacy'), await client(server.url, ANN, 'legacy')]
+  await text(one, 'navigate', { url: 'https://ann.example' })
+  expect(await text(other, 'snapshot')).toBe('https://ann.example')
+  expect(await text(await client(server.url, BOB, 'legacy'), 'snapshot')).toBe('about:blank')
+})
+
+it('refuses more instances than the limits allow, by name of the setting', async () => {
+  const server = await served({ ...installed(), maxInstancesPerPrincipal: 1, maxInstances: 3 })
+  const call = async (token: string) => {
+    const one = await client(server.url, token, 'legacy')
+    const { isError, structuredContent } = (await one.callTool({ name: 'web__pid', arguments: {} })) as Answer
+    return { isError: isError === true, error: structuredContent?.error }
+  }
+  expect((await call(BOB)).isError).toBe(false)
+  expect((await call(ANN)).isError).toBe(false)
+  expect(await call(ANN)).toMatchObject({
+    error: { code: 'E_OVERLOADED', hint: expect.stringContaining('mcpServers.web.maxInstancesPerPrincipal') },
+  })
+  expect((await call(TOKEN)).isError).toBe(false)
+  expect(await call(BOB)).toMatchObject({
+    error: { code: 'E_OVERLOADED', hint: expect.stringContaining('mcpServers.web.maxInstances.') },
+  })
+})
+
+it('stops an instance that nobody used for idleStopMs', async () => {
+  const server = await served({ ...installed(), idleStopMs: 300 })
+  const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'legacy')]
+  const pids = [Number(await text(ann, 'pid')), Number(await text(bob, 'pid'))]
+  await until(() => !pids.some(alive), 5_000)
+  expect(status(server)?.instances).toBe(0)
+  expect(Number(await text(ann, 'pid'))).not.toBe(pids[0])
+})
+
+it('tells changes and log messages of an instance to its own session alone', async () => {
+  const server = await served(installed())
+  const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'legacy')]
+  const heard: string[] = []
+  for (const [name, one] of [
+    ['ann', ann],
+    ['bob', bob],
+  ] as const) {
+    one.setNotificationHandler('notifications/message', ({ params }) => void heard.push(`${name}: ${params.data}`))
+    await one.setLoggingLevel('debug')
+    await text(one, 'pid')
+  }
+  await text(ann, 'navigate', { url: 'https://ann.example/1' })
+  await text(bob, 'navigate', { url: 'https://bob.example/1' })
+  await until(() => heard.length >= 2, 5_000)
+  await sleep(100)
+  expect(heard.sort()).toEqual(['ann: at https://ann.example/1', 'bob: at https://bob.example/1'])
+})
+
+it('starts one process for the one client of stdio', async () => {
+  const { app } = await startApp({ exposure: { mode: 'direct' }, mcpServers: { web: installed() } })
+  const one = await connectTo(app)
+  await text(one, 'navigate', { url: 'https://one.example' })
+  expect(await text(one, 'snapshot')).toBe('https://one.example')
+  expect(app.upstreams.status()[0]).toMatchObject({ instance: 'session', instances: 1 })
+})
+
+describe('a 2025-era server that asks', () => {
+  const asks = () => ({ ...scripted(), start: 'eager' })
+  const form = { capabilities: { elicitation: { form: {} } } }
+  const wait = (one: Client) => text(one, 'wait', { ms: 1_000 })
+  const asking = async (url: string, era: 'legacy' | 'modern', name: string) => {
+    const one = await client(url, ANN, era, form)
+    one.setRequestHandler('elicitation/create', async () => ({ action: 'accept' as const, content: { name } }))
+    return one
+  }
+
+  it.each(['legacy', 'modern'] as const)('lets eight %s clients call at once after it has asked', async (era) => {
+    const server = await served(asks())
+    const clients = await Promise.all(Array.from({ length: 8 }, (_, n) => asking(server.url, era, `n${n}`)))
+    expect(JSON.parse(await text(clients[0] as Client, 'ask_person'))).toMatchObject({ content: { name: 'n0' } })
+    // Started one by one; what is measured is the waiting.
+    for (const one of clients) await text(one, 'echo', { text: 'x' })
+    const began = performance.now()
+    await Promise.all(clients.map(wait))
+    expect(performance.now() - began).toBeLessThan(4_000)
+    // Each answers its own question.
+    for (const [n, one] of clients.entries())
+      expect(JSON.parse(await text(one, 'ask_person'))).toMatchObject({ content: { name: `n${n}` } })
+  })
+
+  it('keeps nobody waiting for a question that is never answered', async () => {
+    const server = await served(asks())
+    const silent = await client(server.url, ANN, 'legacy', form)
+    silent.setRequestHandler('elicitation/create', () => new Promise<never>(() => undefined))
+    void text(silent, 'ask_person').catch(() => undefined)
+    await until(() => status(server)?.instance === 'session', 5_000)
+    const others = [await asking(server.url, 'legacy', 'bob'), await asking(server.url, 'modern', 'cy')]
+    const began = performance.now()
+    await Promise.all(others.map((one) => text(one, 'echo', { text: 'x' })))
+    expect(performance.now() - began).toBeLessThan(5_000)
+    expect(JSON.parse(await text(others[0] as Client, 'ask_person'))).toMatchObject({ content: { name: 'bob' } })
+  })
+})
