@@ -196,12 +196,15 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   })
   const ownSecrets = once(() => knownSecrets(ofEnvironment))
   function inspectAnswer<T extends object>(caller: Caller, owner: string, answer: T): T {
-    const level = views.viewFor(caller).policy.tripwire({ module: owner })
+    const level = views.viewFor(caller).policy.tripwire({ module: owner, tripwire: 'warn' })
     const inspection = inspections.of(level, undefined)
     return inspection ? inspectObject(answer, inspection) : answer
   }
   function inspectAsked(caller: Caller, owner: string, params: unknown): unknown {
-    const inspection = inspections.of(views.viewFor(caller).policy.tripwire({ module: owner }), undefined)
+    const inspection = inspections.of(
+      views.viewFor(caller).policy.tripwire({ module: owner, tripwire: 'warn' }),
+      undefined,
+    )
     return inspection ? inspectQuestion(params, inspection) : params
   }
   const audit = config.audit.enabled

@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util'
 import { isPegboardError, messageOf, type PegboardError, sentences } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
 import { plain } from '../core/plain.ts'
+import { withoutUnseen } from '../core/unseen.ts'
 import { type Args, type Command, commands, commonOptions } from './commands.ts'
 import { commandHelp, generalHelp } from './help.ts'
 import { configIn, typable } from './invocation.ts'
@@ -17,7 +18,8 @@ export async function run(argv: readonly string[], world: Io): Promise<number> {
   const io: Io = {
     ...world,
     // A script gets what a tool said as it was said.
-    stdout: (text) => world.stdout(world.terminal?.out === false ? text : plain(text)),
+    // What is piped ends on a terminal often enough.
+    stdout: (text) => world.stdout(world.terminal?.out === false ? withoutUnseen(text) : plain(text)),
     stderr: (text) => world.stderr(steady(typable(text, config, world))),
   }
   try {

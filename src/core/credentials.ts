@@ -11,6 +11,12 @@ const HARMLESS = new Set(
     ' ',
   ),
 )
+/** Last words of names that say something about a credential and have none. */
+const ABOUT = new Set(
+  'policy policies rule rules requirement requirements strength length count counts expiry expires expired expiration enabled required supported type types method methods mode status age'.split(
+    ' ',
+  ),
+)
 /** The same without anything between the words. */
 const JOINED =
   /^(?:(?:access|api|auth|bearer|id|refresh|session)tokens?|(?:access|api|encryption|private|secret|signing)keys?|clientsecret|secretaccesskey|cookie|setcookie|credentials?)$/
@@ -42,6 +48,7 @@ function judge(name: string): boolean {
     .split(/[^\p{L}\p{N}]+/u)
     .filter(Boolean)
   if (JOINED.test(words.join(''))) return true
+  if (words.length > 1 && ABOUT.has(words.at(-1) ?? '')) return false
   const harmless = words.some((word) => HARMLESS.has(word))
   return words.some((word, at) => {
     const before = words[at - 1] ?? ''

@@ -1,5 +1,6 @@
 import { plainJson } from './plain.ts'
 import { redact } from './redact.ts'
+import { redactSecrets } from './secret-values.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
@@ -48,10 +49,11 @@ const LINE_ENDS = /[\u2028\u2029]/g
 
 /** A value as one line of JSON in which nothing ends the line or steers who reads it. @throws what cannot be written */
 export const jsonLine = (value: unknown): string =>
-  plainJson(JSON.stringify(value, (_key, one) => (one instanceof Error ? describeError(one) : one))).replaceAll(
-    LINE_ENDS,
-    (one) => `\\u${one.charCodeAt(0).toString(16)}`,
-  )
+  plainJson(
+    JSON.stringify(value, (_key, one) =>
+      one instanceof Error ? describeError(one) : typeof one === 'string' ? redactSecrets(one) : one,
+    ),
+  ).replaceAll(LINE_ENDS, (one) => `\\u${one.charCodeAt(0).toString(16)}`)
 
 /** Logging must not fail what it tells of. */
 function written(record: object): string | undefined {

@@ -7,7 +7,7 @@ import type { JsonSchema, Schema } from './schema.ts'
 export type Effect = 'read' | 'write' | 'destructive'
 
 /** What is done about a field that looks like a credential: nothing, its value is replaced, or the call fails. */
-export type Tripwire = 'off' | 'redact' | 'throw'
+export type Tripwire = 'off' | 'warn' | 'redact' | 'throw'
 
 export interface Example {
   readonly input: Readonly<Record<string, unknown>>

@@ -1,12 +1,12 @@
 import { looksSecret } from './credentials.ts'
 import { PegboardError } from './errors.ts'
-import type { Tripwire } from './tool.ts'
+import { mayHoldSecret, REDACTED, redactSecrets } from './secret-values.ts'
 
-/** What stands for a value that is not passed on. */
-export const REDACTED = '[redacted]'
+export { REDACTED }
 
 export interface Wire {
-  readonly level: Exclude<Tripwire, 'off'>
+  /** What is done about names of fields; `values`: nothing, only values that look like secrets by themselves are taken out. */
+  readonly level: 'values' | 'redact' | 'throw'
   /** Dotted paths that are not looked at; `*` is any one step. */
   readonly opaque: readonly string[]
 }
@@ -29,13 +29,13 @@ export const mayTell = (text: string): boolean => SUSPECT.test(text) || DISGUISE
  */
 export function guardSecrets<T>(value: T, wire: Wire): T {
   budget = QUICK_PARTS
-  const found = isClean(value, QUICK_DEPTH) ? undefined : find(value, wire)
-  if (found === undefined) return value
-  if (wire.level === 'throw')
-    throw new PegboardError('E_SECRET_BLOCKED', `forbidden field "${found}"`, {
+  if (isClean(value, QUICK_DEPTH)) return value
+  const { name, hasValue } = find(value, wire)
+  if (name !== undefined && wire.level === 'throw')
+    throw new PegboardError('E_SECRET_BLOCKED', `forbidden field "${name}"`, {
       hint: 'The result was kept back. Its author leaves the field out, names it in `opaque`, or the operator sets `tripwire`.',
     })
-  return clean(value, wire, '', new Map()) as T
+  return name === undefined && !hasValue ? value : (clean(value, wire, '', new Map()) as T)
 }
 
 // Most results are small and have nothing: those are looked over without keeping anything.
@@ -45,7 +45,7 @@ let budget = 0
 
 /** False when it has to be looked at closely. */
 function isClean(value: unknown, levels: number): boolean {
-  if (typeof value === 'string') return !isSuspect(value)
+  if (typeof value === 'string') return !isSuspect(value) && !mayHoldSecret(value)
   if (typeof value !== 'object' || value === null) return true
   if (levels === 0 || 'toJSON' in value || ArrayBuffer.isView(value)) return false
   if (Array.isArray(value)) {
@@ -55,7 +55,7 @@ function isClean(value: unknown, levels: number): boolean {
     return true
   }
   for (const key in value) {
-    if (--budget < 0 || looksSecret(key)) return false
+    if (--budget < 0 || looksSecret(key) || mayHoldSecret(key)) return false
     if (!isClean((value as Readonly<Record<string, unknown>>)[key], levels - 1)) return false
   }
   return true
@@ -64,13 +64,20 @@ function isClean(value: unknown, levels: number): boolean {
 /** A text that may be JSON. */
 export function guardText(text: string, wire: Wire): string {
   const parsed = parsedFrom(text)
-  if (parsed === undefined) return text
-  const kept = guardSecrets(parsed, wire)
-  return kept === parsed ? text : JSON.stringify(kept)
+  const kept = parsed === undefined ? parsed : guardSecrets(parsed, wire)
+  return redactSecrets(kept === parsed ? text : JSON.stringify(kept))
 }
 
-/** The path of the first field that looks like a credential. Does not recurse: depth is not ours to bound. */
-function find(root: unknown, { opaque }: Wire): string | undefined {
+interface Found {
+  /** The path of the first field that looks like a credential. */
+  readonly name?: string
+  /** Whether a value may look like a secret by itself. */
+  readonly hasValue: boolean
+}
+
+/** Does not recurse: depth is not ours to bound. */
+function find(root: unknown, { opaque, level }: Wire): Found {
+  let hasValue = typeof root === 'string' && mayHoldSecret(root)
   const seen = new Set<object>()
   const open: unknown[] = [root]
   const paths: string[] = ['']
@@ -83,26 +90,28 @@ function find(root: unknown, { opaque }: Wire): string | undefined {
     for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
       if (++parts > MAX_PARTS) throw new PegboardError('E_TOO_LARGE', `The result has more than ${MAX_PARTS} parts.`)
       const one = (value as Readonly<Record<string | number, unknown>>)[key]
-      const isName = typeof key === 'string'
+      const isName = typeof key === 'string' && level !== 'values'
+      hasValue ||= (typeof one === 'string' && mayHoldSecret(one)) || (typeof key === 'string' && mayHoldSecret(key))
       if ((typeof one !== 'object' || one === null) && !(isName && looksSecret(key)) && !mayHold(one)) continue
       const at = path === '' ? String(key) : `${path}.${key}`
       if (opaque.length > 0 && isOpaque(at, opaque)) continue
-      if (isName && looksSecret(key)) return path === '' ? `<root>.${key}` : at
+      if (isName && looksSecret(key)) return { name: path === '' ? `<root>.${key}` : at, hasValue }
       open.push(one)
       paths.push(at)
     }
   }
-  return undefined
+  return { hasValue }
 }
 
 function clean(value: unknown, wire: Wire, path: string, copies: Map<object, unknown>): unknown {
   const plain = plainOf(value)
-  if (typeof plain !== 'object' || plain === null) return value
+  if (typeof plain !== 'object' || plain === null) return typeof value === 'string' ? redactSecrets(value) : value
   const known = copies.get(plain)
   if (known !== undefined) return known
   if (typeof value === 'string') {
-    const kept = clean(plain, wire, path, copies)
-    return JSON.stringify(kept)
+    const kept = JSON.stringify(clean(plain, wire, path, copies))
+    // Text in which nothing was found keeps its spaces and its digits.
+    return redactSecrets(kept === JSON.stringify(plain) ? value : kept)
   }
   const copy: Record<string, unknown> | unknown[] = Array.isArray(plain) ? [] : {}
   copies.set(plain, copy)
@@ -112,10 +121,15 @@ function clean(value: unknown, wire: Wire, path: string, copies: Map<object, unk
     const kept =
       wire.opaque.length > 0 && isOpaque(at, wire.opaque)
         ? one
-        : !Array.isArray(plain) && looksSecret(key)
+        : wire.level !== 'values' && !Array.isArray(plain) && looksSecret(key)
           ? REDACTED
           : clean(one, wire, at, copies)
-    Object.defineProperty(copy, key, { value: kept, enumerable: true, writable: true, configurable: true })
+    Object.defineProperty(copy, redactSecrets(key), {
+      value: kept,
+      enumerable: true,
+      writable: true,
+      configurable: true,
+    })
   }
   return copy
 }

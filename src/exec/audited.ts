@@ -49,6 +49,7 @@ export async function recorded(
       ...(setting === undefined ? {} : { setting }),
       ...(reason === undefined ? {} : { reason }),
       outcome,
+      ...(run.secrets === undefined ? {} : { secrets: run.secrets }),
       ms: Math.round(monotonicMs() - beganAt),
       ...(result ? { bytesOut: bytesOf(result) } : {}),
       ...audit.argumentsOf(request.input ?? {}),

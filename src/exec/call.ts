@@ -32,6 +32,7 @@ import {
   inspect,
   inspectFailure,
   inspectQuestion,
+  secretsIn,
 } from './inspect.ts'
 import { observed } from './observed.ts'
 import type { ExecutionSettings } from './options.ts'
@@ -240,6 +241,13 @@ export function createCalls(options: CallsOptions): Calls {
       const ended = ran.kind === 'value' && depth === 0 ? clipped(ran, entry.tool, settings.maxResultBytes) : ran
       if (confirmed && ended.kind === 'input_required') gate?.goesOn(confirmed.passing)
       const result = inspection ? inspect(ended, inspection) : ended
+      if (inspection?.warns && result.kind === 'mcp') {
+        const found = secretsIn(result.result)
+        if (found.length > 0) {
+          run.secrets = found
+          log.warn('a result may hold secrets', { tool: entry.tool.id, callId: idOf(run), secrets: found })
+        }
+      }
       const ms = monotonicMs() - startedAt
       // One that asks something first comes again.
       if (result.kind !== 'input_required') {
@@ -442,7 +450,7 @@ function refusalOfRun(
   secrets: KnownSecrets | undefined,
 ): PegboardError {
   const first = refusal(error, idOf(run), tool.id)
-  const failure = secrets ? inspectFailure(first, { wire: undefined, secrets }) : first
+  const failure = inspectFailure(first, { wire: undefined, secrets })
   if (!inspection) return failure
   try {
     return inspectFailure(failure, inspection)

@@ -36,6 +36,8 @@ export interface Run {
   id: string | undefined
   /** Which tool it is of, once that is known. */
   tool: Tool | undefined
+  /** What kinds of secrets its result may hold, where the tripwire is to warn. */
+  secrets?: readonly string[]
 }
 export const idOf = (run: Pick<Run, 'id'>): string => {
   run.id ??= randomUUID()

@@ -61,6 +61,7 @@ export function adaptOperation(record: ListedOperation, host: ToolHost, action: 
     chosenAliases: overrideAliases(record.name, settings),
     module,
     origin: 'upstream',
+    tripwire: 'warn',
     title,
     description,
     input,

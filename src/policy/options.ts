@@ -52,7 +52,7 @@ export const rateLimitOptions = z.strictObject({
   per_minute: z.number().positive().max(1_000_000).describe('Calls a minute for each principal.'),
 })
 
-export const tripwireOptions = z.enum(['off', 'redact', 'throw'])
+export const tripwireOptions = z.enum(['off', 'warn', 'redact', 'throw'])
 
 const shape = z.strictObject({
   default: z

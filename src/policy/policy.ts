@@ -70,7 +70,7 @@ export interface PolicySettings {
   readonly where?: string
 }
 
-const STRICTNESS: Readonly<Record<Tripwire, number>> = { off: 0, redact: 1, throw: 2 }
+const STRICTNESS: Readonly<Record<Tripwire, number>> = { off: 0, warn: 1, redact: 2, throw: 3 }
 const RANK: Readonly<Record<Effect, number>> = { read: 0, write: 1, destructive: 2 }
 const ALLOWED: Decision = { allow: true }
 const NOBODY: Actor = { profile: 'default', roles: [] }

@@ -2,6 +2,7 @@ import { askInspected } from '../core/asks.ts'
 import type { Caller } from '../core/context.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import type { Relay } from '../core/tool.ts'
+import { inspectSaid } from '../exec/inspect.ts'
 import type { ServerHost } from './host.ts'
 
 /** Pages that a person opens: what is in their addresses is meant for them. */
@@ -18,7 +19,7 @@ export async function inspected<T extends object>(
     return host.inspect(caller, owner, await answer)
   } catch (error) {
     if (!isProtocolFailure(error) || error.code === PAGES) throw error
-    const { message, data } = host.inspect(caller, owner, { message: error.message, data: error.data })
+    const { message, data } = inspectSaid(host.inspect(caller, owner, { message: error.message, data: error.data }))
     throw new ProtocolFailure(error.code, message, data)
   }
 }
@@ -39,7 +40,7 @@ export function sayable<T extends object>(
   owner = '',
 ): T | undefined {
   try {
-    return host.inspect(caller, owner, params)
+    return inspectSaid(host.inspect(caller, owner, params))
   } catch {
     return undefined
   }

@@ -56,6 +56,7 @@ export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
   const shared: Omit<Tool, 'id' | 'name' | 'effect'> & ThisType<Adapted> = {
     module: host.module,
     origin: 'upstream',
+    tripwire: 'warn',
     sideEffects: [`calls the MCP server ${host.id}`],
     tags: ['mcp', host.id],
     ...(settings.internal ? { internal: true } : {}),

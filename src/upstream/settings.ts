@@ -216,7 +216,9 @@ export const serverSchema = z.looseObject({
   trustHints: z.boolean().optional().describe('Believe readOnlyHint and the like even where the name says otherwise.'),
   tripwire: tripwireOptions
     .optional()
-    .describe('What is done about fields of its results that look like credentials; default off.'),
+    .describe(
+      'What is done about fields and values of its results that look like secrets; default warn: the audit log says so.',
+    ),
   relay: z
     .array(z.enum(ASKS))
     .optional()

@@ -7,6 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { verifyChain } from '../../src/observe/chain.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
+import { LISTED, serve } from '../offered.ts'
 import { cli, place, talkTo } from '../process.ts'
 import { hurried, until } from '../upstream/host.ts'
 
@@ -347,3 +348,121 @@ test('OUT-15: a server that needs a variable that is not set is left out, by the
   )
   expect(stderr()).not.toContain('canary')
 }, 30_000)
+
+const SECRETS = {
+  'aws-access-key': 'AKIAIOSFODNN7EXAMPLE',
+  'github-token': 'ghp_0123456789abcdefghijABCDEFGHIJ012345',
+  // Put together here, so that no scanner takes it for a real one.
+  'slack-token': ['xoxb', '123456789012', '1234567890123', 'AbCdEfGhIjKlMnOpQrStUvWx'].join('-'),
+  'private-key': `-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQC7\n-----END RSA PRIVATE KEY-----`,
+  jwt: 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U',
+  'login-in-address': 'postgres://ann:hunter2-canary@db.example/x',
+}
+/** A part that gives each of them away. */
+const PARTS = /AKIAIOSF|ghp_0123|123456789012|MIIEvQ|BKcwgg|dozjgN|hunter2-canary/
+
+test('OUT-03: names and values that only resemble those of secrets are kept', async () => {
+  const { client } = await withModules({ 'lone.mjs': LONE })
+  for (const name of ['token_count', 'total_tokens', 'next_page_token', 'password_policy', 'secretary', 'tokenizer']) {
+    const give = {
+      [name]: 'sk-etch of task-1234567890123456789012, see https://a.example/user:me@home and postgres://db/x',
+    }
+    const result = (await client.callTool({ name: 'lone__lone', arguments: { give } })) as Answer
+    expect([name, answerOf(result)]).toEqual([name, give])
+  }
+  await client.close()
+})
+
+test('OUT-04: secrets are taken out by their values: in text, structured content, resources, errors, JSON in text and split texts', async () => {
+  const filler = 'long '.repeat(4_000)
+  for (const [kind, secret] of Object.entries(SECRETS)) {
+    const half = Math.ceil(secret.length / 2)
+    const results = {
+      text: { content: [{ type: 'text', text: `It is ${secret}.` }] },
+      structured: { content: [], structuredContent: { a: [{ note: `It is ${secret}.` }], [secret]: 1 } },
+      large: { content: [{ type: 'text', text: `${filler}${secret}` }] },
+      resource: { content: [{ type: 'resource', resource: { uri: 'x://1', text: secret } }] },
+      failed: { isError: true, content: [{ type: 'text', text: `cannot log in with ${secret}` }] },
+      inner: { content: [{ type: 'text', text: JSON.stringify({ note: JSON.stringify({ deeper: secret }) }) }] },
+      disguised: {
+        content: [
+          {
+            type: 'text',
+            text: `{"token_count":1,"note":"\\u00${secret.charCodeAt(0).toString(16)}${JSON.stringify(secret.slice(1)).slice(1)}}`,
+          },
+        ],
+      },
+      split: { content: [secret.slice(0, half), secret.slice(half)].map((text) => ({ type: 'text', text })) },
+      letters: { content: [...secret].map((text) => ({ type: 'text', text })) },
+    }
+    const answers = {
+      ...Object.fromEntries(Object.entries(results).map(([name, result]) => [name, { result }])),
+      refused: { error: { code: -32050, message: `refused ${secret}`, data: { at: secret } } },
+      'resources/read': { result: { contents: [{ uri: 'x://1', text: secret }] } },
+    }
+    const tools = [...Object.keys(results), 'refused'].map((name) => ({ name, description: `Answers: ${name}.` }))
+    const offered = { a: { tools, answers, resources: [{ uri: 'x://1', name: 'one' }] } }
+    const served = await serve(offered, { a: { tripwire: 'redact' } })
+    await served.client(async (client) => {
+      for (const { name } of tools) {
+        const result = (await client.callTool({ name: `a__${name}`, arguments: {} })) as Answer
+        const texts = (result.content as Answer[]).map(({ text, resource }) => text ?? resource.text).join('')
+        expect([kind, name, JSON.stringify(result).match(PARTS)?.[0], texts.match(PARTS)?.[0]]).toEqual([
+          kind,
+          name,
+          undefined,
+          undefined,
+        ])
+        expect([kind, name, JSON.stringify(result)]).toEqual([
+          kind,
+          name,
+          expect.stringMatching(/\[redacted\]|refused postgres:..db/),
+        ])
+      }
+      const read = JSON.stringify(await client.readResource({ uri: 'x://1' }))
+      expect([kind, read.match(PARTS)]).toEqual([kind, null])
+    })
+    await served.app.stop()
+  }
+}, 120_000)
+
+test('secrets in results of a server pass by default and the audit log names their kinds; its errors and our logs have none, nor have results of modules', async () => {
+  const secret = SECRETS['github-token']
+  const filler = 'long '.repeat(4_000)
+  const said = (text: string, more: object = {}) => ({ result: { content: [{ type: 'text', text }], ...more } })
+  const answers = {
+    plain: said(secret),
+    large: said(`${filler}${secret}`),
+    failed: said(secret, { isError: true }),
+    clean: said('fine'),
+  }
+  const dir = temporaryFolder()
+  mkdirSync(join(dir, 'modules'))
+  writeFileSync(join(dir, 'modules', 'lone.mjs'), LONE)
+  const tools = Object.keys(answers).map((name) => ({ name, description: `Answers: ${name}.` }))
+  writeFileSync(join(dir, 'a.json'), JSON.stringify({ tools, answers }))
+  const a = { command: process.execPath, args: [LISTED, join(dir, 'a.json')], start: 'background' }
+  const { app, logged } = await startApp(
+    { exposure: { mode: 'direct' }, audit: { enabled: true }, mcpServers: { a } },
+    dir,
+  )
+  await app.settled(20_000)
+  const client = await connectTo(app)
+  const call = async (name: string, args = {}) => JSON.stringify(await client.callTool({ name, arguments: args }))
+  expect(await call('a__plain')).toContain(secret)
+  expect(await call('a__large')).toContain(secret)
+  expect(await call('a__failed')).not.toContain(secret)
+  await call('a__clean')
+  expect(await call('lone__lone', { give: { note: secret } })).toContain('[redacted]')
+  await client.close()
+  await app.stop()
+  expect(auditOf(dir).map(({ tool, secrets }) => [tool, secrets])).toEqual([
+    ['mcp_a.plain', ['github-token']],
+    ['mcp_a.large', ['github-token']],
+    ['mcp_a.failed', undefined],
+    ['mcp_a.clean', undefined],
+    ['lone.lone', undefined],
+  ])
+  expect(logged.join('\n')).toContain('a result may hold secrets')
+  expect(logged.join('\n')).not.toContain(secret)
+})
