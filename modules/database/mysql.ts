@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net'
 import type * as Mysql from 'mysql2'
 import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
-import { shown, tooLate, within } from './deadline.ts'
+import { exactJson, shown, tooLate, within } from './deadline.ts'
 import type { Answer, Dialect, Driver, Outcome, Powers, Statement, Target, Work } from './driver.ts'
 import { rowGuard, tooLarge } from './huge.ts'
 import { mysqlCatalog } from './mysql-catalog.ts'
+import { createSessions } from './sessions.ts'
 import { unavailable } from './unavailable.ts'
 
 export const mysqlDialect: Dialect = {
@@ -70,12 +71,15 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     supportBigNumbers: true,
     bigNumberStrings: false,
     dateStrings: true,
+    // Its own parser would lose integers beyond 2^53.
+    jsonStrings: true,
     connectionLimit: target.maxSessions,
     maxIdle: target.maxSessions,
     idleTimeout: 30_000,
     enableKeepAlive: true,
   }
   const pool = mysql.createPool(settings)
+  const sessions = createSessions(target.maxSessions)
   const allowed = new Set(target.allowedFunctions.map((name) => name.toLowerCase()))
   const prepared = new WeakMap<object, { readonly mariadb: boolean; readonly modes: string }>()
 
@@ -109,8 +113,11 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     { timeoutMs, signal }: Pick<Work, 'timeoutMs' | 'signal'>,
     use: (connection: Connection, over: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    signal.throwIfAborted()
-    const connection = await connect()
+    await sessions.take(signal)
+    const connection = await connect().catch((error: unknown) => {
+      sessions.give()
+      throw error
+    })
     let sound = false
     const lost = (): void => undefined
     connection.on('error', lost)
@@ -130,6 +137,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       connection.off('error', lost)
       if (sound && !given.has(connection)) await leave(connection)
       else sever(connection)
+      sessions.give()
     }
   }
   /** Sessions that were broken off in the middle of rows. */
@@ -149,6 +157,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     return new Promise<Answer>((resolve, reject) => {
       const rows: (readonly unknown[])[] = []
       let columns: readonly string[] = []
+      let isJson: readonly boolean[] = []
       let head: Mysql.ResultSetHeader | undefined
       let bytes = 0
       let over = false
@@ -164,8 +173,19 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
         sever(connection)
         reject(tooLarge())
       })
+      // A statement without a callback hears nothing of the end of its connection.
+      const lost = (error: unknown): void => {
+        guard.stop()
+        if (over) return
+        over = true
+        given.add(connection)
+        sever(connection)
+        reject(unavailable(error))
+      }
+      connection.once('error', lost)
       const end = (truncated: boolean): void => {
         guard.stop()
+        connection.off('error', lost)
         if (over) return
         over = true
         const changed = head && head.affectedRows !== undefined
@@ -180,10 +200,12 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       command
         .on('error', (error: unknown) => {
           guard.stop()
+          connection.off('error', lost)
           if (!over) reject(error)
         })
-        .on('fields', (fields: readonly { readonly name: string }[] | undefined) => {
+        .on('fields', (fields: readonly Field[] | undefined) => {
           columns = fields?.map(({ name }) => name) ?? columns
+          isJson = fields?.map(holdsJson) ?? isJson
         })
         .on('result', (row: unknown) => {
           if (over) return
@@ -192,7 +214,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
             head = row as Mysql.ResultSetHeader
             return
           }
-          const cells = row.map(shown)
+          const cells = row.map((cell, at) => shown(isJson[at] && typeof cell === 'string' ? exactJson(cell) : cell))
           bytes += JSON.stringify(cells).length
           if (rows.length < limits.maxRows && bytes <= limits.maxBytes) {
             rows.push(cells)
@@ -275,6 +297,17 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     close: () => new Promise((resolve) => pool.end(() => resolve())),
   }
 }
+
+interface Field {
+  readonly name: string
+  readonly columnType?: number
+  readonly extendedFormat?: string
+}
+
+const JSON_TYPE = 245
+/** MariaDB sends JSON as text, and says beside it what it is. */
+const holdsJson = ({ columnType, extendedFormat }: Field): boolean =>
+  columnType === JSON_TYPE || extendedFormat === 'json'
 
 const streamOf = (connection: Mysql.Connection): Socket => (connection as unknown as { stream: Socket }).stream
 

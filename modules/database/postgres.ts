@@ -5,6 +5,7 @@ import { exactInteger, exactJson, shown, tooLate, within } from './deadline.ts'
 import type { Answer, Dialect, Driver, Outcome, Powers, Statement, Target, Work } from './driver.ts'
 import { rowGuard, tooLarge } from './huge.ts'
 import { postgresCatalog } from './postgres-catalog.ts'
+import { createSessions } from './sessions.ts'
 import { unavailable } from './unavailable.ts'
 
 export const postgresDialect: Dialect = {
@@ -66,6 +67,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     keepAlive: true,
   }
   const pool = new pg.Pool(settings)
+  const sessions = createSessions(target.maxSessions)
   pool.on('error', (error) => log.warn('an idle database session ended', { error }))
   const allowed = new Set([...HARMLESS, ...target.allowedFunctions.map((name) => name.toLowerCase())])
 
@@ -87,8 +89,9 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     { timeoutMs, signal }: Pick<Work, 'timeoutMs' | 'signal'>,
     use: (client: Pg.PoolClient, over: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    signal.throwIfAborted()
+    await sessions.take(signal)
     const client = await pool.connect().catch((error: unknown) => {
+      sessions.give()
       throw unavailable(error)
     })
     let broken = true
@@ -117,6 +120,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     } finally {
       client.off('error', lost)
       client.release(broken)
+      sessions.give()
     }
   }
 

@@ -5,7 +5,7 @@
  */
 export const CHILD = String.raw`
 const { createInterface } = require('node:readline')
-let database, builtIn, harmless, forbidden, replaced = false
+let database, builtIn, harmless, forbidden, inMemory = false, replaced = false
 
 const say = (message) => process.stdout.write(JSON.stringify(message) + '\n')
 const told = (error) => ({ code: String(error.errcode ?? error.code ?? ''), message: String(error.message) })
@@ -23,6 +23,7 @@ function open({ uri, readOnly, libsql, busyMs, safe }) {
   if (builtIn) database = new builtIn.DatabaseSync(uri === ':memory:' ? uri : new URL(uri), { readOnly })
   else if (libsql) database = new (require(libsql))(uri)
   else throw Object.assign(new Error('no driver'), { code: 'NO_DRIVER' })
+  inMemory = uri === ':memory:'
   // Of what SQLite was built with, some functions read and write files.
   const has = [...all('SELECT name FROM pragma_function_list'), ...all('SELECT name FROM pragma_module_list')]
   harmless = new Set(safe)
@@ -87,6 +88,8 @@ function run({ sql, params, names = [] }, { maxRows, maxBytes }) {
     // libsql has no way to end a statement that is not at its end; until then nobody can write.
     if (truncated && !builtIn) replaced = true
   }
+  // Once a statement that writes was explained, some releases hold the lock of the next that reads.
+  if (/^explain$/i.test(/[a-z]+/i.exec(sql.replace(/\/\*[^]*?\*\/|--.*/g, ''))?.[0] ?? '')) replaced = true
   const affected = changes() - before
   const insert = /^(?:insert|replace)$/i.test(/[a-z]+/i.exec(sql.replace(/\/\*[^]*?\*\/|--.*/g, ''))?.[0] ?? '')
   return {
@@ -118,15 +121,31 @@ function work({ statements, access, atomic, goOn, ...limits }) {
   return outcomes
 }
 
+/** Whether something is left of the work that would keep others from writing. A database in memory is nobody else's. */
+function isHeld() {
+  if (inMemory) return false
+  if (replaced) return true
+  try {
+    database.exec('BEGIN')
+    database.exec('COMMIT')
+    return false
+  } catch {
+    return true
+  }
+}
+
 createInterface({ input: process.stdin }).on('line', (line) => {
   const { open: opening, work: given } = JSON.parse(line)
   try {
     if (opening) {
       open(opening)
       say({ open: true })
-    } else say({ outcomes: work(given), last: replaced })
+    } else {
+      const outcomes = work(given)
+      say({ outcomes, last: isHeld() })
+    }
   } catch (error) {
-    say({ error: failure(error), at: error.at })
+    say({ error: failure(error), at: error.at, last: database !== undefined && isHeld() })
   }
 }).on('close', () => process.exit(0))
 `

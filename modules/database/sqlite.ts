@@ -318,7 +318,10 @@ async function startChild(target: Target, access: Work['access'], processes: Pro
   return {
     async run({ signal, onDone, timeoutMs, ...work }) {
       const line = await exchange({ work }, timeoutMs, signal, onDone)
-      if (line.error) throw failed(line.error, undefined, line.at)
+      if (line.error) {
+        const error = failed(line.error, undefined, line.at)
+        throw line.last ? new Ended(error, false) : error
+      }
       const outcomes = (line.outcomes ?? []).map((one) => ('error' in one ? { error: failed(one.error) } : one))
       if (line.last) throw new Ended(undefined, false, outcomes)
       return outcomes

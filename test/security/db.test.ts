@@ -131,6 +131,42 @@ describe('a connection that only reads', () => {
     expect(existsSync(made)).toBe(false)
   })
 
+  test('DB-04: SQLite refuses transactions, other files and settings on a connection that only reads, and holds no lock afterwards', async () => {
+    const rig = await readonlyOn('sqlite')
+    const other = join(temporaryFolder(), 'x')
+    await refuses(rig, [
+      ['CREATE TEMP TABLE t (a)', 'E_READ_ONLY'],
+      ['BEGIN EXCLUSIVE', 'E_VALIDATION'],
+      ['PRAGMA writable_schema=ON', 'E_READ_ONLY'],
+      ["ATTACH ':memory:' AS m", 'E_READ_ONLY'],
+      ["SELECT load_extension('x')", 'E_READ_ONLY'],
+      [`ATTACH 'file:${other}?mode=rwc' AS m`, 'E_READ_ONLY'],
+    ])
+    expect(existsSync(other)).toBe(false)
+    for (const sql of [
+      'EXPLAIN INSERT INTO orders SELECT * FROM orders',
+      "SELECT * FROM pragma_table_info('orders')",
+      "EXPLAIN INSERT INTO customers (id, name) SELECT 9, name FROM pragma_table_info('orders')",
+      'EXPLAIN DELETE FROM orders',
+      'SELECT * FROM orders WHERE total > abs(-9223372036854775808)',
+      'SELECT * FROM pragma_integrity_check',
+      'EXPLAIN BEGIN EXCLUSIVE',
+      'SELECT * FROM orders',
+    ])
+      for (const input of [
+        { sql, limit: 5_000 },
+        { sql, limit: 1 },
+      ]) {
+        await rig.call('query', input).catch(() => undefined)
+        // Fails at once where somebody holds a lock.
+        await rig.database.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE; ROLLBACK')
+      }
+    await rig.call('batch_execute', {
+      statements: [{ sql: 'EXPLAIN DELETE FROM orders' }, { sql: "SELECT * FROM pragma_table_info('orders')" }],
+    })
+    await rig.database.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE; ROLLBACK')
+  }, 60_000)
+
   test('where the file lies is in no answer', async () => {
     const rig = await readonlyOn('sqlite')
     await refuses(rig, [
@@ -384,6 +420,49 @@ describe.each(kinds)('%s', (kind) => {
       truncated: true,
     })
   })
+
+  test('DB-13: answers are capped and values keep their types', async () => {
+    const rig = await openOn(kind, {}, {}, SHOP)
+    const values = {
+      sqlite: `SELECT 9007199254740993 AS big, x'00ff' AS bytes, 9e999 AS odd, '2024-02-29' AS day, '{"n":9007199254740993}' AS doc, NULL AS none`,
+      postgresql: `SELECT 9007199254740993::bigint AS big, '\\x00ff'::bytea AS bytes, 'NaN'::float8 AS odd, '2024-02-29'::date AS day, '{"n":9007199254740993}'::json AS doc, NULL AS none`,
+      mysql: `SELECT 9007199254740993 AS big, x'00ff' AS bytes, 1 AS odd, DATE '2024-02-29' AS day, JSON_OBJECT('n', 9007199254740993) AS doc, NULL AS none`,
+    }[kind]
+    const { rows } = await rig.call('query', { sql: values })
+    expect(rows[0]).toMatchObject({
+      big: '9007199254740993',
+      bytes: { base64: 'AP8=' },
+      odd: { sqlite: 'Infinity', postgresql: 'NaN', mysql: 1 }[kind],
+      day: '2024-02-29',
+      none: null,
+    })
+    expect(JSON.stringify(rows[0].doc)).toContain('9007199254740993')
+    const many = { sqlite: 2_000, postgresql: 1_600, mysql: 2_000 }[kind]
+    const columns = Array.from({ length: many }, (_, n) => `${n} AS c${n}`).join(', ')
+    const wide = await rig.call('query', { sql: `SELECT ${columns}` })
+    expect(Object.keys(wide.rows[0] ?? {}).length === many || wide.truncated).toBe(true)
+    const huge = {
+      sqlite: 'SELECT randomblob(500000000) AS r',
+      postgresql: "SELECT repeat('x', 500000000) AS r",
+      mysql: "SELECT repeat('x', 16000000) AS r",
+    }[kind]
+    const capped = await rig.call('query', { sql: huge }).catch((error) => error)
+    expect(capped.truncated === true || capped.code === 'E_TOO_LARGE', JSON.stringify(capped).slice(0, 300)).toBe(true)
+    expect(await rig.call('query', { sql: 'SELECT count(*) AS n FROM orders' })).toMatchObject({ rows: [{ n: 3 }] })
+  }, 60_000)
+
+  test('fifty calls on five sessions wait for one another, and all are answered', async () => {
+    const rig = await openOn(kind, {}, { max_sessions: 5 }, SHOP)
+    const slow = {
+      sqlite: 'SELECT count(*) AS n FROM orders',
+      postgresql: 'SELECT count(*) AS n FROM orders, pg_sleep(1.3)',
+      mysql: 'SELECT count(*) AS n, SLEEP(1.3) FROM orders',
+    }[kind]
+    const rows = await Promise.all(
+      Array.from({ length: 50 }, async () => (await rig.call('query', { sql: slow }).catch((error) => error)).code),
+    )
+    expect(rows.filter((code) => code !== undefined)).toEqual([])
+  }, 120_000)
 
   test('DB-10: a statement that takes too long is ended, and others are answered meanwhile', async () => {
     const rig = await openOn(kind, {}, { timeout_seconds: 1.5 }, SHOP)
@@ -738,6 +817,24 @@ describe.each(kinds)('on %s', (kind) => {
     }
     expect(await state(rig.database)).toBe(before)
   }, 120_000)
+})
+
+test.runIf(kinds.includes('mysql'))('a call whose MySQL session the server kills fails at once', async () => {
+  const rig = await openOn('mysql', {}, { timeout_seconds: 20 }, SHOP)
+  const began = performance.now()
+  const failed = rig.fails('query', { sql: 'SELECT SLEEP(15) AS killed_by_the_test' })
+  await expect
+    .poll(async () => {
+      const found = await rig.database.rows(
+        "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP(15) AS killed_by_the_test%'",
+      )
+      for (const [id] of found) await rig.database.exec(`KILL CONNECTION ${Number(id)}`)
+      return found.length
+    })
+    .toBe(1)
+  expect(await failed).toMatchObject({ code: 'E_DB_UNAVAILABLE' })
+  expect(performance.now() - began).toBeLessThan(12_000)
+  expect(await rig.call('query', { sql: 'SELECT count(*) AS n FROM orders' })).toMatchObject({ rows: [{ n: 3 }] })
 })
 
 test('a pattern of names that would never end elsewhere holds nobody up', async () => {
