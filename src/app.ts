@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { createApproval } from './approval.ts'
 import { type Catalog, clashSentence, createCatalog } from './catalog/catalog.ts'
 import { warnOfClashes } from './catalog/clashes.ts'
-import { claimedNames } from './claimed-names.ts'
+import { claimedNames, serverNamed, sharedNameSentence } from './claimed-names.ts'
 import type { Config } from './config/load.ts'
 import { planReload } from './config/reload.ts'
 import { awake } from './core/awake.ts'
@@ -24,6 +24,7 @@ import { createInspections, inspectObject, inspectQuestion } from './exec/inspec
 import { createRepeats } from './exec/repeats.ts'
 import { createLearnt } from './learnt.ts'
 import { createLoader, type Loader } from './loader/load.ts'
+import { OWN } from './loader/other-name.ts'
 import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
 import { createTurns } from './meta/turns.ts'
@@ -382,6 +383,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     bundledDirs:
       config.modulesDir !== undefined && sameFolder(config.modulesDir, join(own.root, 'modules')) ? [] : [own.modules],
     ...(config.modulesDir === undefined ? {} : { modulesDir: config.modulesDir }),
+    isTaken: (id) => serverNamed(current, id) !== undefined,
     autoload: config.autoload,
     servicesFor: offer.servicesFor,
     settings: config.modules,
@@ -556,6 +558,12 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     elsewhere,
   })
   const failed = () => loader.status().failed
+  const sharedNames = (): string[] => {
+    const { owners } = catalog.snapshot()
+    return loader
+      .status()
+      .loaded.flatMap(({ id }) => (owners.has(`${OWN}${id}`) ? [sharedNameSentence(current, id)] : []))
+  }
   const sectionsOf = createSections(log)
   const noticesOf = createNotices(log, clock)
   const server: ServerHost = {
@@ -639,7 +647,12 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     failed,
     searchStatus: server.searchStatus,
     loading: () => !loaded,
-    nameProblems: () => [...catalog.snapshot().clashes.map(clashSentence), ...upstreams.problems(), ...apis.problems()],
+    nameProblems: () => [
+      ...sharedNames(),
+      ...catalog.snapshot().clashes.map(clashSentence),
+      ...upstreams.problems(),
+      ...apis.problems(),
+    ],
     unknownActions: () => unknownActions(),
     open,
     async start() {
@@ -667,6 +680,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         log.warn(
           'NODE_TLS_REJECT_UNAUTHORIZED is 0: requests of modules check certificates all the same, other connections may not; unset it',
         )
+      for (const sentence of sharedNames()) log.warn(sentence, { code: 'E_NAME_TAKEN' })
       for (const { owner, action } of unknownActions())
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },

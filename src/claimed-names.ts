@@ -32,3 +32,18 @@ function modulesIn(folder: string | undefined): string[] {
     return []
   }
 }
+
+/** The enabled server whose tools are called as those of a module with this id would be. */
+export function serverNamed({ servers }: Pick<Config, 'servers'>, id: string): string | undefined {
+  const modules = moduleIds(Object.keys(servers))
+  return Object.keys(servers).find(
+    (server) =>
+      servers[server]?.enabled && (modules.get(server) === `mcp_${id}` || servers[server].prefix.toLowerCase() === id),
+  )
+}
+
+/** For the operator, about a bundled module and a server of one name. */
+export function sharedNameSentence({ servers }: Pick<Config, 'servers'>, id: string): string {
+  const server = serverNamed({ servers }, id) ?? id
+  return `${servers[server]?.where ?? server} has the name of the bundled module ${id}, whose tools are now called pegboard.${id}.<tool> (pegboard_${id}__<tool> for clients). Rename the server, or set modules.${id}.enabled to false.`
+}

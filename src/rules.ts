@@ -103,7 +103,7 @@ function seesFor(
   return (owner) => {
     const having = owners.get(owner)
     if (having) return having.has(profile)
-    const short = owner.replace(/^(?:mcp|api)_/, '')
+    const short = shortOf(owner)
     if (used && !used(owner) && !used(short)) return false
     return (modules[owner] ?? modules[short])?.enabled !== false
   }

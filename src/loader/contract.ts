@@ -24,6 +24,8 @@ export interface LoaderOptions {
   readonly bundledDirs: readonly string[]
   /** The folder of drop-ins, absolute. It need not exist. */
   readonly modulesDir?: string
+  /** Whether a configured server has this name: a bundled module is then called `pegboard_<name>`. */
+  readonly isTaken?: (id: string) => boolean
   /** False: only modules that `settings` names. */
   readonly autoload: boolean
   readonly settings: ModuleSettings

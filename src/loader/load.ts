@@ -12,6 +12,7 @@ import type { Entry } from './discover.ts'
 import { createFiles, type FileRecord, fileName, type Problem } from './files.ts'
 import { createImporter } from './fresh.ts'
 import { type Instance, startInstance } from './instance.ts'
+import { OWN, shownUnder } from './other-name.ts'
 import { type Owner, settleOwners } from './owners.ts'
 import { fillTemplates, type TemplateVars } from './templates.ts'
 import { changedPaths, type Fingerprint, fingerprint, watchFolder } from './watch.ts'
@@ -23,6 +24,8 @@ interface Running {
   readonly instance: Instance
   readonly owner: Owner
   readonly made: readonly unknown[]
+  /** Its id in the catalogue. */
+  readonly shown: string
   degraded?: string
 }
 
@@ -55,6 +58,8 @@ export function createLoader(options: LoaderOptions): Loader {
     log,
     wanted,
   })
+  const shownAs = ({ id, records }: Owner): string =>
+    records[0]?.entry.bundled && options.isTaken?.(id) ? `${OWN}${id}` : id
   const running = new Map<string, Running>()
   /**
    * Owners that did not start or could not be published, by id: not tried again until something of theirs changes, unless
@@ -111,6 +116,7 @@ export function createLoader(options: LoaderOptions): Loader {
         ...owner.records,
         ...owner.slots.map((slot) => slot.source),
         JSON.stringify([setting?.config, setting?.setup]),
+        shownAs(owner),
       ]
       const before = broken.get(owner.id)
       if (same(running.get(owner.id)?.made, made) || (same(before?.made, made) && !before?.full)) return []
@@ -137,14 +143,17 @@ export function createLoader(options: LoaderOptions): Loader {
 
   function publish(owner: Owner, instance: Instance, made: readonly unknown[]): boolean {
     const old = running.get(owner.id)
+    const id = shownAs(owner)
     try {
-      catalog.set({ id: owner.id, ...instance.info, origin: 'module', state: 'ready' }, { tools: instance.tools })
+      const { tools, ...info } = shownUnder(instance, id)
+      catalog.set({ id, ...info, origin: 'module', state: 'ready' }, { tools })
     } catch (error) {
       broken.set(owner.id, { made, problem: problemOf(owner, error) })
       leave(instance, 0)
       return false
     }
-    running.set(owner.id, { instance, owner, made })
+    running.set(owner.id, { instance, owner, made, shown: id })
+    if (old && old.shown !== id) catalog.delete(old.shown)
     if (old) leave(old.instance, drainMs)
     return true
   }
@@ -152,7 +161,7 @@ export function createLoader(options: LoaderOptions): Loader {
   function remove(id: string): void {
     const old = running.get(id)
     running.delete(id)
-    catalog.delete(id)
+    catalog.delete(old?.shown ?? id)
     if (old) leave(old.instance, drainMs)
   }
 
@@ -164,18 +173,18 @@ export function createLoader(options: LoaderOptions): Loader {
   async function setUp(id: string): Promise<void> {
     const owner = running.get(id)
     for (const { action, params } of settings[id]?.setup ?? []) {
-      const tool = action.startsWith(`${id}.`) ? action : `${id}.${action}`
+      const tool = `${owner?.shown ?? id}.${action.startsWith(`${id}.`) ? action.slice(id.length + 1) : action}`
       try {
         const result = await options.runStep(tool, fillTemplates(params ?? {}, vars))
         owner?.instance.setup.push({
-          action: tool.slice(id.length + 1),
+          action: tool.slice(tool.indexOf('.') + 1),
           value: isRecord(result) && result['kind'] === 'value' ? result['value'] : undefined,
         })
       } catch (error) {
         const reason = `the set-up step ${tool} failed: ${messageOf(error)}`
         log.warn('a set-up step failed', { module: id, step: tool, error: messageOf(error) })
         if (owner && owner.degraded === undefined) owner.degraded = reason
-        catalog.describe(id, { state: 'degraded', reason: owner?.degraded ?? reason })
+        catalog.describe(owner?.shown ?? id, { state: 'degraded', reason: owner?.degraded ?? reason })
       }
     }
   }

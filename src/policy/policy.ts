@@ -3,7 +3,18 @@ import { isToolName } from '../core/names.ts'
 import type { Effect, Tool, Tripwire } from '../core/tool.ts'
 import { createRate, type Rate } from './limiter.ts'
 import type { Constraints, RateSetting, RuleSetting } from './options.ts'
-import { type Actor, actionOf, coverer, createRule, matcher, ownNames, type Rule, shortOf, spellings } from './rules.ts'
+import {
+  type Actor,
+  actionOf,
+  coverer,
+  createRule,
+  isSecond,
+  matcher,
+  ownNames,
+  type Rule,
+  shortOf,
+  spellings,
+} from './rules.ts'
 
 /** A person has to say yes first. */
 export interface Asking {
@@ -122,7 +133,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       known ??= spellings(tool)
       return known
     }
-    const rule = constraints.get(tool.module)
+    const rule = constraints.get(isSecond(tool.module) ? shortOf(tool.module) : tool.module)
     let as: string | undefined
     if (rule) {
       const place = `${where}modules.${tool.module}.constraints`
@@ -190,7 +201,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       fallback !== 'block' &&
       disabled.size === 0 &&
       max === RANK.destructive &&
-      !constraints.has(owner) &&
+      !constraints.has(isSecond(owner) ? shortOf(owner) : owner) &&
       !deny.some((rule) => rule.concerns(owner)) &&
       !hidden.some((rule) => rule.concerns(owner)) &&
       sees(owner),

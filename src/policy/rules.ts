@@ -103,14 +103,21 @@ export function spellings(tool: Tool): Spellings {
 
 /** What it is called by nobody else, for what permits: an alias is a word anybody may take. */
 export const ownNames = (tool: Tool): Spellings =>
-  spellingsOf([tool.id, tool.name, `${shortOf(tool.module)}.${actionOf(tool)}`])
+  spellingsOf([
+    tool.id,
+    tool.name,
+    `${isSecond(tool.module) ? 'pegboard.' : ''}${shortOf(tool.module)}.${actionOf(tool)}`,
+  ])
 
 export const lower = (name: string): string => name.toLowerCase()
 export const actionOf = (tool: Tool): string => tool.id.slice(tool.module.length + 1)
 export const listOf = (patterns: string | readonly string[]): readonly string[] =>
   typeof patterns === 'string' ? [patterns] : patterns
 /** `github` of `mcp_github`: what the operator calls it. */
-export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api)_/, '')
+export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api|pegboard)_/, '')
+
+/** A bundled module whose own name belongs to a configured server: what permits by that name means the server. */
+export const isSecond = (owner: string): boolean => owner.startsWith('pegboard_')
 
 /**
  * Compiles `filesystem.*`, `*.delete_*`, `read` patterns: `*` matches any run of characters, everything else itself.

@@ -63,6 +63,9 @@ export function createResolver(
     const name = raw.trim()
     const direct = exact(name)
     if (direct) return { kind: 'found', tool: direct }
+    const own = OWN_MODULE.exec(name)
+    const bundled = own?.[1] === undefined ? undefined : ownModule(own[1].replace(/__|::|:|\//, '.'), byId)
+    if (bundled) return { kind: 'found', tool: bundled }
     const other = snapshot.byId.get(name) ?? snapshot.byName.get(name)
     if (other && !byId.has(other.id) && hidden.has(other.id))
       return tellable(name, hidden, snapshot, withheld) ?? { kind: 'unknown', ...suggest(name, tools, owners) }
@@ -130,6 +133,14 @@ function clashing(
 const UNNAMEABLE = /[\p{C}\u115f\u1160\u3164\uffa0]|\.\./u
 
 const SEPARATOR = /__|::|[:/]/g
+
+/** `pegboard.filesystem.read` is the bundled module's tool, also where a configured server is called `filesystem`. */
+const OWN_MODULE = /^pegboard(?:\.|__|::|:|\/)(.+)$/i
+
+function ownModule(id: string, byId: ReadonlyMap<string, ViewTool>): ViewTool | undefined {
+  const found = byId.get(`pegboard_${id}`) ?? byId.get(id)
+  return found?.tool.origin === 'module' ? found : undefined
+}
 
 /** The owners of which a name can mean a tool; undefined where it does not begin with that of an owner. */
 function ownersMeant(name: string, { ownersNamed }: Snapshot): ReadonlySet<string> | undefined {

@@ -116,3 +116,48 @@ it('a renamed tool stays denied under the name its server gave it', async () => 
   const app = await ready({ ...CONFIG, policy: { deny: ['mcp_hub.issues_find'] } })
   expect(app.view(localCaller).resolve('gh__find_issues').kind).toBe('unknown')
 })
+
+describe('a server with the name of a bundled module', () => {
+  const both = { exposure: { mode: 'direct' }, mcpServers: { filesystem: named('read_file', 'grep') } }
+  const warning =
+    'mcpServers.filesystem has the name of the bundled module filesystem, whose tools are now called pegboard.filesystem.<tool> (pegboard_filesystem__<tool> for clients). Rename the server, or set modules.filesystem.enabled to false.'
+
+  it('has its plain names, and the module goes on under another', async () => {
+    const app = await ready(both)
+    const client = await connectTo(app, 'legacy')
+    const names = (await client.listTools()).tools.map(({ name }) => name)
+    expect(names.filter((name) => name.startsWith('filesystem__'))).toEqual([
+      'filesystem__read_file',
+      'filesystem__grep',
+    ])
+    expect(names).toContain('pegboard_filesystem__read')
+    for (const name of ['filesystem__read_file', 'filesystem.read_file', 'mcp_filesystem.read_file'])
+      expect(await run(client, name), name).toBe('read_file')
+    expect(await run(client, 'filesystem.grep')).toBe('grep')
+    for (const name of ['pegboard.filesystem.stat', 'pegboard__filesystem__stat', 'pegboard_filesystem.stat'])
+      expect(app.view(localCaller).resolve(name), name).toMatchObject({
+        kind: 'found',
+        tool: { tool: { id: 'pegboard_filesystem.stat' } },
+      })
+    expect(app.nameProblems()).toEqual([warning])
+    await client.close()
+  })
+
+  it('leaves the rules about the module in force', async () => {
+    const app = await ready({
+      ...both,
+      policy: { deny: ['filesystem.write'], default: 'block', allow: ['filesystem.read', 'pegboard.filesystem.stat'] },
+      modules: { filesystem: { constraints: { blocked_actions: ['list'] } } },
+    })
+    const kinds = ['write', 'read', 'list', 'stat'].map(
+      (tool) => app.view(localCaller).resolve(`pegboard.filesystem.${tool}`).kind,
+    )
+    expect(kinds).toEqual(['unknown', 'unknown', 'unknown', 'found'])
+  })
+
+  it('changes nothing while it is switched off', async () => {
+    const app = await ready({ mcpServers: { filesystem: { ...named('read_file'), enabled: false } } })
+    expect(app.view(localCaller).byId.has('filesystem.read')).toBe(true)
+    expect(app.nameProblems()).toEqual([])
+  })
+})
