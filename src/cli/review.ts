@@ -204,8 +204,11 @@ const othersThan = (desk: Desk, id: string): Strangers =>
         ? []
         : [
             strangersOf(() =>
-              tools.map(({ name }) => ({
+              tools.map(({ name, text }) => ({
                 name,
+                get description() {
+                  return descriptionIn(text)
+                },
                 spellings: () => [
                   name,
                   ...[`${other}.${name}`, `${module}.${name}`, `${other}__${name}`, `${other}:${name}`],
@@ -215,6 +218,16 @@ const othersThan = (desk: Desk, id: string): Strangers =>
           ]
     }),
   )
+
+/** Of a definition as JSON; one that cannot be read has none. */
+function descriptionIn(text: string): string {
+  try {
+    const { description } = JSON.parse(text) as { description?: unknown }
+    return typeof description === 'string' ? description : ''
+  } catch {
+    return ''
+  }
+}
 
 const only = (server: Server, names: readonly string[]): Server => ({
   ...server,

@@ -4,6 +4,7 @@ import { isPegboardError } from '../core/errors.ts'
 import { isLockedApi } from '../openapi/options.ts'
 import { parseServer, type ServerSettings, type StdioTarget } from '../upstream/settings.ts'
 import { type Machine, pathFrom } from './places.ts'
+import { alike, escapedName, oddName } from './server-names.ts'
 import { fillVariables, type Sources } from './variables.ts'
 
 /** A server entry that cannot be used, and why. The reason names keys and variables, never their values. */
@@ -56,6 +57,11 @@ export function readServers(
       skip(id, `${where} has the name of an API in the lock file; choose one that does not begin with "openapi."`)
       continue
     }
+    const odd = oddName(id)
+    if (odd !== undefined) {
+      skip(id, `${where.replaceAll(id, () => escapedName(id))} has a name that ${odd}; rename it`)
+      continue
+    }
     const filled = fillVariables(raw, sources, own.has(id) ? where.split('.') : [key, id])
     secrets.push(...filled.secrets)
     const [unset] = filled.unset
@@ -77,6 +83,10 @@ export function readServers(
       skip(id, error.message.replace(/\.$/, ''))
     }
   }
+  for (const [one, other] of alike(Object.keys(servers)))
+    warnings.push(
+      `The servers "${one}" and "${other}" have names that look the same. Rules and people may take one for the other: rename one.`,
+    )
   return { servers, skipped, warnings, secrets }
 }
 

@@ -2,7 +2,7 @@
 const TWINS: Readonly<Record<string, string>> = Object.fromEntries(
   [
     ['аαɑ', 'a'],
-    ['ЬƄ', 'b'],
+    ['ЬьƄƅ', 'b'],
     ['сϲⅽ', 'c'],
     ['ԁⅾ', 'd'],
     ['еҽ℮', 'e'],

@@ -20,6 +20,8 @@ export interface Strangers {
   shaped(skeleton: string): readonly string[]
   /** Whether a text may mean one of them by this, in lower case. */
   spelled(spelling: string): boolean
+  /** Descriptions of those that are called like this, however it is written. */
+  described(name: string): readonly string[]
 }
 
 /** One look at all a server offers. */
@@ -158,4 +160,5 @@ const surroundings = (
   isOther: strangers.spelled,
   nobodys,
   lookalikes: strangers.shaped,
+  described: strangers.described,
 })

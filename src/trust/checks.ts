@@ -1,5 +1,6 @@
 import { looksLike, mixedWord, skeleton } from '../core/lookalike.ts'
 import { once } from '../core/once.ts'
+import { checkClone } from './clone.ts'
 import type { Finding, Level } from './finding.ts'
 import { escaped, findHidden, hidesNothing } from './hidden.ts'
 import type { Names, Neighbours } from './steering.ts'
@@ -13,6 +14,8 @@ export interface Surroundings extends Neighbours {
   readonly reserved: ReadonlySet<string>
   /** Names of other servers' tools by their skeleton. */
   lookalikes(skeleton: string): readonly string[]
+  /** Descriptions of other servers' tools of this name. */
+  described?: ((name: string) => readonly string[]) | undefined
 }
 
 /** A model is shown 4 KiB of a description; more than the second number is no description any more. */
@@ -42,7 +45,10 @@ export function checkDefinition(definition: Json, around: Surroundings, json = J
     }
   const { name, description } = definition
   if (typeof name === 'string') found.push(...checkName(name, around))
-  if (typeof description === 'string') found.push(...checkSize(description))
+  if (typeof description === 'string') {
+    found.push(...checkSize(description))
+    if (typeof name === 'string') found.push(...checkClone(description, around.described?.(name) ?? []))
+  }
   // The worst first, so that many small ones hide nothing.
   return found.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MOST)
 }

@@ -14,6 +14,7 @@ export type FindingCode =
   | 'mixed-script-name'
   | 'look-alike-name'
   | 'reserved-name'
+  | 'cloned-tool'
   | 'instructs-other-tool'
   | 'instructs-secrecy'
   | 'instructs-override'

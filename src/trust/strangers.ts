@@ -1,3 +1,4 @@
+import { foldName } from '../core/fold.ts'
 import { skeleton } from '../core/lookalike.ts'
 import { once } from '../core/once.ts'
 import type { Strangers } from './assess.ts'
@@ -6,6 +7,7 @@ import { isToolShaped, spelled } from './steering.ts'
 /** A tool of somebody else: its name there, and the ways a text may speak of it. */
 export interface Stranger {
   readonly name: string
+  readonly description?: string
   spellings(): readonly string[]
 }
 
@@ -18,11 +20,23 @@ export function strangersOf(tools: () => Iterable<Stranger>): Strangers {
   const spellings = once(
     () => new Set([...tools()].flatMap((tool) => tool.spellings().filter(isToolShaped).map(spelled))),
   )
+  const namesakes = once(() => {
+    const all = new Map<string, Stranger[]>()
+    for (const tool of tools()) all.set(foldName(tool.name), [...(all.get(foldName(tool.name)) ?? []), tool])
+    return all
+  })
   const shaped = (shape: string): readonly string[] => {
     const name = shapes().get(shape)
     return name === undefined ? NONE : [name]
   }
-  return { shaped, spelled: (spelling) => spellings().has(spelling) }
+  return {
+    shaped,
+    spelled: (spelling) => spellings().has(spelling),
+    described: (name) =>
+      namesakes()
+        .get(foldName(name))
+        ?.flatMap(({ description }) => description ?? NONE) ?? NONE,
+  }
 }
 
 /** Those of several owners as one. */
@@ -38,6 +52,7 @@ export function strangersAmong(owners: () => readonly Strangers[]): Strangers {
       }
       return found
     },
+    described: (name) => all().flatMap((owner) => owner.described(name)),
     spelled(spelling) {
       // One server says the same things of many tools.
       const before = asked.get(spelling)

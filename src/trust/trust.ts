@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto'
 import { type Clock, systemClock } from '../core/clock.ts'
+import { foldName } from '../core/fold.ts'
 import { createLater } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
 import { looksLike } from '../core/lookalike.ts'
 import { createSignal } from '../core/signal.ts'
 import type { FileStore } from '../state/files.ts'
 import { assess, type Held, type Look, type Rules, type Seen } from './assess.ts'
-import type { Finding } from './finding.ts'
+import type { Finding, FindingCode } from './finding.ts'
 import { createLock, type Lock, type LockDigests, type Pins } from './lock.ts'
 import { createUnmet, type Entry, type KeptUnmet } from './unmet.ts'
 
@@ -160,17 +161,21 @@ export function createTrust(options: TrustOptions): Trust {
     },
   }
 
-  /** What is new here and looks like a tool that is kept out for that: which of both is the right one is for a person to say. */
+  /**
+   * What is new here and looks like a tool that is kept out for that, or is the same with another address: which of both is the
+   * right one is for a person to say.
+   */
   function likenesses(server: string, held: ReadonlyMap<string, Held>): Entry[] {
-    const alike = [...held].flatMap(([name, { findings }]) =>
-      findings.some(({ code }) => code === 'look-alike-name') ? [name] : [],
-    )
-    if (alike.length === 0) return []
+    const namesWith = (wanted: FindingCode): string[] =>
+      [...held].flatMap(([name, { findings }]) => (findings.some(({ code }) => code === wanted) ? [name] : []))
+    const alike = namesWith('look-alike-name')
+    const cloned = new Set(namesWith('cloned-tool').map(foldName))
+    if (alike.length + cloned.size === 0) return []
     return [...takenNow].flatMap(([other, { at, names }]) =>
       other === server || clock.now() - at > TOGETHER_MS
         ? []
         : [...names]
-            .filter(([name]) => alike.some((one) => looksLike(one, name)))
+            .filter(([name]) => cloned.has(foldName(name)) || alike.some((one) => looksLike(one, name)))
             .map(([name, hash]) => ({ server: other, name, hash })),
     )
   }

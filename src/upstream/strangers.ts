@@ -22,8 +22,13 @@ export const strangersTo = (catalog: Catalog, module: string): Strangers =>
 
 const strangers = new WeakMap<readonly Tool[], Strangers>()
 
-const strangerOf = ({ id, module, name: wire }: Tool): Stranger =>
-  strangerNamed(module, id.slice(module.length + 1), wire)
+const strangerOf = (tool: Tool): Stranger => {
+  const { id, module, name: wire, ownNames } = tool
+  // Read when a namesake comes: a description may be parsed for it.
+  return Object.create(strangerNamed(module, ownNames?.[0] ?? id.slice(module.length + 1), wire), {
+    description: { get: () => tool.description },
+  })
+}
 
 /** Tools of one owner by their own names, before they are made. */
 export const strangersNamed = (
