@@ -37,19 +37,37 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
     const { policy } = view(caller)
     return statuses()
       .filter(({ module }) => policy.sees(module, caller))
-      .map(({ id, module, tools, transport, era, version, reason, nextAttemptAt, instance, instances, ...status }) => ({
-        id,
-        category: module,
-        state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
-        tools,
-        transport,
-        ...(era === undefined ? {} : { era }),
-        ...(version === undefined ? {} : { version }),
-        ...(reason === undefined ? {} : { reason }),
-        ...(instance === 'shared' ? {} : { instance }),
-        ...(instances === undefined ? {} : { instances }),
-        ...(nextAttemptAt === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
-      }))
+      .map(
+        ({
+          id,
+          module,
+          tools,
+          notes,
+          transport,
+          era,
+          version,
+          reason,
+          nextAttemptAt,
+          instance,
+          instances,
+          ...status
+        }) => ({
+          id,
+          category: module,
+          state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
+          tools,
+          ...(notes === undefined ? {} : { notes }),
+          transport,
+          ...(era === undefined ? {} : { era }),
+          ...(version === undefined ? {} : { version }),
+          ...(reason === undefined ? {} : { reason }),
+          ...(instance === 'shared' ? {} : { instance }),
+          ...(instances === undefined ? {} : { instances }),
+          ...(nextAttemptAt === undefined
+            ? {}
+            : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
+        }),
+      )
   }
   // Whether one is there decides about tool after tool, all in one go.
   let kept: { readonly version: number; readonly lists: WeakMap<Caller, readonly ServerStatus[]> } | undefined

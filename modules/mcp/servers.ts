@@ -10,6 +10,7 @@ export const row = z.object({
   era: z.string().optional(),
   version: z.string().optional(),
   reason: z.string().optional(),
+  notes: z.array(z.string()).optional(),
   next_attempt_ms: z.int().optional(),
   instance: z.enum(['principal', 'session']).optional(),
   instances: z.int().optional(),

@@ -134,6 +134,7 @@ function reportOf(
         ...warnings.filter((warning) => !skipped.has(warning)),
         ...[unpinnedWarning(config)].filter((warning) => warning !== undefined),
         ...(frozen ? [] : waiting),
+        ...app.upstreams.status().flatMap(({ id, notes = [] }) => notes.map((note) => `${id}: ${note}`)),
         ...app.nameProblems(),
         ...namesNothing(app, config, caller),
         ...absences,

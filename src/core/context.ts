@@ -111,6 +111,8 @@ export interface ServerStatus {
   /** Why it is not well, in words for people. */
   readonly reason?: string
   readonly tools: number
+  /** Tools that were skipped, and what of the schemas of the others is not enforced. */
+  readonly notes?: readonly string[]
   readonly transport: 'stdio' | 'http' | 'sse'
   readonly era?: 'legacy' | 'modern'
   /** What the server says its version is. */

@@ -45,6 +45,8 @@ export function checkArguments(value: unknown, limits: ArgumentLimits = argument
           'E_INT_PRECISION',
           `${path || 'The value'} is an integer beyond 2^53 and would be rounded.`,
         )
+      if (!Number.isFinite(item))
+        throw new PegboardError('E_VALIDATION', `${path || 'The value'} is a number that no reader can carry.`)
     } else if (typeof item === 'object' && item !== null) next.push({ value: item, path })
   }
   visit(value, '', level)

@@ -1,3 +1,4 @@
+import { withExactNumbers } from './exact-numbers.ts'
 import type { McpResult } from './result.ts'
 import type { CleanAnswer, Span } from './scan.ts'
 
@@ -24,7 +25,7 @@ export function rawResult(parts: Pieces, answer: CleanAnswer): McpResult | undef
       enumerable: true,
       configurable: true,
       get(): unknown {
-        parsed ??= { value: JSON.parse(Buffer.concat(cut(parts, span)).toString()) }
+        parsed ??= { value: JSON.parse(withExactNumbers(Buffer.concat(cut(parts, span)).toString())) }
         return parsed.value
       },
     })

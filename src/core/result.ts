@@ -12,6 +12,9 @@ export interface McpResult {
   readonly [key: string]: unknown
 }
 
+/** In `_meta`: what of a result was withheld, and why. */
+export const WITHHELD = 'pegboard/withheld'
+
 /** How a run ends. */
 export type ToolResult =
   /** What a module's `run` returned. */

@@ -19,7 +19,8 @@ export const sanitizeText = (text: string): string => withoutNotices(withoutUnse
 const OPAQUE: ReadonlySet<string> = new Set(['requestState', 'nextCursor'])
 
 /**
- * Does the same to every text and key of a parsed message, in place, and takes out what `_meta` claims to have from Pegboard.
+ * Does the same to every text and key of a parsed message, in place, and takes out what `_meta` claims to have from Pegboard and
+ * keys that would change prototypes.
  * Does not recurse on the call stack.
  */
 export function sanitize(message: object): void {
@@ -46,6 +47,10 @@ function sanitizeMembers(node: Record<string, unknown>, isTop: boolean, open: ob
   for (const key of Object.keys(node)) {
     hasUnseenKey ||= mayBeUnseen(key)
     const value = node[key]
+    if (isPrototypeKey(key, value)) {
+      delete node[key]
+      continue
+    }
     if (typeof value === 'string') {
       if (isTop && OPAQUE.has(key)) continue
       const kept = sanitizeText(value)
@@ -58,6 +63,11 @@ function sanitizeMembers(node: Record<string, unknown>, isTop: boolean, open: ob
   if (hasUnseenKey) renameKeys(node)
 }
 
+/** By these a reader that merges the value would change the prototype of all objects. */
+const isPrototypeKey = (key: string, value: unknown): boolean =>
+  key === '__proto__' ||
+  (key === 'constructor' && typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype'))
+
 function withoutOwnMeta(meta: Record<string, unknown>): void {
   for (const key of Object.keys(meta))
     if (withoutUnseen(key).trim().toLowerCase().startsWith(OWN_META)) delete meta[key]
@@ -69,7 +79,7 @@ function renameKeys(node: Record<string, unknown>): void {
   for (const [key] of entries) delete node[key]
   for (const [key, value] of entries) {
     const kept = withoutUnseen(key)
-    if (!Object.hasOwn(node, kept)) define(node, kept, value)
+    if (!Object.hasOwn(node, kept) && !isPrototypeKey(kept, value)) define(node, kept, value)
   }
 }
 

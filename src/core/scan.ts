@@ -359,7 +359,7 @@ function key(walk: Walk, from: number): number {
     const end = text(walk, from)
     return end === -1 ? -1 : stop(walk, 'duplicate key')
   }
-  if (exact === PROTO || isOurs(bytes, from)) return stop(walk, 'forbidden key')
+  if (exact === PROTO || exact === PROTOTYPE || isOurs(bytes, from)) return stop(walk, 'forbidden key')
   if (CREDENTIALS.has(loose)) return stop(walk, 'credential')
   if (exact === URI) walk.linked = true
   walk.keys.push(exact)
@@ -379,6 +379,7 @@ const hashOf = (name: string): number => {
   return hash
 }
 const PROTO = hashOf('__proto__')
+const PROTOTYPE = hashOf('prototype')
 const URI = hashOf('uri')
 const CREDENTIALS: ReadonlySet<number> = new Set(CREDENTIAL_NAMES.map(hashOf))
 

@@ -3,7 +3,7 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { sizeOf } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
-import type { McpResult } from '../core/result.ts'
+import { type McpResult, WITHHELD } from '../core/result.ts'
 import { OWN_META } from '../core/sanitize.ts'
 import { olderTask } from '../core/tasks.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
@@ -48,7 +48,7 @@ async function called(host: ServerHost, request: CallRequest): Promise<McpResult
     )
     const { maxResultBytes } = host.view(request.caller).limits
     if (maxResultBytes !== undefined) checkTaken(request, result, maxResultBytes)
-    const own = named(host, request, result)
+    const own = named(host, request, readable(host, request, result))
     const told = host.notices(request.caller)
     return told || host.inbox.has(request.caller) ? await withNotices(host, request, own, told) : own
   } catch (error) {
@@ -108,6 +108,12 @@ const given = ({ relay, signal, onProgress }: Turn) => ({
   ...(signal ? { signal } : {}),
   ...(onProgress ? { onProgress } : {}),
 })
+
+/** Clients that know the output schema refuse a result without the structured part, unless it is a failure. */
+const readable = (host: ServerHost, request: CallRequest, result: McpResult): McpResult =>
+  !('structuredContent' in result) && result._meta?.[WITHHELD] !== undefined && promised(host, request)
+    ? { ...result, isError: true }
+    : result
 
 /** Everything else was caught where the tool ran: what is left is a result that JSON cannot carry. */
 function unsayable(host: ServerHost, request: CallRequest, error: unknown): PegboardError {

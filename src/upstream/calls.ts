@@ -19,6 +19,7 @@ import { SESSION_LOST } from './lane.ts'
 import type { Link } from './link.ts'
 import { mirroredArguments, mirrorHeaders } from './mirror.ts'
 import type { OpenTasks } from './open-tasks.ts'
+import { withCheckedOutput } from './output-check.ts'
 import type { ServerSettings } from './settings.ts'
 import { takingTasks } from './task-relay.ts'
 import { callAsTask, runsAsTask, runsTasks } from './tasks.ts'
@@ -190,7 +191,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     if (connection.era === 'legacy' && may && (relay.task || takesTasks(relay.clientCapabilities))) {
       const created = await request('tools/call', { ...params, task: relay.task ?? {} }, how, via)
       if (isRecord(created['task'])) return started(newerTask(created['task']), via)
-      return finished(created)
+      return finished(record, created)
     }
     const result = onlyAsTask(record, connection)
       ? await callAsTask(
@@ -212,7 +213,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
       )
     if (type === 'task' && takesTasks(how.relay.clientCapabilities) && typeof result['taskId'] === 'string')
       return started(result, via)
-    return finished(result)
+    return finished(record, result)
   }
 
   /** Each process says anew what its tools are: what was approved is what another one said. */
@@ -236,14 +237,14 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     return { kind: 'mcp', result: { ...task, resultType: 'task', taskId: `${module}:${task['taskId']}` } }
   }
 
-  function finished(result: Json): ToolResult {
+  function finished(record: ToolRecord, result: Json): ToolResult {
     const type = result['resultType']
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
     // Bytes were looked at when they came.
     const fit = rawBytes(result) && 'content' in result && isFlag(result['isError']) ? result : fitted(result)
     host.remember(fit)
-    return { kind: 'mcp', result: fit }
+    return { kind: 'mcp', result: withCheckedOutput(record, fit) }
   }
 
   /** What every client can read: content is there, and `isError` is a boolean if it is anything. */

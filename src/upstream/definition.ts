@@ -8,7 +8,7 @@ import { MAX_UNFOLDED, unfolded } from '../core/unfolded.ts'
 import { digestOf } from '../trust/fingerprint.ts'
 import { deeperThan, ENTRY } from './entry.ts'
 import { effectByName, guessEffect, wordsOf } from './hints.ts'
-import { compilable, objectFault, withoutUnlistable } from './listable.ts'
+import { compilable, isPattern, objectFault, withoutUnlistable } from './listable.ts'
 import { stampOf } from './manifest.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -63,6 +63,8 @@ export function readDefinition(raw: unknown): ToolRecord | string {
   if (Object.keys(raw).some((key) => !SCHEMAS.has(key) && deeperThan(raw[key], ENTRY.depth - 1)))
     return `${shown}: it is more than ${ENTRY.depth} deep`
   if (inputSchema !== undefined && !isRecord(inputSchema)) return `${shown}: its inputSchema is not an object`
+  const dialect = inputSchema && dialectFault(inputSchema)
+  if (dialect) return `${shown}: its inputSchema ${dialect}`
   const unreadable = inputSchema && objectFault(inputSchema)
   if (unreadable) return `${shown}: its inputSchema ${unreadable}`
   const schemas = [inputSchema, outputSchema, annotations].filter((schema) => schema !== undefined)
@@ -90,6 +92,49 @@ export function readDefinition(raw: unknown): ToolRecord | string {
     hash: digest.toString('hex'),
     stamp: stampOf(digest),
   }
+}
+
+// Of all drafts, the newest one as well as that of any time.
+const DIALECT =
+  /^(?:https?:)?\/\/json-schema\.org\/(?:draft\/(?:2020-12|2019-09)\/schema|draft-0[3-7]\/(?:hyper-)?schema|schema)\/?#?$/i
+
+function dialectFault({ $schema }: Json): string | undefined {
+  if (typeof $schema !== 'string' || DIALECT.test($schema)) return undefined
+  return `is of an unknown dialect, ${JSON.stringify($schema.slice(0, 80))}`
+}
+
+/** What of a definition nobody enforces, in words for the operator. */
+export function unenforced(raw: Json, text: string): readonly string[] {
+  const hasPattern = text.includes('"pattern') && hasUnsupportedPattern(raw)
+  const hasOutput = raw['outputSchema'] !== undefined && outputOf(raw['outputSchema']) === undefined
+  return [
+    ...(hasPattern
+      ? ['a pattern of its schema is not enforced: it has look-around, a back-reference or an error']
+      : []),
+    ...(hasOutput ? ['its outputSchema is not enforced: it is of an unknown dialect or has an error'] : []),
+  ]
+}
+
+/** Those that only a backtracking engine can run, which no foreign pattern gets. */
+const UNSUPPORTED = /\\[1-9]|\\k<|\(\?(?:[=!]|<[=!])/
+
+function hasUnsupportedPattern(schema: unknown): boolean {
+  const open: unknown[] = [schema]
+  while (open.length > 0) {
+    const node = open.pop()
+    if (typeof node !== 'object' || node === null) continue
+    for (const [key, value] of Object.entries(node)) {
+      const patterns =
+        key === 'pattern' && typeof value === 'string'
+          ? [value]
+          : key === 'patternProperties' && isRecord(value)
+            ? Object.keys(value)
+            : []
+      if (patterns.some((one) => UNSUPPORTED.test(one.replaceAll('\\\\', '')) || !isPattern(one))) return true
+      open.push(value)
+    }
+  }
+  return false
 }
 
 function listedCharacters(shown: Definition, raw: Json, text: string): number | undefined {
@@ -159,7 +204,7 @@ function definitionOf(name: string, raw: Json): Definition {
 }
 
 function outputOf(schema: unknown): JsonSchema | undefined {
-  const own = isRecord(schema) ? portable(schema) : undefined
+  const own = isRecord(schema) && dialectFault(schema) === undefined ? portable(schema) : undefined
   return own && compilable(own)
 }
 

@@ -1,26 +1,20 @@
+import { MAY_CHANGE, withExactNumbers } from '../core/exact-numbers.ts'
 import { isRecord } from '../core/record.ts'
 
 /** What a server offers: a limit in a schema must stay a number. */
 const LIST =
   /"result"\s*:\s*\{(?:\s*"\w+"\s*:\s*(?:"[^"]*"|\d+|\{[^{}]*\})\s*,)*\s*"(?:tools|resources|resourceTemplates|prompts)"\s*:\s*\[/
 const MAX_HEAD = 256
-/** Sixteen digits may be an integer that parsing would round. */
-export const LONG_NUMBER = /\d{16}/
 
 // More than anybody is handed on by default.
 const MAX_EXACT = 2 * 1024 * 1024
-const STRING_OR_INTEGER = /"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g
 
 /** Whether a message has a list of what its server offers, by its beginning. */
 export const isList = (head: string): boolean => LIST.test(head.slice(0, MAX_HEAD))
 
-/** The same message with integers as texts that parsing would round: a digit less is another id. Lists and what is too large stay. */
+/** The same message with numbers as texts that parsing would change. Lists and what is too large stay. */
 export const withExactIntegers = (text: string): string =>
-  text.length > MAX_EXACT || !text.startsWith('{') || !LONG_NUMBER.test(text) || isList(text)
-    ? text
-    : text.replaceAll(STRING_OR_INTEGER, (found) =>
-        found.startsWith('"') || Number.isSafeInteger(Number(found)) ? found : `"${found}"`,
-      )
+  text.length > MAX_EXACT || !text.startsWith('{') || isList(text) ? text : withExactNumbers(text)
 
 /** The same for an answer over HTTP, and for those messages of an event stream that are a line each. */
 export async function withExactBody(answer: Response): Promise<Response> {
@@ -33,9 +27,9 @@ export async function withExactBody(answer: Response): Promise<Response> {
 }
 
 // Every byte is a letter: those of JSON's own are none of another letter's in UTF-8.
-function exactBytes(bytes: Buffer, exact: (text: string) => string, others = LONG_NUMBER): Buffer {
+function exactBytes(bytes: Buffer, exact: (text: string) => string, others = MAY_CHANGE): Buffer {
   const text = bytes.toString('latin1')
-  return LONG_NUMBER.test(text) || others.test(text) ? Buffer.from(exact(text), 'latin1') : bytes
+  return MAY_CHANGE.test(text) || others.test(text) ? Buffer.from(exact(text), 'latin1') : bytes
 }
 
 const inData = (lines: string): string =>

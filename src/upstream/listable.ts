@@ -126,7 +126,7 @@ function compiles(root: Json, node: unknown = root): boolean {
   )
 }
 
-function isPattern(value: unknown): boolean {
+export function isPattern(value: unknown): boolean {
   if (typeof value !== 'string') return false
   try {
     return new RegExp(value, 'u') !== undefined

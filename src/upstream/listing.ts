@@ -1,7 +1,7 @@
 import { messageOf } from '../core/errors.ts'
 import { isRecord } from '../core/record.ts'
 import type { Connection } from './connection.ts'
-import { readDefinition, type ToolRecord } from './definition.ts'
+import { readDefinition, type ToolRecord, unenforced } from './definition.ts'
 import { deeperThan, entryFault } from './entry.ts'
 import type { Brief } from './manifest.ts'
 import { mirroredArguments } from './mirror.ts'
@@ -16,6 +16,8 @@ export interface Listing {
   readonly resources: readonly Json[]
   readonly templates: readonly Json[]
   readonly prompts: readonly Json[]
+  /** Tools that were skipped, and what of the others is not enforced; in words for the operator. */
+  readonly notes?: readonly string[]
   /** Of lists that come from disk. */
   readonly brief?: Brief
 }
@@ -36,7 +38,7 @@ export interface Unread {
   readonly sent: readonly unknown[]
   /** What is kept of one of them, or why it is left out. */
   record(sent: unknown): ToolRecord | string
-  read(): Pick<Read, 'tools' | 'definitions'>
+  read(): Pick<Read, 'tools' | 'definitions' | 'notes'>
 }
 
 export const emptyListing: Listing = { tools: [], resources: [], templates: [], prompts: [] }
@@ -82,11 +84,11 @@ export async function readListing(
     ])
   const others = { resources, templates, prompts }
   if ('sent' in asked && later) return { ...others, tools: [], unread: asked }
-  const { tools, definitions }: typeof NO_TOOLS = 'sent' in asked ? asked.read() : asked
-  return { tools, ...others, ...(definitions ? { definitions } : {}) }
+  const { tools, definitions, notes }: typeof NO_TOOLS = 'sent' in asked ? asked.read() : asked
+  return { tools, ...others, ...(definitions ? { definitions } : {}), ...(notes?.length ? { notes } : {}) }
 }
 
-const NO_TOOLS: Pick<Read, 'tools' | 'definitions'> = { tools: [] }
+const NO_TOOLS: Pick<Read, 'tools' | 'definitions' | 'notes'> = { tools: [] }
 
 /** Those that have an id, and that every client can be given. */
 function fitting(entries: readonly unknown[], method: string, id: string, warn: (message: string) => void): Json[] {
@@ -137,7 +139,11 @@ function readTools(
   sent: readonly unknown[],
   recordOf: Unread['record'],
   warn: (message: string) => void,
-): Pick<Read, 'tools' | 'definitions'> {
+): Pick<Read, 'tools' | 'definitions' | 'notes'> {
+  const notes: string[] = []
+  const note = (text: string): void => {
+    if (notes.length < MAX_NOTES) notes.push(shownNote(text))
+  }
   const tools = new Map<string, ToolRecord>()
   const definitions = new Map<string, Json>()
   let bytes = 0
@@ -145,6 +151,7 @@ function readTools(
     const record = recordOf(raw)
     if (typeof record === 'string') {
       warn(`skipped ${record}`)
+      note(`skipped ${record}`)
       continue
     }
     if (tools.has(record.name)) {
@@ -156,11 +163,21 @@ function readTools(
       warn(tooMany('tools/list', at))
       break
     }
+    for (const one of unenforced(raw as Json, record.text)) {
+      warn(`${JSON.stringify(record.name)}: ${one}`)
+      note(`${JSON.stringify(record.name)}: ${one}`)
+    }
     tools.set(record.name, record)
     definitions.set(record.name, raw as Json)
   }
-  return { tools: [...tools.values()], definitions }
+  return { tools: [...tools.values()], definitions, notes }
 }
+
+const MAX_NOTES = 20
+
+/** Models read notes: of what the server wrote, only short plain names stay. */
+const shownNote = (text: string): string =>
+  text.replaceAll(/"(?:[^"\\]|\\.)*"/g, (quoted) => (/^"[\w./-]{1,64}"$/.test(quoted) ? quoted : '"…"'))
 
 /** Every page, until the server stops, repeats itself or has had enough chances. */
 async function pages(

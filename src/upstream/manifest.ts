@@ -36,6 +36,7 @@ export interface Manifest {
   readonly resources: readonly Json[]
   readonly templates: readonly Json[]
   readonly prompts: readonly Json[]
+  readonly notes?: readonly string[]
   readonly brief?: Brief
 }
 
@@ -135,7 +136,7 @@ export function decodeManifest(
 
 /** Whatever was done to the file, nobody who reads a manifest has to doubt its types. */
 function isSound(head: { readonly [Key in keyof Omit<Manifest, 'tools'>]?: unknown }, columns: unknown): boolean {
-  const { verdict, server, startMs, brief } = head
+  const { verdict, server, startMs, brief, notes } = head
   return (
     typeof columns === 'string' &&
     isRecord(verdict) &&
@@ -149,6 +150,7 @@ function isSound(head: { readonly [Key in keyof Omit<Manifest, 'tools'>]?: unkno
     (server === undefined ||
       (isRecord(server) && typeof server['name'] === 'string' && typeof server['version'] === 'string')) &&
     isOr('number', startMs) &&
+    (notes === undefined || (Array.isArray(notes) && notes.every((one) => typeof one === 'string'))) &&
     (brief === undefined ||
       (isRecord(brief) &&
         typeof brief['count'] === 'number' &&

@@ -273,11 +273,11 @@ export function createPublisher(options: PublisherOptions): Publisher {
       })
       const read = once(() => {
         settle = () => undefined
-        const { tools, definitions } = sent.read()
+        const { tools, definitions, notes } = sent.read()
         const whole: Listing = { ...others, tools }
         held = look(whole, true, definitions)
         quarantined = isAllHeld(whole)
-        return { records: tools, ...admitted(whole), ...noticeFor(whole) }
+        return { records: tools, notes, ...admitted(whole), ...noticeFor(whole) }
       })
       let isRead = false
       const all = (): ReturnType<typeof read> => {
@@ -289,6 +289,9 @@ export function createPublisher(options: PublisherOptions): Publisher {
         ...others,
         get tools() {
           return all().records
+        },
+        get notes() {
+          return all().notes ?? []
         },
       }
       catalog.set(

@@ -5,6 +5,7 @@ import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
+import { MAY_CHANGE } from '../core/exact-numbers.ts'
 import { createFrames } from '../core/frames.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { plain } from '../core/plain.ts'
@@ -17,7 +18,7 @@ import { spawnPiped } from '../programs/room.ts'
 import { childEnvironment, type Environment, isMissing, killTree, parseEnvFile, spawnPlan } from '../programs/spawn.ts'
 import type { Strays } from '../programs/strays.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
-import { isList, LONG_NUMBER, withExactIntegers } from './exact.ts'
+import { isList, withExactIntegers } from './exact.ts'
 import { isInstalling } from './install.ts'
 import { createIntake, type Flood, type Intake } from './intake.ts'
 import { lastWords, notMcp } from './reasons.ts'
@@ -314,7 +315,7 @@ function parse(line: Buffer, parts: readonly Buffer[]): readonly unknown[] {
     if (whole) return [whole]
   }
   const text = line.toString('utf8')
-  if (first === 0x7b && line.length < LARGE && LONG_NUMBER.test(text)) {
+  if (first === 0x7b && line.length < LARGE && MAY_CHANGE.test(text)) {
     const whole = unparsed(line, parts)
     if (whole) return [whole]
   }

@@ -45,6 +45,8 @@ export interface UpstreamStatus {
   /** The same for operators, where that is more: paths. */
   readonly detail?: string
   readonly tools: number
+  /** Tools that were skipped, and what of the others is not enforced. */
+  readonly notes?: readonly string[]
   readonly transport: 'stdio' | 'http' | 'sse'
   readonly era?: 'legacy' | 'modern'
   /** What the server said its version is, now or when last seen. */
@@ -532,6 +534,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ...standing(),
       ...(detail === undefined ? {} : { detail }),
       tools: publisher.tools,
+      ...(listing.notes?.length && !publisher.isQuarantined ? { notes: listing.notes } : {}),
       transport: link.live?.transport ?? link.verdict?.transport ?? settings.target.kind,
       ...eraOf(link),
       ...(version === undefined || version === '' || publisher.isQuarantined ? {} : { version }),
