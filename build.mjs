@@ -2,7 +2,17 @@
 // and the types. A script can be started from V8's code cache, which ES modules cannot be on Node 20; see src/cli/code.ts.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative, resolve, sep } from 'node:path'
@@ -284,16 +294,49 @@ const threads = await build({
 
 /** The bundle has no comments: the licences of what is in it lie beside it, as they ask for. */
 const packages = new Map()
-for (const { metafile } of [...packs, stripper, threads])
+const addPackage = ({ name, version, license }, folder, inside) =>
+  packages.set(`${name} ${version}`, packages.get(`${name} ${version}`) ?? { name, version, license, folder, inside })
+const readManifest = (folder) => JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'))
+for (const { metafile } of [...packs, stripper, threads]) {
+  const used = new Set(
+    Object.values(metafile.outputs).flatMap(({ inputs }) =>
+      Object.keys(inputs).filter((file) => inputs[file].bytesInOutput > 0),
+    ),
+  )
   for (const file of Object.keys(metafile.inputs)) {
     const folder = /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
-    if (folder !== undefined) packages.set(folder, JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')))
+    if (folder === undefined) continue
+    addPackage(readManifest(folder), folder)
+    if (!used.has(file)) continue
+    // Some packages are bundles themselves: of one that has a manifest of its own, or that a comment of the bundler names.
+    for (let inner = dirname(file); inner !== folder; inner = dirname(inner))
+      if (existsSync(`${inner}/package.json`) && readManifest(inner).version)
+        addPackage(readManifest(inner), inner, file)
+    for (const [, name, version] of readFileSync(file, 'utf8').matchAll(
+      /^\/\/#region \S*\/\.pnpm\/((?:@[^/+]+\+)?[^/@]+)@([^/_]+)/gm,
+    )) {
+      const own = name.replace('+', '/')
+      addPackage(
+        { name: own, version, license: readManifest(`node_modules/${own}`).license },
+        `node_modules/${own}`,
+        file,
+      )
+    }
   }
-const notices = [...packages]
-  .sort(([a], [b]) => (a < b ? -1 : 1))
-  .map(([folder, { name, version, license }]) => {
-    const texts = readdirSync(folder).filter((file) => /^(licen[cs]e|notice|copying)/i.test(file))
-    return [`${name} ${version} (${license})`, ...texts.map((file) => readFileSync(`${folder}/${file}`, 'utf8').trim())]
+}
+const notices = [...packages.values()]
+  .sort((a, b) => (`${a.name} ${a.version}` < `${b.name} ${b.version}` ? -1 : 1))
+  .map(({ name, version, license, folder, inside }) => {
+    const texts = readdirSync(folder)
+      .filter((file) => /^(licen[cs]e|notice|copying)/i.test(file))
+      .map((file) => `${folder}/${file}`)
+    // Kept here for packages that are published without it.
+    if (texts.length === 0) texts.push(`scripts/licences/${name}.txt`)
+    return [
+      `${name} ${version} (${license})`,
+      ...(inside === undefined ? [] : [`Inside ${inside}`]),
+      ...texts.map((file) => readFileSync(file, 'utf8').trim()),
+    ]
   })
 write('dist/THIRD_PARTY.txt', `${notices.map((parts) => parts.join('\n\n')).join(`\n\n${'-'.repeat(80)}\n\n`)}\n`)
 

@@ -118,6 +118,17 @@ test('the package holds what its files say, and no test, map, secret or path of 
   expect(telling).toEqual([])
 }, 120_000)
 
+test('every package that is compiled in is listed with the text of its licence, also one inside another', () => {
+  const notices = readFileSync('dist/THIRD_PARTY.txt', 'utf8').split(`\n\n${'-'.repeat(80)}\n\n`)
+  const noticeOf = (name: string): string => notices.find((notice) => notice.startsWith(`${name} `)) ?? ''
+  expect(noticeOf('@swc/wasm-typescript')).toMatch(/^@swc\/wasm-typescript 1\.7\.35 \(Apache-2\.0\)\n/)
+  expect(noticeOf('@swc/wasm-typescript')).toContain('Apache License')
+  expect(noticeOf('@cfworker/json-schema')).toContain('Permission is hereby granted, free of charge')
+  expect(noticeOf('content-type')).toContain('Douglas Christopher Wilson')
+  const short = notices.filter((notice) => !/Permission|Redistribution|Apache License/.test(notice))
+  expect(short.map((notice) => notice.split('\n')[0])).toEqual([])
+})
+
 test('the bill of materials is valid CycloneDX and names what is compiled in', async () => {
   const out = join(temporaryFolder(), 'sbom.json')
   execFileSync(process.execPath, ['scripts/sbom.mjs', out], { stdio: 'ignore' })
@@ -138,9 +149,18 @@ test('the bill of materials is valid CycloneDX and names what is compiled in', a
   expect(compiled.sort()).toEqual(heads.sort())
   const names = components.map(({ name }) => name)
   expect(names).toEqual(
-    expect.arrayContaining(['undici', 'libsql', '@libsql/win32-x64-msvc', 'zod', 'turndown', 'amaro']),
+    expect.arrayContaining([
+      'undici',
+      'libsql',
+      '@libsql/win32-x64-msvc',
+      'zod',
+      'turndown',
+      'amaro',
+      '@swc/wasm-typescript',
+      'content-type',
+    ]),
   )
-  expect(names.filter((name) => /vitest|typescript|biome|esbuild/.test(name))).toEqual([])
+  expect(names.filter((name) => /^vitest|^typescript|biome|esbuild/.test(name))).toEqual([])
   expect(components.filter(({ hashes = [] }) => hashes.length === 0)).toEqual([])
   expect(dependencies).toHaveLength(components.length + 1)
 }, 120_000)
