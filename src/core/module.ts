@@ -10,6 +10,16 @@ type Infer<S> = S extends { readonly '~standard': { readonly types?: infer Types
     ? Output
     : never
   : Record<string, unknown>
+/** What `run` may return: what the schema takes in, since results are checked and sent as they are. */
+type Returned<S> = S extends { readonly '~standard': { readonly types?: infer Types } }
+  ? NonNullable<Types> extends { readonly input: infer Value }
+    ? Unchanged<Value>
+    : unknown
+  : unknown
+/** A list or an object that nobody may change is as good as one of the same shape. */
+type Unchanged<Value> = Value extends readonly unknown[] | Readonly<Record<never, unknown>>
+  ? { readonly [K in keyof Value]: Unchanged<Value[K]> }
+  : Value
 type AnySchema = StandardSchema<unknown, unknown> | JsonSchema
 
 /** What `available` and `assemble` may look at. */
@@ -69,14 +79,15 @@ export interface ToolDraft {
 }
 
 /** One tool as a module author writes it. */
-export interface ToolDef<Config = unknown, Input = AnySchema> {
+export interface ToolDef<Config = unknown, Input = AnySchema, Output = AnySchema> {
   /** Said to people; default is made of the name. */
   readonly title?: string
   /** At least 20 characters: what it does, when to use it, when not. The model has nothing else to go by. */
   readonly description: string
   /** zod (or any Standard Schema) object, or raw JSON Schema; default takes no arguments. */
   readonly input?: Input
-  readonly output?: AnySchema
+  /** What `run` returns, as a zod object or raw JSON Schema; default says nothing of it. */
+  readonly output?: Output
   /** The worst it does. Required: a forgotten flag must not look safe. */
   readonly effect: Effect
   /** Calling twice is the same as once; default true for reads, false otherwise. */
@@ -126,7 +137,7 @@ export interface ToolDef<Config = unknown, Input = AnySchema> {
   available?(view: ToolView<Config>): true | string
   /** A narrower description and input for this caller, or null to hide. Hoist variants to constants: they are cached by identity. */
   assemble?(view: ToolView<Config>, draft: ToolDraft): ToolDraft | null
-  run(input: Infer<Input>, ctx: CallContext<Config>): unknown
+  run(input: Infer<Input>, ctx: CallContext<Config>): Returned<Output> | Promise<Returned<Output>>
 }
 
 export interface StartContext<Config> {
@@ -145,7 +156,7 @@ export interface ToolModule<Config = unknown> {
   readonly description: string
   readonly config?: StandardSchema<unknown, Config> | JsonSchema
   // biome-ignore lint/suspicious/noExplicitAny: each tool has its own input type; it is checked where the tool is written
-  readonly tools: Readonly<Record<string, ToolDef<Config, any>>>
+  readonly tools: Readonly<Record<string, ToolDef<Config, any, any>>>
   /** All its tools change nothing, unless they say otherwise. */
   readonly readOnly?: boolean
   readonly writes?: readonly string[]
@@ -185,10 +196,21 @@ const BRAND = Symbol.for('pegboard.module')
 
 // Unconstrained: with a bound, one tool without an input would cost all the others their types.
 type ToolsOf<Config, Inputs> = { readonly [K in keyof Inputs]: ToolDef<Config, Inputs[K]> }
+// Apart from the inputs: inferred together, one tool without an output would cost all the others their types, too. What
+// `run` takes is said there; `never` adds nothing to it.
+type OutputsOf<Outputs> = {
+  readonly [K in keyof Outputs]: {
+    readonly output?: Outputs[K]
+    run(input: never, ctx: never): Returned<Outputs[K]> | Promise<Returned<Outputs[K]>>
+  }
+}
 
-/** Types a module: inside each tool, `input` and `config` are inferred from their schemas. Returns what it was given. */
-export function defineModule<Config, Inputs>(
-  module: Omit<ToolModule<Config>, 'tools'> & { readonly tools: ToolsOf<Config, Inputs> },
+/**
+ * Types a module: inside each tool, `input` and `config` are inferred from their schemas, and `run` has to return what
+ * `output` says. Returns what it was given.
+ */
+export function defineModule<Config, Inputs, Outputs>(
+  module: Omit<ToolModule<Config>, 'tools'> & { readonly tools: ToolsOf<Config, Inputs> & OutputsOf<Outputs> },
 ): ToolModule<Config> {
   return Object.assign({ [BRAND]: true }, module) as unknown as ToolModule<Config>
 }

@@ -5,7 +5,7 @@ import { sessionOwner } from '../exec/owner.ts'
 import type { Task } from '../exec/task.ts'
 import { readCall } from './execute_tool.ts'
 import type { Host, MetaTool } from './host.ts'
-import { onlyKeys, text, whole } from './input.ts'
+import { ANY_ARGUMENTS, onlyKeys, text, whole } from './input.ts'
 import { lostNote } from './lost.ts'
 
 const TASK_ID = { type: 'object', properties: { task_id: { type: 'string' } }, required: ['task_id'] } as const
@@ -29,7 +29,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
         `Start a tool that takes long; answers a task_id for background_wait, kept ${Math.ceil(tasks.keptMs / 60_000)} min after the end.`,
       inputSchema: {
         type: 'object',
-        properties: { name: { type: 'string' }, params: { type: 'object' } },
+        properties: { name: { type: 'string' }, params: ANY_ARGUMENTS },
         required: ['name'],
       },
       hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },

@@ -5,7 +5,7 @@ import { signatureOf } from '../core/signature.ts'
 import type { CallRequest } from '../exec/call.ts'
 import type { ViewTool } from '../view/view.ts'
 import type { Host, MetaTool } from './host.ts'
-import { invalid } from './input.ts'
+import { ANY_ARGUMENTS, invalid } from './input.ts'
 import { startUnseen } from './unseen.ts'
 
 const FINDERS = ['search_tools', 'list_categories']
@@ -28,7 +28,7 @@ export const executeTool = (
   description: () => 'Run a tool found by search_tools, e.g. name "category.tool", params {"path": "a.txt"}.',
   inputSchema: {
     type: 'object',
-    properties: { name: { type: 'string' }, params: { type: 'object' } },
+    properties: { name: { type: 'string' }, params: ANY_ARGUMENTS },
     required: ['name'],
   },
   // It can reach any tool, so it is as bad as the worst of them.

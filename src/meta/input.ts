@@ -1,6 +1,8 @@
 import { PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
 
+export { OPEN_SCHEMA as ANY_ARGUMENTS } from '../view/listing.ts'
+
 type Input = Readonly<Record<string, unknown>>
 
 /** Reads a required string of at most `max` characters. @throws PegboardError E_VALIDATION */

@@ -6,7 +6,7 @@ import { notInjectable } from '../exec/output.ts'
 import { type Action, runParallel } from '../exec/parallel.ts'
 import { readCall } from './execute_tool.ts'
 import type { Host, MetaTool } from './host.ts'
-import { invalid, onlyKeys } from './input.ts'
+import { ANY_ARGUMENTS, invalid, onlyKeys } from './input.ts'
 
 const MAX_ACTIONS = 50
 
@@ -22,7 +22,7 @@ export const runParallelTool = (host: Host, isMeta: (name: string) => boolean): 
         maxItems: MAX_ACTIONS,
         items: {
           type: 'object',
-          properties: { name: { type: 'string' }, params: { type: 'object' } },
+          properties: { name: { type: 'string' }, params: ANY_ARGUMENTS },
           required: ['name'],
         },
       },

@@ -3,7 +3,7 @@ import { valueResult } from '../core/result.ts'
 import type { Listed, Schedule } from '../exec/schedule.ts'
 import { readCall } from './execute_tool.ts'
 import type { Host, MetaTool } from './host.ts'
-import { onlyKeys, text, whole } from './input.ts'
+import { ANY_ARGUMENTS, onlyKeys, text, whole } from './input.ts'
 import { lostNote } from './lost.ts'
 import { unasked } from './unasked.ts'
 
@@ -48,7 +48,7 @@ export function scheduleTools(host: Host, schedule: () => Schedule): readonly Me
         properties: {
           when: { type: 'string' },
           name: { type: 'string' },
-          params: { type: 'object' },
+          params: ANY_ARGUMENTS,
           label: { type: 'string' },
           output_channel: { type: 'string' },
         },
@@ -71,7 +71,7 @@ export function scheduleTools(host: Host, schedule: () => Schedule): readonly Me
         properties: {
           cron: { type: 'string' },
           name: { type: 'string' },
-          params: { type: 'object' },
+          params: ANY_ARGUMENTS,
           label: { type: 'string' },
           timezone: { type: 'string' },
           max_runs: { type: 'integer', default: 0 },

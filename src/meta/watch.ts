@@ -6,7 +6,7 @@ import { STRATEGIES, type Strategy, thresholdOf } from '../exec/notify-when.ts'
 import type { ListedWatcher, Watchers } from '../exec/watchers.ts'
 import { readCall } from './execute_tool.ts'
 import type { Host, MetaTool } from './host.ts'
-import { invalid, onlyKeys, text, whole } from './input.ts'
+import { ANY_ARGUMENTS, invalid, onlyKeys, text, whole } from './input.ts'
 import { lostNote } from './lost.ts'
 import { unasked } from './unasked.ts'
 
@@ -56,7 +56,7 @@ export function watchTools(host: Host, watchers: () => Watchers): readonly MetaT
         type: 'object',
         properties: {
           name: { type: 'string' },
-          params: { type: 'object' },
+          params: ANY_ARGUMENTS,
           interval: { type: 'integer', default: 30, minimum: 5 },
           label: { type: 'string' },
           max_checks: { type: 'integer', default: 0 },

@@ -25,6 +25,9 @@ export function hintsOf(effect: Effect, idempotent: boolean, openWorld: boolean)
   }
 }
 
+/** An object of anything. Converters to zod 3 take `{ type: 'object' }` for one without keys, and drop what is in it. */
+export const OPEN_SCHEMA: JsonSchema = { type: 'object', properties: {}, additionalProperties: true }
+
 const listed = new WeakMap<ViewTool, ListedTool>()
 
 /** What a client is sent for a tool. Computed once a view. An upstream's own annotations, icons and `_meta` go along unchanged. */
@@ -49,7 +52,7 @@ export function listTool(entry: ViewTool): ListedTool {
 
 /** Names and one-liners with open schemas: what compact mode lists. */
 export function listCompact(entry: ViewTool): ListedTool {
-  return { name: entry.tool.name, description: firstSentence(entry.description, 100), inputSchema: { type: 'object' } }
+  return { name: entry.tool.name, description: firstSentence(entry.description, 100), inputSchema: OPEN_SCHEMA }
 }
 
 /** Estimated tokens of what a client would be sent. */

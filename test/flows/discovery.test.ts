@@ -27,6 +27,22 @@ async function discovery(settings: Record<string, unknown> = {}) {
 const many = { id: 'many', summary: 'many', origin: 'module', state: 'ready' } as const
 const METAS = ['search_tools', 'get_tool', 'execute_tool', 'list_categories', 'browse_category']
 
+// Converters to zod 3, such as Mastra's, take `{ type: 'object' }` for an object without keys and drop what is in it.
+const OPEN = { type: 'object', properties: {}, additionalProperties: true }
+
+it('the arguments of the tool that a meta-tool runs may be anything', async () => {
+  const { app } = await startApp({
+    exposure: { mode: 'discovery' },
+    execution: { watchers: true, scheduler: true },
+  })
+  const { tools } = await (await connectTo(app)).listTools()
+  const objects = JSON.stringify(tools.map(({ inputSchema }) => inputSchema.properties)).match(
+    /"params":\{[^}]*\}[^}]*\}/g,
+  )
+  expect(tools.find(({ name }) => name === 'execute_tool')?.inputSchema.properties).toMatchObject({ params: OPEN })
+  expect([...new Set(objects)]).toEqual([`"params":${JSON.stringify(OPEN)}`])
+})
+
 describe('exposure', () => {
   it('lists five tools directly when they fit, under the names of the example [DIG-01]', async () => {
     const { names } = await discovery({
@@ -85,7 +101,7 @@ describe('exposure', () => {
     expect((await direct.names()).filter((name) => name.startsWith('many__'))).toHaveLength(60)
     const { client, call } = await discovery({ exposure: { mode: 'compact' } })
     const { tools } = await client.listTools()
-    expect(tools.find(({ name }) => name === 'filesystem__read')?.inputSchema).toEqual({ type: 'object' })
+    expect(tools.find(({ name }) => name === 'filesystem__read')?.inputSchema).toEqual(OPEN)
     expect((await call('get_tool', { name: 'filesystem__read' })).parameters.properties).toHaveProperty('path')
   })
 })
