@@ -480,6 +480,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     first: (caller) => injected.of(caller),
     arriving: () => upstreams.arriving,
     done: views.warm,
+    beside: { sources: () => surface.unlisted.sources(), of: (caller) => surface.unlisted.of(caller) },
     onModelProgress: options.onModelProgress,
     onModelLost() {
       const data = 'The optional search model is unavailable; search goes on without it.'

@@ -1,7 +1,7 @@
 import type { Catalog, Snapshot } from './catalog/catalog.ts'
 import type { Clock } from './core/clock.ts'
 import type { Log } from './core/log.ts'
-import type { ToolSearch } from './search/index.ts'
+import type { SearchSource, ToolSearch } from './search/index.ts'
 import { sourcesOf } from './search/sources.ts'
 
 /** Keeps what is searched with the catalogue. */
@@ -16,6 +16,8 @@ export interface Indexing {
 export interface IndexingOptions {
   readonly catalog: Catalog
   search(): Pick<ToolSearch, 'sync' | 'warm'>
+  /** What is searched beside the catalogue. */
+  beside(): readonly SearchSource[]
   readonly clock: Clock
   readonly log: Log
   /** Servers are coming that calls wait for. */
@@ -29,7 +31,7 @@ const DELAY_MS = 200
 /** After so long it is indexed though more is coming. */
 const PATIENCE_MS = 3_000
 
-export function createIndexing({ catalog, search, clock, log, arriving, done }: IndexingOptions): Indexing {
+export function createIndexing({ catalog, search, beside, clock, log, arriving, done }: IndexingOptions): Indexing {
   let indexed: Snapshot['tools'] | undefined
   let waiting: (() => void) | undefined
   let latest = 0
@@ -40,7 +42,7 @@ export function createIndexing({ catalog, search, clock, log, arriving, done }: 
     // That an owner is connecting or failing changes nothing for search.
     if (indexed === snapshot.tools) return
     indexed = snapshot.tools
-    search().sync(sourcesOf(snapshot), snapshot.version)
+    search().sync([...sourcesOf(snapshot), ...beside()], snapshot.version)
   }
 
   function soon(): void {

@@ -7,7 +7,7 @@ import { createIndexing } from './indexing.ts'
 import type { Host } from './meta/host.ts'
 import { laneFor } from './search/deferred.ts'
 import type { LoadProgress } from './search/embedder.ts'
-import { createToolSearch, type SearchStatus, type ToolSearch } from './search/index.ts'
+import { createToolSearch, type SearchSource, type SearchStatus, type ToolSearch } from './search/index.ts'
 import type { SearchSettings } from './search/options.ts'
 import type { EmbeddingTable } from './search/table.ts'
 import { createBytesStore } from './state/files.ts'
@@ -35,6 +35,11 @@ export interface SearchingOptions {
   readonly clock: Clock
   readonly log: Log
   view(caller: Parameters<Host['search']>[1]): View
+  /** What is found beside the tools of the view. */
+  readonly beside: {
+    sources(): readonly SearchSource[]
+    of(caller: Parameters<Host['search']>[1]): ReadonlyMap<string, unknown>
+  }
   /** How often tools ran for this principal. */
   usage(principal: string): (tool: string) => number
   /** Tools that come first for a caller who sees them. */
@@ -79,13 +84,27 @@ export function createSearching(options: SearchingOptions): Searching {
     })
     return made
   }
-  const index = createIndexing({ catalog, search, clock, log, arriving: options.arriving, done: options.done })
+  const index = createIndexing({
+    catalog,
+    search,
+    beside: options.beside.sources,
+    clock,
+    log,
+    arriving: options.arriving,
+    done: options.done,
+  })
   return {
     async find(query, caller, limit, how) {
       const { byId } = options.view(caller)
+      const beside = options.beside.of(caller)
       index.now()
       const usage = options.usage(caller.principal)
-      const answer = await search().query(query, { ...how, limit, visible: (id) => byId.has(id), usage })
+      const answer = await search().query(query, {
+        ...how,
+        limit,
+        visible: (id) => byId.has(id) || beside.has(id),
+        usage,
+      })
       const first = options.first(caller)
       if (first.length === 0) return answer
       const isFirst = ({ id }: { readonly id: string }): boolean => first.includes(id)

@@ -6,6 +6,7 @@ import type { CallRequest } from '../exec/call.ts'
 import type { ViewTool } from '../view/view.ts'
 import type { Host, MetaTool } from './host.ts'
 import { ANY_ARGUMENTS, invalid } from './input.ts'
+import type { Unlisted } from './unlisted.ts'
 import { startUnseen } from './unseen.ts'
 
 const FINDERS = ['search_tools', 'list_categories']
@@ -21,6 +22,7 @@ export const executeTool = (
   host: Host,
   isMeta: (name: string) => boolean,
   start: (request: CallRequest) => Promise<ToolResult>,
+  unlisted: Unlisted,
 ): MetaTool => ({
   name: 'execute_tool',
   title: 'Execute tool',
@@ -36,13 +38,14 @@ export const executeTool = (
   async run(raw, request) {
     const { name, params } = readCall(raw)
     const own = bareName(name)
-    if (isMeta(own))
+    const isUnlisted = unlisted.of(request.caller).has(own)
+    if (isMeta(own) && !isUnlisted)
       throw new PegboardError(
         'E_LOOP_DETECTED',
         `${own === 'execute_tool' ? 'execute_tool cannot execute itself' : `execute_tool cannot run ${own}; call it directly`}.`,
       )
     let found = host.view(request.caller).resolve(name)
-    if (found.kind === 'unknown') {
+    if (found.kind === 'unknown' && !isUnlisted) {
       await startUnseen(host, name, request)
       found = host.view(request.caller).resolve(name)
     }

@@ -5,12 +5,14 @@ import { portableSchema } from '../view/portable.ts'
 import { shownServers, unreadServers } from '../view/unread.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visible.ts'
+import { bareName } from './execute_tool.ts'
 import type { Host, MetaTool } from './host.ts'
 import { onlyKeys, text } from './input.ts'
 import { waitFor } from './standing.ts'
+import { shownMeta, type Unlisted } from './unlisted.ts'
 import { startUnseen } from './unseen.ts'
 
-export const getTool = (host: Host): MetaTool => ({
+export const getTool = (host: Host, unlisted: Unlisted): MetaTool => ({
   name: 'get_tool',
   title: 'Get tool',
   step: 'schema',
@@ -25,6 +27,8 @@ export const getTool = (host: Host): MetaTool => ({
       'get_tool',
       200,
     )
+    const meta = unlisted.of(request.caller).get(bareName(name))
+    if (meta) return valueResult(shownMeta(meta, host, request.caller))
     await startUnseen(host, name, request)
     const view = host.view(request.caller)
     const entry = lookUp(view, name)

@@ -8,6 +8,7 @@ import type { View, ViewTool } from '../view/view.ts'
 import type { Host, MetaTool } from './host.ts'
 import { invalid, onlyKeys, text, whole } from './input.ts'
 import { waitFor } from './standing.ts'
+import { shownMeta, type Unlisted } from './unlisted.ts'
 
 /** What one answer may take together, so that five stay under 300 tokens; a long name leaves less for the rest. */
 const ROW_CHARS = 148
@@ -23,7 +24,7 @@ const NAME_LIKE = /^[\p{L}\p{N}]+(?:[._:/-]+[\p{L}\p{N}]+)+$/u
 /** Names in a hint. */
 const SHOWN_NAMES = 10
 
-export const searchTools = (host: Host): MetaTool => ({
+export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
   name: 'search_tools',
   title: 'Search tools',
   step: 'discover',
@@ -52,15 +53,17 @@ export const searchTools = (host: Host): MetaTool => ({
     } = await host.search(query, request.caller, limit, { keepUnlikely: true })
     const view = host.view(request.caller)
     const owners = new Map(view.owners.map((owner) => [owner.id, owner]))
+    const full = input.detail === 'full'
+    const own = unlisted.of(request.caller)
     const found = hits.flatMap(({ id, score }) => {
       const entry = view.byId.get(id)
-      return entry ? [{ entry, score }] : []
+      if (entry) return [row(entry, score, full, owners.get(entry.tool.module))]
+      const meta = own.get(id)
+      return meta ? [metaRow(shownMeta(meta, host, request.caller), score, full)] : []
     })
     // An empty answer would say that there is no tool at all.
-    const shown = found.length > 0 ? found : samples(view, limit).map((entry) => ({ entry, score: 0 }))
-    const tools = shown.map(({ entry, score }) =>
-      row(entry, score, input.detail === 'full', owners.get(entry.tool.module)),
-    )
+    const tools =
+      found.length > 0 ? found : samples(view, limit).map((entry) => row(entry, 0, full, owners.get(entry.tool.module)))
     const needs = new Set(linesOf(query)).size
     const hint = hintFor(view, found.length === 0 || unanswered.length === needs ? 'all' : unanswered, more, behind)
     return valueResult({ tools, count: tools.length, query, ...hint })
@@ -105,6 +108,21 @@ function row(entry: ViewTool, relevance: number, full: boolean, owner: Owner | u
     relevance: Math.round(relevance * 100) / 100,
     ...wait,
     ...(full ? { tags: tool.tags, parameters: entry.input.json } : {}),
+  }
+}
+
+function metaRow(
+  { name, description, risk_level, params_summary, parameters }: ReturnType<typeof shownMeta>,
+  relevance: number,
+  full: boolean,
+) {
+  return {
+    name,
+    description: firstSentence(description, DESCRIPTION_CHARS.max),
+    risk_level,
+    params_summary: clip(params_summary, SUMMARY_CHARS),
+    relevance: Math.round(relevance * 100) / 100,
+    ...(full ? { tags: [] as string[], parameters } : {}),
   }
 }
 

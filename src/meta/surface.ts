@@ -30,6 +30,7 @@ import { scheduleTools } from './schedule.ts'
 import { searchTools } from './search_tools.ts'
 import { setFlag } from './set_flag.ts'
 import { setTurn } from './set_turn.ts'
+import { createUnlisted, type Unlisted } from './unlisted.ts'
 import { watchTools } from './watch.ts'
 
 /** What clients get: the listed tools, and one door through which every name is called. */
@@ -41,6 +42,7 @@ export interface Surface {
   /** Runs a meta-tool or any tool the caller sees. @throws PegboardError */
   call(request: CallRequest): Promise<ToolResult>
   readonly metaNames: readonly string[]
+  readonly unlisted: Unlisted
   /** The meta-tools as this caller is told of them, in a line each. Does not look at a tool. */
   guide(caller: Caller): readonly Guide[]
 }
@@ -139,21 +141,22 @@ export function createSurface(
     const name = bareName(given)
     return META_NAMES.includes(name) && !CONTEXT_NAMES.includes(name)
   }
+  const { watchers, schedule, facts } = options
+  const later = [...(watchers ? watchTools(host, watchers) : []), ...(schedule ? scheduleTools(host, schedule) : [])]
+  const unlisted = createUnlisted(
+    host,
+    later,
+    (caller) => options.primitives(caller) && host.exposure(caller).mode === 'discovery',
+  )
   const tools: readonly MetaTool[] = [
-    searchTools(host),
-    getTool(host),
-    executeTool(host, isMeta, run),
+    searchTools(host, unlisted),
+    getTool(host, unlisted),
+    executeTool(host, isMeta, run, unlisted),
     listCategories(host),
     browseCategory(host),
   ]
-  const { watchers, schedule, facts } = options
-  const primitives = [
-    runParallelTool(host, isMeta),
-    ...backgroundTools(host, isMeta),
-    ...(watchers ? watchTools(host, watchers) : []),
-    ...(schedule ? scheduleTools(host, schedule) : []),
-    ...(facts ? factTools(facts) : []),
-  ]
+  const short = [runParallelTool(host, isMeta), ...backgroundTools(host, isMeta), ...(facts ? factTools(facts) : [])]
+  const primitives = [...short, ...later]
   const discovery = new Map(tools.map((tool) => [tool.name, tool]))
   const running = new Map(primitives.map((tool) => [tool.name, tool]))
   const injection = requestToolInjection(host)
@@ -200,7 +203,8 @@ export function createSurface(
 
   /** Runs what `execute_tool` was given: any tool, or one about the context. */
   async function run(request: CallRequest): Promise<ToolResult> {
-    const meta = contextTool(bareName(request.name), request.caller)
+    const name = bareName(request.name)
+    const meta = contextTool(name, request.caller) ?? unlisted.of(request.caller).get(name)
     return meta ? await start(meta, request) : await host.call(request)
   }
 
@@ -218,7 +222,8 @@ export function createSurface(
   }
 
   const toldTo = (caller: Caller): ((entry: ViewTool) => ListedTool) => (caller.era === 'legacy' ? withTask : listTool)
-  const also = (caller: Caller): ListedTool[] => (options.primitives(caller) ? listMeta(primitives, caller) : [])
+  const also = (caller: Caller, some = primitives): ListedTool[] =>
+    options.primitives(caller) ? listMeta(some, caller) : []
 
   /** All tools of a view, which may be ten thousand: made once. */
   const whole = (view: View, caller: Caller, mode: 'direct' | 'compact'): readonly ListedTool[] => {
@@ -234,10 +239,12 @@ export function createSurface(
 
   return {
     metaNames: META_NAMES,
+    unlisted,
     guide(caller) {
       const view = host.view(caller)
-      const all = options.primitives(caller) ? [...tools, ...primitives] : [...tools]
-      if (canInject(caller) && host.exposure(caller).mode === 'discovery') all.push(injection)
+      const discovering = host.exposure(caller).mode === 'discovery'
+      const all = options.primitives(caller) ? [...tools, ...(discovering ? short : primitives)] : [...tools]
+      if (canInject(caller) && discovering) all.push(injection)
       return all.map(({ name, description, step }) => ({
         name,
         about: firstSentence(description(view), 100),
@@ -256,7 +263,7 @@ export function createSurface(
         if (found.kind === 'found') chosen.add(found.tool)
       }
       const doors = listMeta(tools, caller)
-      const more = [...also(caller), ...(canInject(caller) ? listMeta([injection], caller) : [])]
+      const more = [...also(caller, short), ...(canInject(caller) ? listMeta([injection], caller) : [])]
       const room = view.limits.maxTools - doors.length
       const kept = [...chosen].slice(0, room).map(toldTo(caller))
       return [...doors, ...(more.length + kept.length > room ? [] : more), ...kept]

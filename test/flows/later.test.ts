@@ -29,7 +29,7 @@ describe('watchers', () => {
     const off = await rig({})
     expect((await off.names()).filter((name) => name.startsWith('watch_'))).toEqual([])
     expect(await off.said('watch_start', { name: 'tick.count' })).toContain("Tool 'watch_start' not found.")
-    const on = await rig({ watchers: true })
+    const on = await rig({ watchers: true }, undefined, { exposure: { mode: 'direct' } })
     expect((await on.names()).filter((name) => name.startsWith('watch_'))).toEqual([
       'watch_start',
       'watch_stop',

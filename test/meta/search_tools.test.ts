@@ -26,12 +26,61 @@ it('the five tools take at most 300 tokens, with ten categories behind them, and
   expect(countTokens(JSON.stringify(shown))).toBeLessThanOrEqual(900)
 })
 
-it('all that is there with watchers and the scheduler takes at most 1,500 tokens', async () => {
-  const { app } = await startApp({ exposure: { mode: 'discovery' }, execution: { watchers: true, scheduler: true } })
-  const shown = app.surface
-    .list(localCaller, 'discovery')
-    .map(({ name, description, inputSchema }) => ({ name, description, inputSchema }))
-  expect(countTokens(JSON.stringify(shown))).toBeLessThanOrEqual(1_500)
+describe('with watchers, the scheduler and an 8k window', () => {
+  const start = async () => {
+    const { app } = await startApp({
+      exposure: { mode: 'discovery', contextWindow: 8_192 },
+      execution: { watchers: true, scheduler: true },
+      search: { embedder: 'none' },
+    })
+    await app.work()
+    const client = await connectTo(app)
+    const call = async (name: string, args: Record<string, unknown>) =>
+      answerOf(await client.callTool({ name, arguments: args }))
+    return { app, client, call }
+  }
+
+  it('discovery lists at most 900 tokens and no tool that watches or schedules', async () => {
+    const { client } = await start()
+    const { tools } = await client.listTools()
+    expect(tools.map(({ name }) => name).filter((name) => /^(watch|schedule)_|^remind$/.test(name))).toEqual([])
+    const shown = tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema }))
+    expect(countTokens(JSON.stringify(shown))).toBeLessThanOrEqual(900)
+  })
+
+  it('those are found by search and described by get_tool', async () => {
+    const { call } = await start()
+    for (const [query, name] of [
+      ['remind me later', 'remind'],
+      ['run a tool repeatedly by a cron', 'schedule_cron'],
+      ['watch_start', 'watch_start'],
+    ] as const) {
+      const { tools } = await call('search_tools', { query })
+      expect(tools[0].name, query).toBe(name)
+    }
+    expect(await call('get_tool', { name: 'schedule_once' })).toMatchObject({
+      name: 'schedule_once',
+      parameters: { required: ['when', 'name'] },
+    })
+  })
+
+  it('those are called by their names, directly and with execute_tool', async () => {
+    const { call } = await start()
+    const job = { when: 'in 1h', name: 'hello.say_hello', params: { name: 'Ada' } }
+    expect(await call('schedule_once', job)).toMatchObject({ job_id: expect.any(String) })
+    expect(await call('execute_tool', { name: 'schedule_once', params: job })).toMatchObject({
+      success: true,
+      data: { job_id: expect.any(String) },
+    })
+    expect(await call('schedule_list', {})).toMatchObject({ total: 2 })
+  })
+
+  it('where they are off, search knows nothing of them', async () => {
+    const { app } = await startApp({ exposure: { mode: 'discovery' }, search: { embedder: 'none' } })
+    const client = await connectTo(app)
+    const found = answerOf(await client.callTool({ name: 'search_tools', arguments: { query: 'watch_start' } }))
+    expect(JSON.stringify(found.tools)).not.toContain('watch_start')
+  })
 })
 
 describe('several needs, one a line', () => {
