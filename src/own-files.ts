@@ -60,6 +60,8 @@ export function ownFilesOf(config: Config, env: Environment, installed: string):
   for (const { document } of Object.values(openapi)) if (isAbsolute(document)) fixed.add(document)
   for (const name of ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR'])
     if (env[name]) fixed.add(resolve(env[name]))
+  // Whoever adds a program to a folder of PATH shadows one in a later folder.
+  for (const folder of (env['PATH'] ?? '').split(delimiter)) if (isAbsolute(folder)) code.add(folder)
   for (const { target, auth } of Object.values(config.servers)) {
     if (auth?.idp?.idTokenFile !== undefined) secret.add(auth.idp.idTokenFile)
     if (target.kind !== 'stdio') continue

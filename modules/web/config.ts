@@ -1,6 +1,6 @@
 import { isAbsolute, resolve } from 'node:path'
 import { createPaths, type Paths, z } from 'pegboard'
-import { ownFolders } from '../_folders.ts'
+import { isInside, ownFolders } from '../_folders.ts'
 
 /** Filled in by Pegboard; not for people. */
 const variable = (name: string) => z.string().default(`{{env.${name}:-}}`)
@@ -186,9 +186,11 @@ export function downloadsOf({ url_fetch, workspace, state_dir, config_file, modu
   const base = isAbsolute(url_fetch.file_cache_dir)
     ? url_fetch.file_cache_dir
     : resolve(workspace, url_fetch.file_cache_dir)
+  // With PEGBOARD_STATE_DIR alone the cache lies in the state folder: a part of that may be given, the whole of it never.
+  const holdsState = isInside(resolve(state_dir), base)
   const paths = createPaths({
     roots: [base],
-    denied: [...url_fetch.denied_paths, state_dir, config_file],
+    denied: [...url_fetch.denied_paths, config_file, ...(holdsState ? [state_dir] : [])],
     denyNames: ['config.yaml', 'mcp.config.json', '.env'],
     fixed: [state_dir, config_file, '**/config.yaml', '**/mcp.config.json'],
     protected: [modules_dir],

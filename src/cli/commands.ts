@@ -34,6 +34,10 @@ export const commonOptions: Readonly<Record<string, Option>> = {
     value: 'FILE',
     about: 'Configuration file; without one only bundled modules load.',
   },
+  'insecure-permissions': {
+    type: 'boolean',
+    about: 'Use configuration, modules and secret files that other users of this machine may write.',
+  },
   json: { type: 'boolean', about: 'Print JSON.' },
   verbose: { type: 'boolean', short: 'v', about: 'Log more to stderr.' },
   help: { type: 'boolean', short: 'h', about: 'Show help.' },

@@ -7,14 +7,15 @@ import { PegboardError } from '../core/errors.ts'
 import { createLog, type Log, type LogLevel } from '../core/log.ts'
 import { plain } from '../core/plain.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
+import { allowInsecurePermissions, replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
 import type { LogSettings } from '../observe/options.ts'
+import { lockFile } from '../trust/lock.ts'
 import { mayInstall } from '../upstream/install.ts'
 import { unpinned } from '../upstream/pinned.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
 import { type Io, UsageError } from './io.ts'
-import { writtenByOthers } from './own.ts'
 import { recallConfig } from './recall.ts'
 
 const USUAL_FILE = 'mcp.config.json'
@@ -24,20 +25,20 @@ const LONG_WAIT_S = 120
 type Server = Pick<UpstreamStatus, 'id' | 'module' | 'tools'>
 
 /**
- * Loads the configuration that --config names; warnings go to stderr. @throws PegboardError E_CONFIG_*
- * @param exposed whether others reach what is served: somebody else who writes the file would decide what they run
+ * Loads the configuration that --config names; warnings go to stderr.
+ * @param exposed whether others reach what is served: then files that another user may write are an error, not a warning
+ * @throws PegboardError E_CONFIG_*
  */
 export async function openConfig(args: Args, io: Io, exposed = false): Promise<Loaded> {
   const file = text(args, 'config')
+  if (args.values['insecure-permissions'] === true) allowInsecurePermissions()
   const read = await recallConfig({ env: io.env, cwd: io.cwd, self: io.self.script }, file)
-  const others = read.config.file === undefined ? undefined : writtenByOthers(read.config.file)
-  if (others !== undefined && exposed)
-    throw new PegboardError('E_CONFIG_WRITABLE', `The configuration file is not safe to serve over HTTP: ${others}.`)
+  const unsafe = unsafeFiles(read.config, exposed)
   const config = withFlags(read.config, args)
   const warnings = [
     ...read.warnings,
     ...config.skipped.slice(read.config.skipped.length).map(({ reason }) => `${reason}; the server is left out.`),
-    ...(others === undefined ? [] : [`The configuration file is not safe: ${others}.`]),
+    ...unsafe,
   ]
   // Never read unasked: a cloned repository would decide what runs here.
   if (file === undefined && existsSync(join(io.cwd, USUAL_FILE)))
@@ -45,6 +46,24 @@ export async function openConfig(args: Args, io: Io, exposed = false): Promise<L
   io.know?.(config.secrets)
   for (const warning of warnings) io.stderr(`pegboard: warning: ${warning}\n`)
   return { ...read, config, warnings }
+}
+
+/** What another user may write of the files that decide what runs here. @throws PegboardError E_CONFIG_WRITABLE if exposed */
+function unsafeFiles({ file, modulesDir }: Config, exposed: boolean): string[] {
+  if (file === undefined) return []
+  const lock = lockFile(file)
+  const looked: [string, string | undefined][] = [
+    ['The configuration file', replacedByOthers(file)],
+    ['The lock file', lock === undefined ? undefined : writtenByOthers(lock)],
+    ['The modules folder', modulesDir === undefined ? undefined : writtenByOthers(modulesDir)],
+  ]
+  return looked.flatMap(([what, why]) => {
+    if (why === undefined) return []
+    if (!exposed) return [`${what} is not safe: ${why}.`]
+    throw new PegboardError('E_CONFIG_WRITABLE', `${what} is not safe to serve over HTTP: ${why}.`, {
+      hint: 'To serve it all the same: --insecure-permissions.',
+    })
+  })
 }
 
 /**

@@ -6,6 +6,7 @@ import { isFull } from '../core/full.ts'
 import type { Log } from '../core/log.ts'
 import { plain } from '../core/plain.ts'
 import { mustEnd } from '../core/regular.ts'
+import { replacedByOthers } from '../core/written-by-others.ts'
 import { discover, type Entry } from './discover.ts'
 import type { Importer, Namespace } from './fresh.ts'
 import { createImportGuard, type ImportGuard } from './import-guard.ts'
@@ -84,7 +85,14 @@ export function createFiles(options: FilesOptions): Files {
   }
 
   async function read(entry: Entry): Promise<void> {
-    if (!entry.bundled) mustEnd(entry.file)
+    if (!entry.bundled) {
+      mustEnd(entry.file)
+      const others = replacedByOthers(entry.file)
+      if (others !== undefined)
+        throw new PegboardError('E_MODULE_LOAD', `it is not safe to run: ${others}.`, {
+          hint: 'To run it all the same: --insecure-permissions.',
+        })
+    }
     const { value, registered } = await collect(() => importEntry(entry))
     if (entry.helper) {
       helpers.add(entry.file)

@@ -39,8 +39,26 @@ export function childEnvironment(ours: Environment, named: Environment, platform
     if (wanted.has(windows ? key.toUpperCase() : key) || key.startsWith('LC_')) env[key] = value
   }
   for (const [key, value] of Object.entries(named)) if (value !== undefined) env[key] = value
+  for (const key of Object.keys(env)) if (isPath(key, windows)) env[key] = absoluteFolders(env[key] ?? '', windows)
   return env
 }
+
+const isPath = (key: string, windows: boolean): boolean => (windows ? key.toUpperCase() : key) === 'PATH'
+
+/** Without empty and relative folders: those mean the folder a program is started in, where others may put programs. */
+function absoluteFolders(value: string, windows: boolean): string {
+  const { delimiter, isAbsolute } = windows ? path.win32 : path.posix
+  const folders = value.split(delimiter).filter((folder) => isAbsolute(folder))
+  if (folders.length > 0) return folders.join(delimiter)
+  // An empty one means the same.
+  return windows ? '' : '/usr/local/bin:/usr/bin:/bin'
+}
+
+/** A program that is named by a path which depends on the folder it is started in. */
+export const isRelative = (command: string, platform: string): boolean =>
+  platform === 'win32'
+    ? /[\\/]/.test(command) && !path.win32.isAbsolute(command)
+    : command.includes('/') && !command.startsWith('/')
 
 /** Reads `KEY=VALUE` lines; `#` starts a comment, quotes around a value are taken off. */
 export function parseEnvFile(text: string): Record<string, string> {

@@ -1,10 +1,12 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { chmod, lstat, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { chmod, lstat, mkdir, open, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Credential, Grant } from '../core/context.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Effect } from '../core/tool.ts'
+import { writtenByOthers } from '../core/written-by-others.ts'
 import type { TokenSettings } from './options.ts'
 import type { KeptToken } from './tokens.ts'
 
@@ -109,15 +111,27 @@ async function closeToOthers(file: string): Promise<void> {
   const stats = await lstat(file)
   // A link could point at a file whose mode is not ours to change.
   if (!stats.isFile()) throw unusable(file, 'it is not a regular file')
+  const others = writtenByOthers(file)
+  if (others !== undefined) throw unusable(file, others)
   if (process.platform === 'win32' || (stats.mode & 0o077) === 0) return
   await chmod(file, 0o600)
   if (((await lstat(file)).mode & 0o077) !== 0)
     throw unusable(file, 'others may read it, and its mode cannot be changed')
 }
 
+/** Never through a link that took the place of the file. */
+async function readOwnFile(file: string): Promise<string> {
+  const handle = await open(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
+  try {
+    return await handle.readFile('utf8')
+  } finally {
+    await handle.close()
+  }
+}
+
 async function readToken(file: string): Promise<string> {
   for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
-    const token = (await readFile(file, 'utf8')).trim()
+    const token = (await readOwnFile(file)).trim()
     if (token.length >= MIN_TOKEN_CHARS && !/\s/.test(token)) return token
     if (token !== '') break
     // Another process has made the file and not filled it yet.

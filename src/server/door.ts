@@ -68,6 +68,10 @@ export function createDoor(settings: HttpSettings): Door {
       const { origin } = req.headers
       if (origin !== undefined && !allows(origins, origin))
         return refusal(403, 'Origin not allowed; server.http.allowedOrigins decides.', { headers: SHUT })
+      // Browsers send no Origin for pictures, scripts and frames of a page.
+      const site = req.headers['sec-fetch-site']
+      if (origin === undefined && (site === 'cross-site' || site === 'same-site'))
+        return refusal(403, 'Requests of other web pages are not allowed.', { headers: SHUT })
       return undefined
     },
     share(req, res) {

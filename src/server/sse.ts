@@ -29,14 +29,26 @@ export interface Sse {
 
 interface Session {
   readonly party: string
+  readonly principal: string
   readonly transport: SseTransport
+  /** Whether the client has sent a message. */
+  used: boolean
 }
 
 export function createSse({ factory, pulse, slots, messagesPath }: SseOptions): Sse {
   const sessions = new Map<string, Session>()
 
   async function open(res: ServerResponse, entrant: Entrant, rest: string): Promise<void> {
-    const free = slots.take(entrant.principal)
+    let free = slots.take(entrant.principal)
+    // Where everybody is let in, streams that nobody uses hold up no client that comes.
+    const unused =
+      free || entrant.named
+        ? undefined
+        : [...sessions.values()].find((one) => one.principal === entrant.principal && !one.used)
+    if (unused) {
+      await unused.transport.close()
+      free = slots.take(entrant.principal)
+    }
     if (!free) return refuse(res, tooManyStreams)
     res.once('close', free)
     const id = newSessionId()
@@ -46,7 +58,7 @@ export function createSse({ factory, pulse, slots, messagesPath }: SseOptions): 
     // It may have left while the instance was made.
     if (res.destroyed) return transport.close()
     res.once('close', () => void transport.close())
-    sessions.set(id, { party: partyOf(entrant), transport })
+    sessions.set(id, { party: partyOf(entrant), principal: entrant.principal, transport, used: false })
     transport.events().event('endpoint', `${messagesPath}${rest}?sessionId=${id}`)
   }
 
@@ -60,6 +72,7 @@ export function createSse({ factory, pulse, slots, messagesPath }: SseOptions): 
         return refuse(res, refusal(404, 'Session not found', { code: -32001 }))
       if (batch)
         return refuse(res, refusal(400, 'Invalid request: batch not supported on this transport', { code: -32600 }))
+      session.used = true
       res.statusCode = 202
       res.end('Accepted')
       for (const message of messages) session.transport.receive(message)

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { closeSync, constants, fchmodSync, fstatSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { writtenByOthers } from '../core/written-by-others.ts'
 
 const BYTES = 32
 
@@ -23,11 +24,24 @@ export function readSecret(file: string, onError: (error: unknown) => void): Buf
     }
   }
   try {
-    const kept = readFileSync(file)
+    const kept = readPrivate(file)
     if (kept.length === BYTES) return kept
     onError(new Error(`${file} does not hold ${BYTES} bytes`))
   } catch (error) {
     onError(error)
   }
   return fresh
+}
+
+/** Never through a link, nor what somebody else may have written; others may not read it from then on. */
+function readPrivate(file: string): Buffer {
+  const descriptor = openSync(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
+  try {
+    const others = writtenByOthers(file)
+    if (others !== undefined) throw new Error(`${file} is not safe to use: ${others}`)
+    if (process.platform !== 'win32' && (fstatSync(descriptor).mode & 0o077) !== 0) fchmodSync(descriptor, 0o600)
+    return readFileSync(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
 }

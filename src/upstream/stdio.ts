@@ -13,9 +13,18 @@ import { rawResult } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import { mayForgeNotice } from '../core/sanitize.ts'
 import { scanAnswer } from '../core/scan.ts'
+import { replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
 import { type Descendants, descendantsOf, endDescendants, MARK } from '../programs/descendants.ts'
 import { spawnPiped } from '../programs/room.ts'
-import { childEnvironment, type Environment, isMissing, killTree, parseEnvFile, spawnPlan } from '../programs/spawn.ts'
+import {
+  childEnvironment,
+  type Environment,
+  isMissing,
+  isRelative,
+  killTree,
+  parseEnvFile,
+  spawnPlan,
+} from '../programs/spawn.ts'
 import type { Strays } from '../programs/strays.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
 import { isList, withExactIntegers } from './exact.ts'
@@ -183,6 +192,16 @@ export function createStdioWire(options: StdioOptions): Wire {
         lost(reason)
         return new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, { cause })
       }
+      if (isRelative(target.command, platform)) {
+        const reason = `command "${target.command}" is relative; give its full path, such as "\${workspaceFolder}/server"`
+        lost(reason)
+        throw new PegboardError('E_UPSTREAM_UNAVAILABLE', reason)
+      }
+      const unsafe = writtenCode(target, platform)
+      if (unsafe !== undefined) {
+        lost(unsafe)
+        throw new PegboardError('E_UPSTREAM_UNAVAILABLE', unsafe)
+      }
       await options.starts.turn()
       if (gone) throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server has gone')
       try {
@@ -276,7 +295,25 @@ export function createStdioWire(options: StdioOptions): Wire {
   }
 }
 
+const SCRIPT = /\.(?:[cm]?[jt]s|py|rb|sh|pl|php|jar|ps1)$/i
+
+/** Why its program is not started: somebody else may write it. */
+function writtenCode({ command, args, cwd }: StdioTarget, platform: string): string | undefined {
+  if (platform === 'win32') return undefined
+  const files = [command, ...args].filter((word, at) =>
+    at === 0 ? path.isAbsolute(word) : SCRIPT.test(word) && !word.startsWith('-'),
+  )
+  for (const file of files) {
+    const others = writtenByOthers(path.resolve(cwd ?? process.cwd(), file))
+    if (others !== undefined) return `${path.basename(file)} is not safe to run: ${others}`
+  }
+  return undefined
+}
+
 async function readEnvFile(where: string, file: string): Promise<Record<string, string>> {
+  const others = replacedByOthers(file)
+  if (others !== undefined)
+    throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `its envFile is not safe to use: ${others} (${where}.envFile)`)
   try {
     return parseEnvFile(await readFile(file, 'utf8'))
   } catch (error) {

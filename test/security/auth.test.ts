@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { createPublicKey } from 'node:crypto'
 import { chmodSync, existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -241,6 +241,94 @@ test.each([[undefined], [['plain']], [[]]])(
   },
   60_000,
 )
+
+describe.skipIf(process.platform === 'win32')('AUTH-10', () => {
+  /** A login that waits for its answer, in a process of its own. */
+  async function waiting(flags: readonly string[]) {
+    const requests: string[] = []
+    const { origin, close } = await listening((own) => (request, response) => {
+      requests.push(`${request.method} ${request.url}`)
+      const json = (body: object): void => void response.end(JSON.stringify(body))
+      response.setHeader('content-type', 'application/json')
+      const said = saidOfItself(own, request.url, { registration_endpoint: `${own}/register` })
+      if (said) return json(said)
+      if (request.url === '/register') {
+        response.statusCode = 201
+        return json({ client_id: 'x', redirect_uris: ['http://127.0.0.1/callback'] })
+      }
+      if (request.url === '/token') return json({ access_token: 'stolen', token_type: 'Bearer' })
+      response.writeHead(request.url === '/mcp' ? 401 : 404).end()
+    })
+    onTestFinished(close)
+    const where = place({ mcpServers: { web: { url: `${origin}/mcp` } } })
+    const browser = join(where.dir, 'browser')
+    writeFileSync(browser, '#!/bin/sh\n')
+    chmodSync(browser, 0o755)
+    const child = spawn(process.execPath, [cli, 'auth', 'web', '--timeout', '20', ...flags, '--config', where.config], {
+      env: { ...where.env, BROWSER: browser },
+    })
+    let stderr = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      stderr += text
+    })
+    const ended = new Promise<number | null>((resolve) => child.once('exit', resolve))
+    onTestFinished(async () => {
+      child.kill('SIGKILL')
+      await ended
+    })
+    await expect.poll(() => /https?:\/\/\S+\/authorize\S*/.exec(stderr)?.[0]).toBeTypeOf('string')
+    const page = new URL(String(/https?:\/\/\S+\/authorize\S*/.exec(stderr)?.[0]))
+    const redirect = String(page.searchParams.get('redirect_uri'))
+    const state = String(page.searchParams.get('state'))
+    return {
+      child,
+      ended,
+      redirect,
+      state,
+      origin,
+      stderr: () => stderr,
+      redeemed: () => requests.includes('POST /token'),
+    }
+  }
+
+  test('AUTH-10: a callback without the state, at another path or of another issuer is refused, and so is a state that was used; no code is redeemed', async () => {
+    const { ended, redirect, state, stderr, redeemed } = await waiting([])
+    const status = async (url: string): Promise<number | string> =>
+      fetch(url).then(
+        (answer) => answer.status,
+        () => 'nobody listens',
+      )
+    expect(await status(`${redirect}?code=c`)).toBe(400)
+    expect(await status(`${redirect}?code=c&state=`)).toBe(400)
+    expect(await status(`${redirect}/?code=c&state=${state}`)).toBe(404)
+    expect(await status(`${redirect}?code=c&state=${state}&iss=https%3A%2F%2Fother.example`)).toBe(200)
+    expect([400, 'nobody listens']).toContain(await status(`${redirect}?code=c&state=${state}`))
+    expect(await ended).toBe(1)
+    expect(stderr()).toContain('E_AUTH_FAILED: The answer comes from another authorization server than was asked.')
+    expect(redeemed()).toBe(false)
+  })
+
+  test.each([
+    ['another host', (url: string) => url.replace('127.0.0.1', 'localhost')],
+    ['another port', (url: string) => url.replace(/:\d+/, ':1')],
+    ['another scheme', (url: string) => url.replace('http:', 'https:')],
+    ['another path', (url: string) => url.replace('/callback', '/elsewhere')],
+    ['a trailing slash', (url: string) => `${url}/`],
+    ['a user name', (url: string) => url.replace('://', '://me@')],
+  ])(
+    'AUTH-10: with --no-browser a pasted address with %s is refused, and its code is not redeemed',
+    async (_what, change) => {
+      const { child, ended, redirect, state, stderr, redeemed } = await waiting(['--no-browser'])
+      // A slip of the hand is forgiven once.
+      child.stdin.write(`${change(redirect)}?code=c&state=${state}\n`)
+      await expect.poll(stderr).toContain('warning: That is not the address')
+      child.stdin.write(`${change(redirect)}?code=c&state=${state}\n`)
+      expect(await ended).toBe(1)
+      expect(stderr()).toContain('E_AUTH_FAILED: That is not the address this login leads to.')
+      expect(redeemed()).toBe(false)
+    },
+  )
+})
 
 describe('AUTH-11', () => {
   const BOB = 'another-token-for-bob'

@@ -4,6 +4,7 @@ import { Agent, request as nodeRequest } from 'node:http'
 import { connect as connectSocket, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { Client, SSEClientTransport } from '@modelcontextprotocol/client'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { routes } from '../../src/server/router.ts'
 import { createManualClock } from '../clock.ts'
@@ -519,4 +520,30 @@ test('HTTP-21: GET and DELETE of the revision without sessions are 405, and Last
   const stream = await open(server.url, { method: 'GET', headers: { ...session, 'last-event-id': '7' } })
   expect(stream.statusCode).toBe(200)
   stream.destroy()
+})
+
+describe('pages of other sites, where everybody is let in', () => {
+  const get = (url: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> =>
+    fetch(new URL('/sse', url), { headers, signal })
+
+  test('a picture or a script of a page opens no stream, though browsers send no Origin for it', async () => {
+    const { url } = await serveHttp(place({ server: { http: { auth: 'none' } } }))
+    const end = new AbortController()
+    onTestFinished(() => end.abort())
+    for (const site of ['cross-site', 'same-site'])
+      expect((await get(url, { 'sec-fetch-site': site, accept: '*/*' }, end.signal)).status).toBe(403)
+    expect((await get(url, { 'sec-fetch-site': 'none' }, end.signal)).status).toBe(200)
+  })
+
+  test('streams that nobody uses make room for a client that comes', async () => {
+    const { url } = await serveHttp(place({ server: { http: { auth: 'none' } } }))
+    const end = new AbortController()
+    onTestFinished(() => end.abort())
+    for (let n = 0; n < 40; n++) expect((await get(url, {}, end.signal)).status).toBe(200)
+    const client = new Client({ name: 'late', version: '1' })
+    await client.connect(new SSEClientTransport(new URL('/sse', url)))
+    onTestFinished(() => client.close())
+    for (let n = 0; n < 40; n++) await get(url, {}, end.signal)
+    expect((await client.listTools()).tools.length).toBeGreaterThan(0)
+  })
 })

@@ -4,6 +4,7 @@ import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
+import { serve } from '../modules/web-servers.ts'
 import { cli } from '../process.ts'
 import { type Served, served } from './served.ts'
 
@@ -243,4 +244,19 @@ test('a model with the sample configuration that comes with Pegboard reaches non
   expect(readFileSync(memory)).toEqual(before)
   expect(await call('filesystem.write', { path: 'notes.md', content: 'x' })).toContain('notes.md')
   expect(readFileSync(join(dir, 'data/notes.md'), 'utf8')).toBe('x')
+})
+
+test('with PEGBOARD_STATE_DIR alone, whose cache lies in the state folder, downloads are kept and the state is not touched', async () => {
+  const url = await serve((_request, answer) => void answer.end('bytes'))
+  const { call, fails, dir } = await served({
+    web: { config: { access: 'write', fetch: { allow_private_network: true } } },
+  })
+  expect(await call('web.url_fetch', { url, download_path: 'papers/a.txt' })).toMatchObject({
+    path: 'file_cache_dir/papers/a.txt',
+  })
+  expect(readFileSync(join(dir, 'state/cache/files/papers/a.txt'), 'utf8')).toBe('bytes')
+  expect(await call('filesystem.read', { path: 'file_cache_dir/papers/a.txt' })).toMatchObject({ content: 'bytes' })
+  expect(await fails('web.url_fetch', { url, download_path: '../../token' })).toMatchObject({
+    code: 'E_PATH_OUTSIDE_ROOT',
+  })
 })

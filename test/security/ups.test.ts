@@ -323,6 +323,35 @@ test('UPS-19: arguments that mean something to a shell are passed as they are, a
   await client.close()
 })
 
+test('UPS-20: a program is taken from the absolute folders of PATH or by its full path, never from the folder it starts in', async () => {
+  const dir = temporaryFolder()
+  const script = `#!/bin/sh\ntouch ${join(dir, 'ran')}\n`
+  for (const name of ['server', 'node', 'only-here']) writeFileSync(join(dir, name), script, { mode: 0o755 })
+  const full = { ...scripted('x'), cwd: dir, start: 'eager' }
+  const { app } = await startApp(
+    {
+      modules: { filesystem: { config: { roots: ['{{workspace}}'] } } },
+      mcpServers: {
+        relative: { command: './server', start: 'eager' },
+        below: { command: 'bin/server', start: 'eager' },
+        bare: { command: 'only-here', start: 'eager' },
+        own: { command: 'only-here', start: 'eager', env: { PATH: ':.:' } },
+        shadowed: { ...full, command: 'node', args: [...full.args] },
+      },
+    },
+    dir,
+    { env: { PATH: `:.:./bin:${process.env['PATH']}:`, HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') } },
+  )
+  await until(() => stateOf(app, 'shadowed') === 'ready', 10_000)
+  await app.settled(10_000)
+  const reasonOf = (id: string): string => `${statusOf(app, id)?.reason}`
+  expect(reasonOf('relative')).toMatch(/^command "\.\/server" is relative; give its full path/)
+  expect(reasonOf('below')).toMatch(/^command "bin\/server" is relative/)
+  expect(reasonOf('bare')).toBe('command not found: only-here')
+  expect(reasonOf('own')).toBe('command not found: only-here')
+  expect(existsSync(join(dir, 'ran'))).toBe(false)
+})
+
 test('UPS-21: a redirect to an inner address is refused, and a server that wants 20 s of peace gets them', async () => {
   await withHttpServer(evil('--http'), /port (\d+)/, async (port) => {
     const url = `http://127.0.0.1:${port}`

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { OAuthDiscoveryState } from '@modelcontextprotocol/client'
 import { messageOf, PegboardError } from '../../core/errors.ts'
+import { replacedByOthers } from '../../core/written-by-others.ts'
 import { createHttpClient } from '../fetch.ts'
 import type { IdpSettings } from '../settings.ts'
 import { issuerOf } from './discover.ts'
@@ -55,6 +56,11 @@ export async function enterpriseGrant(
 }
 
 async function readToken(id: string, where: string, file: string): Promise<string> {
+  const others = replacedByOthers(file)
+  if (others !== undefined)
+    throw new PegboardError('E_AUTH_FAILED', `${id}: the file with the ID token is not safe to use: ${others}.`, {
+      hint: 'To use it all the same: --insecure-permissions.',
+    })
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new PegboardError('E_AUTH_FAILED', `${id}: the file with the ID token cannot be read.`, {
       hint: `${where}.auth.idp.idTokenFile names it.`,

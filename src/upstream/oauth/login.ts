@@ -156,7 +156,7 @@ async function throughBrowser(
   person.show(url)
   person.open?.(url).catch((error: NodeJS.ErrnoException) => person.warn(`the browser was not opened (${error.code})`))
   const { paste } = person
-  const read = async (): Promise<URLSearchParams> => redirectOf((await paste?.()) ?? '', state)
+  const read = async (): Promise<URLSearchParams> => redirectOf((await paste?.()) ?? '', state, loopback.redirectUrl)
   const pasted = paste
     ? read().catch((error: unknown) => {
         // Once is a slip of the hand.
@@ -178,10 +178,13 @@ const withoutOAuth = ({ id, where }: Site, cause: unknown): PegboardError =>
   })
 
 /** @throws PegboardError E_AUTH_FAILED when it is not what the login page should have led to */
-function redirectOf(text: string, state: string): URLSearchParams {
+function redirectOf(text: string, state: string, redirectUrl: string): URLSearchParams {
   const trimmed = text.trim()
-  const params = URL.canParse(trimmed) ? new URL(trimmed).searchParams : undefined
-  if (params && same(state, params.get('state') ?? '')) return params
+  const url = URL.canParse(trimmed) ? new URL(trimmed) : undefined
+  // The same state on another page may come with a code that somebody else asked for.
+  const isOurs =
+    url !== undefined && url.username === '' && url.password === '' && url.origin + url.pathname === redirectUrl
+  if (isOurs && same(state, url.searchParams.get('state') ?? '')) return url.searchParams
   throw new PegboardError('E_AUTH_FAILED', WRONG_ADDRESS, {
     hint: 'Paste the whole address of the page the browser shows after the login, even if it shows an error.',
   })

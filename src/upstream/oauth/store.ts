@@ -1,9 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { watch as watchFolder } from 'node:fs'
-import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { constants, watch as watchFolder } from 'node:fs'
+import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { OAuthDiscoveryState, StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client'
 import { messageOf, PegboardError } from '../../core/errors.ts'
+import { writtenByOthers } from '../../core/written-by-others.ts'
 import { exclusively } from '../../state/exclusive.ts'
 import { deletePieces, getPieces, type Keyring, setPieces } from './keyring.ts'
 
@@ -90,7 +91,7 @@ export function createTokenStore(
 
   async function parse(file: string): Promise<Document | undefined> {
     try {
-      const document = JSON.parse(await readFile(file, 'utf8')) as Document
+      const document = JSON.parse(await readPrivate(file)) as Document
       return document?.format === 1 ? document : undefined
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT' || error instanceof SyntaxError) return undefined
@@ -196,6 +197,27 @@ export function createTokenStore(
         stop?.()
       }
     },
+  }
+}
+
+/**
+ * A file that only we can have written: no link, and closed to others before it is read.
+ * @throws PegboardError E_UPSTREAM_UNAVAILABLE for one that somebody else may write
+ */
+async function readPrivate(file: string): Promise<string> {
+  const handle = await open(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0)).catch(
+    (error: NodeJS.ErrnoException) => {
+      throw error.code === 'ELOOP' ? unreadable(`${file} is a symbolic link`) : error
+    },
+  )
+  try {
+    const others = writtenByOthers(file)
+    if (others !== undefined) throw unreadable(others)
+    const { mode } = await handle.stat()
+    if (process.platform !== 'win32' && (mode & 0o077) !== 0) await handle.chmod(0o600)
+    return await handle.readFile('utf8')
+  } finally {
+    await handle.close()
   }
 }
 
