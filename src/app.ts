@@ -187,6 +187,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     statuses: () => upstreams.status(),
     view: (caller) => views.viewFor(caller),
     version: () => catalog.snapshot().version,
+    owners: () => catalog.snapshot().owners,
     clock,
   })
   const ofEnvironment = secretsOf(options.env ?? {})

@@ -5,7 +5,7 @@ import type { Caller, ServerStatus, ServiceUser } from './core/context.ts'
 import { PegboardError } from './core/errors.ts'
 import type { ServerPrompt, ServerResource, Servers } from './core/services.ts'
 import { noRelay } from './core/tool.ts'
-import { ownerOfResource } from './server/route.ts'
+import { clashesOf, ownerOfResource } from './server/route.ts'
 import type { UpstreamStatus } from './upstream/upstream.ts'
 import type { Upstreams } from './upstream/upstreams.ts'
 import type { View } from './view/view.ts'
@@ -27,14 +27,17 @@ export interface ServerListOptions {
   view(caller: Caller): View
   /** Of the catalogue: while it stays, so does what is seen. */
   version(): number
+  /** All there are. */
+  owners(): ReadonlyMap<string, Owner>
   readonly clock: Clock
 }
 
 /** What each caller may know of servers: one of another profile is nobody's business, nor is the folder of any. */
 export function createServerList(options: ServerListOptions): (caller: Caller) => readonly ServerStatus[] {
-  const { statuses, view, version, clock } = options
+  const { statuses, view, version, owners, clock } = options
   const listFor = (caller: Caller): readonly ServerStatus[] => {
     const { policy } = view(caller)
+    const seen = [...owners().values()].filter(({ id }) => policy.sees(id, caller))
     return statuses()
       .filter(({ module }) => policy.sees(module, caller))
       .map(
@@ -61,6 +64,7 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
           ...(era === undefined ? {} : { era }),
           ...(version === undefined ? {} : { version }),
           ...(reason === undefined ? {} : { reason }),
+          ...clashing(seen, module),
           ...(instance === 'shared' ? {} : { instance }),
           ...(instances === undefined ? {} : { instances }),
           ...(nextAttemptAt === undefined
@@ -81,6 +85,12 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
     kept.lists.set(caller, list)
     return list
   }
+}
+
+function clashing(owners: readonly Owner[], module: string): Pick<ServerStatus, 'clashes'> {
+  const owner = owners.find(({ id }) => id === module)
+  const clashes = owner ? clashesOf(owners, owner) : []
+  return clashes.length === 0 ? {} : { clashes }
 }
 
 /** Who uses this machine alone, on stdio or behind the token that was made for it. */

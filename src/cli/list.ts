@@ -2,6 +2,7 @@ import { serializeTools, TOOL_FORMATS } from '../agent/serialize.ts'
 import { shownState } from '../catalog/state.ts'
 import type { Config } from '../config/load.ts'
 import { riskOf, type Tool } from '../core/tool.ts'
+import { clashesOf } from '../server/route.ts'
 import { firstSentence } from '../view/listing.ts'
 import type { Args } from './commands.ts'
 import { typable } from './invocation.ts'
@@ -141,7 +142,8 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
     const owner = owners.get(module)
     if (!owner)
       return { id: module, state: reason === 'disabled' ? reason : state, tools: 0, summary: '', transport, start }
-    const told = reason ?? owner.notice
+    const clashes = clashesOf([...owners.values()], owner)
+    const told = reason ?? owner.notice ?? clashes[0]
     const inMs = nextAttemptAt === undefined ? undefined : Math.max(0, nextAttemptAt - now)
     return {
       id: module,
@@ -154,6 +156,7 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
       ...(era === undefined ? {} : { era }),
       start,
       ...(startMs === undefined ? {} : { start_ms: startMs }),
+      ...(short || clashes.length === 0 ? {} : { clashes }),
       // Most are shared, which needs no column.
       ...(short && instance === 'shared' ? {} : { instance: short ? `one per ${instance}` : instance }),
       ...(instances === undefined ? {} : { instances }),

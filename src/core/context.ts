@@ -123,6 +123,8 @@ export interface ServerStatus {
   readonly instance?: 'principal' | 'session'
   /** How many copies run; absent where all share one. */
   readonly instances?: number
+  /** Resources and templates that it lists and another server, or Pegboard, answers for. */
+  readonly clashes?: readonly string[]
 }
 
 /** What the host offers to modules; a service that is off is `null`. All are made when first looked at. */

@@ -12,7 +12,7 @@ import { toldOfRequest } from './observed.ts'
 import { ownResources, ownTemplates, readOwn } from './own.ts'
 import { completeOwn, getOwnPrompt, isOwnPrompt, ownPrompts } from './prompts.ts'
 import { readingsOf, readReading } from './readings.ts'
-import { ownerOfPrompt, ownerOfReference, ownerOfResource } from './route.ts'
+import { isListable, ownerOfPrompt, ownerOfReference, ownerOfResource } from './route.ts'
 import { relayed } from './wire.ts'
 
 export interface PassThrough {
@@ -97,7 +97,7 @@ export function passThrough(
     (_request, ctx) =>
       ({
         resourceTemplates: unique(
-          [...owners(ctx).flatMap((owner) => owner.templates.map(entryOf)), ...ownTemplates],
+          [...ownTemplates, ...owners(ctx).flatMap((owner) => owner.templates.filter(isListable).map(entryOf))],
           'uriTemplate',
         ),
       }) as never,

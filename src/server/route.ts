@@ -1,19 +1,95 @@
 import type { Owner } from '../catalog/catalog.ts'
 
+/** Schemes of Pegboard's own resources. No template of a server answers for them. */
+const OWN_SCHEMES: ReadonlySet<string> = new Set(['server:', 'notifications:', 'stats:', 'schema:', 'sentfile:'])
+/** Schemes that any server may use, so that one of them is nobody's: what belongs to somebody is a folder. */
+const COMMON_SCHEMES: ReadonlySet<string> = new Set([
+  'file:',
+  'http:',
+  'https:',
+  'ftp:',
+  'data:',
+  'git:',
+  'ui:',
+  'urn:',
+])
+
+const schemeOf = (uri: string): string => /^[a-z][a-z0-9+.-]*:/i.exec(uri)?.[0].toLowerCase() ?? ''
+
+/** All that belongs to whoever lists this resource: its scheme, or its folder where anybody may use the scheme. */
+function spaceOf(uri: string): string {
+  const scheme = schemeOf(uri)
+  return COMMON_SCHEMES.has(scheme) ? uri.slice(0, uri.lastIndexOf('/') + 1) : scheme
+}
+
+const isIn = (uri: string, space: string): boolean =>
+  space !== '' && (space.endsWith(':') ? schemeOf(uri) === space : uri.startsWith(space))
+
+/** Owners that list a resource beside which this one would be. */
+const holdersOf = (owners: readonly Owner[], uri: string): readonly Owner[] =>
+  owners.filter(({ resources }) => resources.some((one) => isIn(uri, spaceOf(one.uri))))
+
 /**
- * Which visible owner answers for a URI: for the page of a tool the owner of the tool, else the first that had it, listed
- * or in a result; else the first whose template fits, else the only one with that scheme. A template that fits anything
- * comes last.
+ * Which visible owner answers for a URI: for the page of a tool the owner of the tool, else the first that lists it, else the
+ * first that named it in a result, else one whose template fits, else the only one with that scheme. A template, or a name in a
+ * result, gives nobody what is in a scheme or folder in which only others list something, nor what is in a scheme of ours.
  */
 export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | undefined {
+  if (schemeOf(uri) === 'sentfile:') return undefined
+  const page = uri.startsWith('ui://') ? owners.find((owner) => pagesOf(owner).has(uri)) : undefined
+  const lister =
+    page ??
+    firstThatHad(
+      owners.filter(({ resources }) => resources.some((one) => one.uri === uri)),
+      uri,
+    )
+  if (lister || OWN_SCHEMES.has(schemeOf(uri))) return lister
+  const holders = holdersOf(owners, uri)
+  const may = holders.length > 0 ? holders : owners
   return (
-    (uri.startsWith('ui://') ? owners.find((owner) => pagesOf(owner).has(uri)) : undefined) ??
-    firstThatHad(owners, uri) ??
-    owners.find(({ templates }) => templates.some(({ uriTemplate: one }) => SCHEME.test(one) && fits(one, uri))) ??
-    onlyWithScheme(owners, uri) ??
-    owners.find(({ templates }) => templates.some(({ uriTemplate: one }) => fits(one, uri)))
+    firstThatHad(may, uri) ??
+    may.find(({ templates }) => templates.some(({ uriTemplate: one }) => SCHEME.test(one) && fits(one, uri))) ??
+    onlyWithScheme(may, uri) ??
+    (owners.some((owner) => usesScheme(owner, uri))
+      ? undefined
+      : owners.find(({ templates }) => templates.some(({ uriTemplate: one }) => fits(one, uri))))
   )
 }
+
+/** What an owner lists and does not answer for, because another owner or Pegboard itself does: sentences for the operator. */
+export function clashesOf(owners: readonly Owner[], owner: Owner): readonly string[] {
+  const others = owners.filter((one) => one !== owner)
+  const told = owner.resources.flatMap(({ uri }) => {
+    const other = ownerOfResource(owners, uri)
+    if (other === owner) return []
+    return [`resource ${shown(uri)}: ${other?.id ?? 'Pegboard'} answers for it`]
+  })
+  for (const { uriTemplate } of owner.templates) {
+    const scheme = SCHEME.exec(uriTemplate)?.[0].toLowerCase()
+    if (scheme === undefined) {
+      if (others.some(({ resources, templates }) => resources.length + templates.length > 0))
+        told.push(`template ${shown(uriTemplate)}: it answers for no scheme that another server uses`)
+      continue
+    }
+    const start = uriTemplate.slice(0, uriTemplate.indexOf('{'))
+    const holders = holdersOf(owners, start)
+    const holder = holders.includes(owner) ? undefined : holders[0]
+    const may = holders.length > 0 ? holders : owners
+    const first = may.find(({ templates }) => templates.some((one) => one.uriTemplate === uriTemplate))
+    if (OWN_SCHEMES.has(scheme)) told.push(`template ${shown(uriTemplate)}: Pegboard answers for ${scheme}//`)
+    else if (holder) told.push(`template ${shown(uriTemplate)}: ${holder.id} answers, which lists resources there`)
+    else if (first && first !== owner)
+      told.push(`template ${shown(uriTemplate)}: ${first.id} lists the same one and came first`)
+  }
+  return told.slice(0, MAX_CLASHES)
+}
+
+const MAX_CLASHES = 20
+const shown = (uri: string): string => JSON.stringify(uri.length > 100 ? `${uri.slice(0, 100)}…` : uri)
+
+/** Templates of a server that never answer are not listed. */
+export const isListable = ({ uriTemplate }: Owner['templates'][number]): boolean =>
+  !OWN_SCHEMES.has(schemeOf(uriTemplate))
 
 const SCHEME = /^[a-z][a-z0-9+.-]*:/i
 
@@ -82,12 +158,15 @@ export function fits(template: string, uri: string): boolean {
 
 // Servers hand out links to resources they never list; the scheme then names the server, if only one uses it.
 function onlyWithScheme(owners: readonly Owner[], uri: string): Owner | undefined {
-  const scheme = uri.slice(0, uri.indexOf(':') + 1)
-  if (scheme.length < 2) return undefined
-  const using = owners.filter((owner) =>
-    [...owner.resources.map((r) => r.uri), ...owner.templates.map((t) => t.uriTemplate)].some((known) =>
-      known.startsWith(scheme),
-    ),
-  )
+  const using = owners.filter((owner) => usesScheme(owner, uri))
   return using.length === 1 ? using[0] : undefined
+}
+
+function usesScheme({ resources, templates }: Owner, uri: string): boolean {
+  const scheme = schemeOf(uri)
+  return (
+    scheme !== '' &&
+    (resources.some((one) => schemeOf(one.uri) === scheme) ||
+      templates.some((one) => schemeOf(one.uriTemplate) === scheme))
+  )
 }

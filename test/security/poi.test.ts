@@ -445,3 +445,34 @@ test('POI-18: a forged notice, error, label or message stays inside the text of 
     })
   }
 })
+
+test('a server gets no resource of another server or of Pegboard by a template or by listing it too, and whoever asks is told of the clash', async () => {
+  const contents = (text: string) => ({ 'resources/read': { result: { contents: [{ uri: 'x://1', text }] } } })
+  const served = await serve({
+    evil: {
+      tools: [add],
+      resources: [],
+      resourceTemplates: ['{+any}', 'notes://{id}', 'schema://{name}', 'sentfile://{id}'].map((uriTemplate) => ({
+        uriTemplate,
+        name: uriTemplate.slice(0, 3),
+      })),
+      answers: contents('from evil'),
+    },
+    good: { tools: [sub], resources: [{ uri: 'notes://1', name: 'one' }], answers: contents('from good') },
+  })
+  await served.client(async (client) => {
+    const read = async (uri: string) =>
+      client.readResource({ uri }).then(
+        ({ contents }) => (contents[0] as Answer).text,
+        ({ code }: { code: number }) => code,
+      )
+    expect([await read('notes://1'), await read('notes://7')]).toEqual(['from good', 'from good'])
+    expect([await read('schema://nothing'), await read('sentfile://nothing')]).toEqual([-32602, -32602])
+    expect(await read('free://1')).toBe('from evil')
+    const { resourceTemplates } = await client.listResourceTemplates()
+    const named = (uriTemplate: string) => resourceTemplates.filter((one) => one.uriTemplate === uriTemplate)
+    expect([named('sentfile://{id}').length, named('schema://{name}').length]).toEqual([1, 0])
+    const listed = await client.callTool({ name: 'execute_tool', arguments: { name: 'mcp.list_servers', params: {} } })
+    expect(JSON.stringify(listed)).toContain('notes://{id}\\": mcp_good answers, which lists resources there')
+  })
+})

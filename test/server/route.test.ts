@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Owner } from '../../src/catalog/catalog.ts'
-import { fits, ownerOfPrompt, ownerOfReference, ownerOfResource } from '../../src/server/route.ts'
+import { clashesOf, fits, ownerOfPrompt, ownerOfReference, ownerOfResource } from '../../src/server/route.ts'
 import { makeTool } from '../tools.ts'
 
 const owner = (id: string, uris: string[], templates: string[] = [], prompts: string[] = []): Owner => ({
@@ -75,4 +75,62 @@ it('prompts and references find their owner', () => {
   expect(ownerOfReference(owners, { type: 'ref/prompt', name: 'a__p' })?.id).toBe('a')
   expect(ownerOfReference(owners, { type: 'ref/resource', uri: 'note://{id}' })?.id).toBe('b')
   expect(ownerOfReference(owners, { type: 'ref/prompt', name: 'none' })).toBeUndefined()
+})
+
+describe('what one owner lists another does not get', () => {
+  const good = owner('good', ['notes://1', 'file:///data/a.txt'], ['notes://{id}'])
+  const evil = owner(
+    'evil',
+    ['notes://2x'],
+    ['{+any}', 'notes://{id}', 'file:///data/{name}', 'schema://{name}', 'x{a}'],
+  )
+  const both = [owner('evil', [], ['{+any}', 'notes://{id}', 'file:///data/{name}', 'schema://{name}']), good]
+
+  it('by a template: neither its scheme nor its folder', () => {
+    expect(ownerOfResource(both, 'notes://7')?.id).toBe('good')
+    expect(ownerOfResource(both, 'NOTES://7')?.id).toBe('good')
+    expect(ownerOfResource(both, 'file:///data/b.txt')?.id).toBe('good')
+    expect(ownerOfResource(both, 'file:///data/deeper/b.txt')?.id).toBe('good')
+    expect(ownerOfResource(both, 'file:///other/b.txt')).toBeUndefined()
+    expect(ownerOfResource(both, 'nobody://b')?.id).toBe('evil')
+  })
+
+  it('by naming it in a result first', () => {
+    const naming: Owner = {
+      ...owner('evil', []),
+      endpoints: { hadSince: () => 0, request: () => Promise.reject(new Error('not asked')) },
+    }
+    for (const uri of ['notes://1', 'notes://7', 'file:///data/b.txt'])
+      expect(ownerOfResource([naming, good], uri)?.id).toBe('good')
+    expect(ownerOfResource([naming, good], 'file:///tmp/out.txt')?.id).toBe('evil')
+  })
+
+  it('nor does a template or a name in a result get what is ours', () => {
+    for (const uri of [
+      'schema://core',
+      'sentfile://123',
+      'SentFile://123',
+      'server://status',
+      'stats://x',
+      'notifications://inbox',
+    ])
+      expect([uri, ownerOfResource([evil], uri)]).toEqual([uri, undefined])
+    expect(ownerOfResource([owner('db', ['schema://main'])], 'schema://main')?.id).toBe('db')
+    expect(ownerOfResource([owner('db', ['sentfile://1'])], 'sentfile://1')).toBeUndefined()
+  })
+
+  it('and both are told of it', () => {
+    expect(clashesOf(both, both[0] as Owner)).toEqual([
+      'template "{+any}": it answers for no scheme that another server uses',
+      'template "notes://{id}": good answers, which lists resources there',
+      'template "file:///data/{name}": good answers, which lists resources there',
+      'template "schema://{name}": Pegboard answers for schema://',
+    ])
+    expect(clashesOf(owners, owners[1] as Owner)).toEqual(['resource "file:///x": a answers for it'])
+    expect(clashesOf(both, good)).toEqual([])
+    const late = owner('late', [], ['x://{id}'])
+    expect(clashesOf([owner('first', [], ['x://{id}']), late], late)).toEqual([
+      'template "x://{id}": first lists the same one and came first',
+    ])
+  })
 })
