@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Effect } from '../core/tool.ts'
 
 /** What the operator says of one tool, by its own name where it comes from. */
 export interface ToolOverride {
@@ -11,6 +12,8 @@ export interface ToolOverride {
   /** Id of a tool that this one stands in for: the other is hidden while this one is available. */
   readonly replaces?: string
   readonly timeoutMs?: number
+  /** What it does at worst, whatever its server says. */
+  readonly effect?: Effect
 }
 
 export const toolOverrideOptions = z.strictObject({
@@ -22,6 +25,10 @@ export const toolOverrideOptions = z.strictObject({
     .optional()
     .describe('Other names it is found and called by.'),
   replaces: z.string().optional().describe('Tool that is hidden while this one is available, such as "notes.find".'),
+  effect: z
+    .enum(['read', 'write', 'destructive'])
+    .optional()
+    .describe('What the tool does at worst, whatever its name and its server say.'),
   timeoutMs: z
     .int()
     .min(100)
@@ -35,7 +42,7 @@ export function readOverrides(
   tools: Readonly<Record<string, z.output<typeof toolOverrideOptions>>>,
 ): Readonly<Record<string, ToolOverride>> {
   return Object.fromEntries(
-    Object.entries(tools).map(([name, { rename, describe, alias, replaces, timeoutMs }]) => [
+    Object.entries(tools).map(([name, { rename, describe, alias, replaces, timeoutMs, effect }]) => [
       name,
       {
         alias: alias ?? [],
@@ -43,6 +50,7 @@ export function readOverrides(
         ...(describe === undefined ? {} : { describe }),
         ...(replaces === undefined ? {} : { replaces }),
         ...(timeoutMs === undefined ? {} : { timeoutMs }),
+        ...(effect === undefined ? {} : { effect }),
       },
     ]),
   )

@@ -9,6 +9,7 @@ import type { Tool } from '../core/tool.ts'
 import type { RuleSetting } from '../policy/options.ts'
 import { createRule, spellings } from '../policy/rules.ts'
 import { grantFitsNone } from '../policy/scope.ts'
+import { grantsOf } from '../server/auth.ts'
 import { tokensOf } from '../view/listing.ts'
 import { hasAlternatives } from '../view/portable.ts'
 import { absent } from './absent.ts'
@@ -174,6 +175,16 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
       .filter((pattern) => grantFitsNone(pattern, app.catalog.snapshot().owners.values()))
       .map((pattern) => `server.http.tokens.${at}.tools names ${JSON.stringify(pattern)}, which fits no tool.`),
   )
+  const useless = config.server.http.tokens.flatMap(({ tools: patterns, effect }, at) => {
+    const named = app.view({ ...caller, ...grantsOf({ tools: patterns }) }).size
+    const isUseless =
+      effect !== undefined && named > 0 && app.view({ ...caller, ...grantsOf({ tools: patterns, effect }) }).size === 0
+    return isUseless
+      ? [
+          `server.http.tokens.${at} can use no tool: none of ${counted(named, 'tool')} that it names counts as "${effect}".`,
+        ]
+      : []
+  })
   const alternatives = view.tools.filter(
     ({ input, schema = 'portable' }) => schema === 'portable' && hasAlternatives(input.json),
   )
@@ -196,7 +207,18 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
     config.modulesDir !== undefined && basename(config.modulesDir) !== 'modules' && !existsSync(config.modulesDir)
       ? [`modulesDir names a folder that does not exist: ${config.modulesDir}`]
       : []
-  return [...unknown, ...modules, ...switches, ...pinned, ...denied, ...granted, ...triggers, ...refused, ...folder]
+  return [
+    ...unknown,
+    ...modules,
+    ...switches,
+    ...pinned,
+    ...denied,
+    ...granted,
+    ...useless,
+    ...triggers,
+    ...refused,
+    ...folder,
+  ]
 }
 
 /** Whoever asks. */

@@ -113,7 +113,7 @@ async function doubtsOf(
     effect,
   }: { readonly tools: readonly string[] | undefined; readonly effect: Effect | undefined },
 ): Promise<readonly string[]> {
-  if (patterns.length === 0 && effect !== 'read') return []
+  if (patterns.length === 0 && (effect === undefined || effect === 'destructive')) return []
   const found: string[] = []
   const values = { config: args.values['config'] }
   await withApp(
@@ -129,6 +129,12 @@ async function doubtsOf(
           if (count > 0) found.push(unbelieved(app.upstreams.where(id), module, count))
         }
       }
+      const named = app.view({ ...caller, ...grantsOf({ tools: patterns.length > 0 ? patterns : undefined }) }).size
+      const usable = app.view({
+        ...caller,
+        ...grantsOf({ tools: patterns.length > 0 ? patterns : undefined, effect }),
+      }).size
+      if (effect !== undefined && named > 0 && usable === 0 && found.length === 0) found.push(unusable(effect, named))
       const names = [...owners.keys(), ...tools.map(({ id }) => id)]
       for (const pattern of patterns.filter((one) => grantFitsNone(one, owners.values()))) {
         const [near] = nearest(pattern.replace(/[._]*\*$/, ''), names)
@@ -140,6 +146,9 @@ async function doubtsOf(
   )
   return found
 }
+
+const unusable = (effect: Effect, count: number): string =>
+  `the token can use no tool: none of ${counted(count, 'tool')} that it names counts as "${effect}". Set mcpServers.<server>.effect, or mcpServers.<server>.tools.<tool>.effect, to say what they do.`
 
 const unbelieved = (where: string, module: string, count: number): string =>
   `--effect read leaves out ${counted(count, 'tool')} of ${module}, of which only the server says that they read; ${where}.trustHints has it believed.`

@@ -34,7 +34,7 @@ const SLACK_MS = 2_000
 export function adaptOperation(record: ListedOperation, host: ToolHost, action: string): Tool {
   const { id, module, settings } = host
   const override = overrideOf(settings, record.name)
-  const effect = effectOf(record.method)
+  const effect = override?.effect ?? effectOf(record.method)
   const description = override?.describe ?? record.description
   let definition: Definition | undefined
   const define = (): Definition => {

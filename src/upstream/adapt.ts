@@ -4,7 +4,7 @@ import type { ToolOverride } from '../catalog/options.ts'
 import type { CallContext, Caller } from '../core/context.ts'
 import type { ToolResult } from '../core/result.ts'
 import { type Schema, unchecked } from '../core/schema.ts'
-import type { Capacity, Example, Relay, Tool } from '../core/tool.ts'
+import type { Capacity, Effect, Example, Relay, Tool } from '../core/tool.ts'
 import { type Definition, parseDefinition, type ToolRecord } from './definition.ts'
 import { exampleOf, verbAliases } from './hints.ts'
 import type { ServerSettings } from './settings.ts'
@@ -51,6 +51,8 @@ export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
     tool.whole ??= parseDefinition(tool.record)
     return tool.whole
   }
+  /** What the operator says it does. */
+  const labelOf = (name: string): Effect | undefined => overrideOf(settings, name)?.effect ?? settings.effect
   const believed = (tool: Adapted, hint: string): unknown =>
     settings.trustHints ? definitionOf(tool).annotations?.[hint] : undefined
   const shared: Omit<Tool, 'id' | 'name' | 'effect'> & ThisType<Adapted> = {
@@ -77,7 +79,7 @@ export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
       return definitionOf(this).output
     },
     get hearsay() {
-      return this.effect === 'read' && !settings.trustHints
+      return this.effect === 'read' && !settings.trustHints && labelOf(this.record.name) === undefined
     },
     get idempotent() {
       return this.effect === 'read' || believed(this, 'idempotentHint') === true
@@ -130,7 +132,7 @@ export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
     const action = actionName(record.name, settings)
     tool.id = `${host.module}.${action}`
     tool.name = exposedName(settings, action)
-    tool.effect = settings.trustHints ? record.claimed : record.effect
+    tool.effect = labelOf(record.name) ?? (settings.trustHints ? record.claimed : record.effect)
     return override ? overridden(tool, override, timeoutOf(settings, record.name)) : tool
   }
 }

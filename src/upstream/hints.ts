@@ -8,7 +8,12 @@ const DESTRUCTIVE = new Set(
     ' ',
   ),
 )
-const READS = new Set(['get', 'list', 'search', 'read'])
+// A tool counts as reading only if its server says so, too.
+const READS = new Set(
+  'browse check compare count describe diff explain fetch find get history info inspect list lookup peek read retrieve search show stat stats status tree validate view whoami'.split(
+    ' ',
+  ),
+)
 // One of these anywhere in a name is decisive: `mark_as_read`, `read_write_all`. Better to doubt `get_commit`.
 const WRITES = new Set(
   'add alter append apply approve archive assign attach book cancel chmod chown close commit copy cp create deploy detach disable edit enable exec execute fill grant insert install invite invoke mark merge migrate mkdir modify move mv open patch post publish push put reboot register reject rename reopen replace reply restart restore rotate run save send set start stop submit suspend sync toggle transfer trigger unlock update upload upsert write'.split(
@@ -37,8 +42,9 @@ const worse = (a: Effect, b: Effect): Effect => (RANK[a] >= RANK[b] ? a : b)
 
 /**
  * The worst a foreign tool may do, from its name and its annotations. A name reads when it has a verb that reads and
- * none that writes or destroys, wherever they stand. Annotations make it worse; they make it better only for the
- * operator who trusts them. A tool without any counts as writing, whatever it is called.
+ * none that writes or destroys, wherever they stand. A tool counts as reading when its name reads and its server says
+ * `readOnlyHint: true`; other annotations only make it worse. They make it better for the operator who trusts them. A
+ * tool without any counts as writing, whatever it is called.
  */
 export function guessEffect(
   name: string,
@@ -50,8 +56,14 @@ export function guessEffect(
   const readOnly = annotations['readOnlyHint']
   const said: Effect = readOnly === true ? 'read' : annotations['destructiveHint'] === true ? 'destructive' : 'write'
   if (trustHints && (readOnly !== undefined || annotations['destructiveHint'] !== undefined)) return said
+  // One library writes the defaults of the protocol for every tool: of `excel_read_sheet` that says nothing.
+  if (byName === 'read' && isDefault(annotations)) return 'write'
   return worse(byName, said)
 }
+
+const DEFAULTS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true }
+const isDefault = (annotations: Json): boolean =>
+  Object.entries(DEFAULTS).every(([hint, value]) => annotations[hint] === value)
 
 export function effectByName(name: string): Effect {
   // Cut finer than for people, so that neither capitals nor digits hide a verb: `getDELETEUser`, `list_wipe2`.

@@ -3,7 +3,7 @@ import { readOverrides, type ToolOverride, toolOverrideOptions } from '../catalo
 import type { Ask } from '../core/asks.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { nearest } from '../core/names.ts'
-import type { Tripwire } from '../core/tool.ts'
+import type { Effect, Tripwire } from '../core/tool.ts'
 import { wanted } from '../core/wanted.ts'
 import { assertReachable, publicOnly } from '../policy/net.ts'
 import { tripwireOptions } from '../policy/options.ts'
@@ -81,8 +81,10 @@ export interface ServerSettings {
   readonly timeoutMs?: number
   /** Longest an attempt to connect may take; default 30 s, and longer for a program that may be downloading itself. */
   readonly connectTimeoutMs?: number
-  /** Believe annotations that make a tool look safer than its name does. */
+  /** Believe annotations that make a tool look safer than its name does, and let permissions rely on them. */
   readonly trustHints: boolean
+  /** What its tools do at worst, where nothing is said of the tool itself. */
+  readonly effect?: Effect
   /** What is done about fields of its results that look like credentials; default nothing. */
   readonly tripwire?: Tripwire
   readonly summary?: string
@@ -214,6 +216,10 @@ export const serverSchema = z.looseObject({
       'Longest it may take to connect, in milliseconds. Default 30000; 180000 for npx and the like, and for a program never seen.',
     ),
   trustHints: z.boolean().optional().describe('Believe readOnlyHint and the like even where the name says otherwise.'),
+  effect: z
+    .enum(['read', 'write', 'destructive'])
+    .optional()
+    .describe('What all tools of the server do at worst, whatever they say; tools.<name>.effect says it of one.'),
   tripwire: tripwireOptions
     .optional()
     .describe(
@@ -339,6 +345,7 @@ export function parseServer(
       ...(entry.disabledTools ?? []),
     ],
     trustHints: entry.trustHints ?? false,
+    ...(entry.effect === undefined ? {} : { effect: entry.effect }),
     ...(entry.tripwire === undefined ? {} : { tripwire: entry.tripwire }),
     relay: entry.relay ?? ['elicitation'],
     start: entry.start ?? 'lazy',

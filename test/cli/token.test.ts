@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
 import { servers } from '../app.ts'
+import { LISTED } from '../offered.ts'
 import { folder, pegboard } from './terminal.ts'
 
 const made: ReturnType<typeof folder>[] = []
@@ -50,6 +51,27 @@ it('for reading alone it warns of servers whose word does not count', async () =
   expect(await told('mcp.config.json', 'c', '--effect', 'read', '--tools', 'hello.*')).toEqual([])
   expect(await told('mcp.config.json', 'd', '--effect', 'write', '--tools', 'box.*')).toEqual([])
   expect(await told('believed.json', 'e', '--effect', 'read')).toEqual([])
+}, 60_000)
+
+it('it warns of a token that can use no tool, and what a server does can be labelled', async () => {
+  const program = { command: process.execPath, args: [LISTED, 'tools.json'] }
+  const one = folder({
+    'tools.json': { tools: ['describe_table', 'read_query', 'drop_table'].map((name) => ({ name })) },
+    'mcp.config.json': { mcpServers: { sqlite: program } },
+    'all.json': { mcpServers: { sqlite: { ...program, effect: 'read' } } },
+    'one.json': { mcpServers: { sqlite: { ...program, tools: { describe_table: { effect: 'read' } } } } },
+  })
+  made.push(one)
+  const told = async (config: string, name: string): Promise<string[]> => {
+    await pegboard(one.dir, 'list', 'servers', '--config', config)
+    const words = ['--effect', 'read', '--tools', 'sqlite.*', '--config', config]
+    return (await pegboard(one.dir, 'token', 'create', name, ...words)).err.split('\n').slice(0, -2)
+  }
+  expect(await told('mcp.config.json', 'a')).toEqual([
+    'pegboard: warning: the token can use no tool: none of 3 tools that it names counts as "read". Set mcpServers.<server>.effect, or mcpServers.<server>.tools.<tool>.effect, to say what they do.',
+  ])
+  expect(await told('all.json', 'b')).toEqual([])
+  expect(await told('one.json', 'c')).toEqual([])
 }, 60_000)
 
 it('what it is for is said, listed and can be read by programs', async () => {

@@ -143,6 +143,9 @@ describe('a tool of a server', () => {
     ))
 })
 
+/** The defaults of the protocol. */
+const DEFAULTS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true }
+
 describe('the effect of a foreign tool', () => {
   it.each([
     ['delete_issue', {}, 'destructive'],
@@ -163,6 +166,15 @@ describe('the effect of a foreign tool', () => {
     ['read_write_all', { readOnlyHint: true }, 'write'],
     ['search_and_replace', { readOnlyHint: true }, 'write'],
     ['list_deleted_files', { readOnlyHint: true }, 'read'],
+    ['directory_tree', { readOnlyHint: true }, 'read'],
+    ['find-user', { readOnlyHint: true }, 'read'],
+    ['describe_table', { readOnlyHint: true }, 'read'],
+    ['fetch_and_delete', { readOnlyHint: true }, 'destructive'],
+    ['check_out', { readOnlyHint: false }, 'write'],
+    // What one library writes for every tool says nothing, and no more than that.
+    ['excel_read_sheet', DEFAULTS, 'write'],
+    ['excel_write_sheet', DEFAULTS, 'destructive'],
+    ['excel_read_sheet', { ...DEFAULTS, openWorldHint: false }, 'destructive'],
   ] as const)('%s %j is %s', (name, annotations, effect) => {
     expect(guessEffect(name, annotations, false)).toBe(effect)
   })
