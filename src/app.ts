@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createApproval } from './approval.ts'
@@ -424,6 +425,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const decisions = common && shareDecisions(trust, shared, log.scoped('trust'))
   const updated = createSignal<[owner: string, uri: string]>()
   const tasked = createSignal<[string, Readonly<Record<string, unknown>>]>()
+  // Processes that share a state serve one gateway; several configurations may share a state folder.
+  const gateway = once(() =>
+    createHmac('sha256', shared.key())
+      .update(`gateway\n${file ?? dirs.workspace}`)
+      .digest('hex')
+      .slice(0, 32),
+  )
   const upstreams = createUpstreams({
     catalog,
     log,
@@ -441,6 +449,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       return { ...store, ...learnt.from(store) }
     },
     clientInfo: { name: 'pegboard', version: own.version },
+    gateway,
     callTimeoutMs: config.execution.timeoutMs,
     // A line also holds what is around the result, and lists may be longer than any result.
     maxFrameBytes: Math.max(16 * 1024 * 1024, 3 * config.execution.maxResultBytes),
@@ -576,6 +585,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     catalog,
     surface,
     lists: createLists(surface, host.exposure),
+    gateways: () => [gateway(), ...upstreams.gateways()],
     log,
     trustMeta: config.server.trustMeta,
     hasProfile: (name) => rules.ids.includes(name),

@@ -54,8 +54,8 @@ export const errorCatalogue = {
   E_LOOP_DETECTED: {
     audience: 'model',
     retryable: false,
-    meaning: 'A call would call itself, or calls are nested too deep.',
-    next: 'Name the real tool.',
+    meaning: 'A call would call itself, calls are nested too deep, or a server leads back to this Pegboard.',
+    next: 'Name the real tool; the operator removes the named server.',
   },
   E_LOOP_LIMIT: {
     audience: 'operator',

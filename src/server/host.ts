@@ -37,6 +37,8 @@ export interface ServerHost {
   remembered(caller: Caller): Promise<string | undefined>
   readonly catalog: Catalog
   readonly surface: Surface
+  /** Ids of this Pegboard and of those behind it. */
+  gateways(): readonly string[]
   readonly lists: Lists
   readonly log: Log
   /** What requests may say of themselves. */

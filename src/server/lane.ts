@@ -1,5 +1,6 @@
 import type { Caller } from '../core/context.ts'
 import { createEnding, type Ending } from '../core/ending.ts'
+import { asksForGateways, gatewaysAnswer } from '../core/gateways.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { isWanted } from '../core/levels.ts'
 import { createNumbered } from '../core/numbered.ts'
@@ -255,7 +256,8 @@ export function createLane(options: LaneOptions): Lane {
       if (method === 'ping') answer(id, {})
       else if (method === 'tools/list') {
         const meta = message.params?._meta
-        answer(id, { tools: toldOfList(host, meta, () => host.lists.of(claims.of(caller, meta))) })
+        const tools = toldOfList(host, meta, () => host.lists.of(claims.of(caller, meta)))
+        answer(id, asksForGateways(meta) ? { tools, _meta: gatewaysAnswer(host.gateways()) } : { tools })
         options.onListed?.()
       } else return false
       return true

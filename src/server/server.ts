@@ -6,6 +6,7 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import type { Caller } from '../core/context.ts'
+import { asksForGateways, gatewaysAnswer } from '../core/gateways.ts'
 import { isWanted } from '../core/levels.ts'
 import { rawBytes } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
@@ -142,10 +143,11 @@ export function createMcpInstance(
   let listed: readonly ListedTool[] | undefined
   server.setRequestHandler('tools/list', (_request, ctx) => {
     const tools = toldOfList(host, ctx.mcpReq._meta, () => host.lists.of(callerNow(ctx)))
-    if (!connection.perRequest) return { tools } as never
+    const more = asksForGateways(ctx.mcpReq._meta) ? { _meta: gatewaysAnswer(host.gateways()) } : {}
+    if (!connection.perRequest) return { tools, ...more } as never
     // Who writes the answer puts them in as bytes.
     listed = tools
-    return { tools: [] } as never
+    return { tools: [], ...more } as never
   })
 
   server.setRequestHandler('tools/call', async (request, ctx) => {

@@ -36,6 +36,8 @@ export interface Connection {
   readonly probe: 'answered' | 'silent' | 'none'
   readonly capabilities: Json
   readonly server: { readonly name: string; readonly version: string } | undefined
+  /** Ids of the Pegboards its tools come through, as its last list said. */
+  readonly gateways: readonly string[]
   /**
    * Sends a request and gives its result as the server sent it, unchecked.
    * @throws ProtocolFailure for a JSON-RPC error; PegboardError E_TIMEOUT, E_CANCELLED, E_TOO_LARGE,
@@ -57,6 +59,8 @@ export interface ConnectOptions {
   readonly environment: Environment
   readonly platform: string
   readonly clientInfo: { readonly name: string; readonly version: string }
+  /** Our own id, which no list of a server may lead back to; absent: lists are not looked at for that. */
+  readonly gateway?: (() => string) | undefined
   readonly clock: Clock
   readonly log: Log
   /** One that dies of the probe is not started again without it: it died of both before. */
@@ -171,7 +175,12 @@ const unavailable = (error: unknown, retryAfterMs?: number, key?: string): Pegbo
 }
 
 /** What a person has to change: their codes are told as they are. */
-export const REFUSALS: ReadonlySet<string> = new Set(['E_AUTH_REQUIRED', 'E_SSRF_BLOCKED', 'E_REDIRECT_BLOCKED'])
+export const REFUSALS: ReadonlySet<string> = new Set([
+  'E_AUTH_REQUIRED',
+  'E_SSRF_BLOCKED',
+  'E_REDIRECT_BLOCKED',
+  'E_LOOP_DETECTED',
+])
 
 const wantsAuthorization = (status: number | undefined): boolean => status === 401 || status === 403
 

@@ -32,6 +32,8 @@ export interface Manifest {
   readonly startMs?: number
   /** It has asked something of a caller. */
   readonly asks?: boolean
+  /** Ids of the Pegboards its tools come through. */
+  readonly gateways?: readonly string[]
   readonly tools: readonly ToolRecord[]
   readonly resources: readonly Json[]
   readonly templates: readonly Json[]
@@ -151,6 +153,8 @@ function isSound(head: { readonly [Key in keyof Omit<Manifest, 'tools'>]?: unkno
       (isRecord(server) && typeof server['name'] === 'string' && typeof server['version'] === 'string')) &&
     isOr('number', startMs) &&
     (notes === undefined || (Array.isArray(notes) && notes.every((one) => typeof one === 'string'))) &&
+    (head.gateways === undefined ||
+      (Array.isArray(head.gateways) && head.gateways.every((one) => typeof one === 'string'))) &&
     (brief === undefined ||
       (isRecord(brief) &&
         typeof brief['count'] === 'number' &&

@@ -2,6 +2,7 @@ import type { Client, Transport, TransportSendOptions } from '@modelcontextproto
 import { beginning } from '../core/beginning.ts'
 import type { Countdown } from '../core/countdown.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { askingForGateways, gatewaysIn } from '../core/gateways.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { isRecord } from '../core/record.ts'
 import { type Asks, createAsks } from './asks.ts'
@@ -218,15 +219,30 @@ export async function openConnection(
       ? keepListening(client, capabilities, clock, log, () => state === 'open', options.onNotification)
       : undefined
 
+  let gateways: readonly string[] = []
+  const withoutLoop = (result: Json): Json => {
+    gateways = gatewaysIn(result)
+    if (options.gateway !== undefined && gateways.includes(options.gateway()))
+      throw new PegboardError('E_LOOP_DETECTED', `${id} leads back to this Pegboard`, {
+        hint: `The operator takes ${settings.where} out, or this Pegboard out of the servers of the other one.`,
+      })
+    return result
+  }
+
   return {
+    get gateways() {
+      return gateways
+    },
     transport: wire.kind,
     era,
     probe,
     capabilities,
     server: nameOf(greeting?.server ?? client?.getServerVersion()),
     request(method, params, { relay, ...rest }) {
-      const _meta = meta(relay)
+      const asksLists = method === 'tools/list' && options.gateway !== undefined
+      const _meta = asksLists ? { ...meta(relay), ...askingForGateways } : meta(relay)
       const body = _meta ? { ...params, _meta } : params
+      if (asksLists) return lane.request(method, body, rest).then(withoutLoop)
       if (!relay) return lane.request(method, body, rest)
       const task = method === 'tasks/result' ? String(params['taskId']) : undefined
       const wait = asks.enter(relay, rest.signal, task)

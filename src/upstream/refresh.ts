@@ -24,8 +24,8 @@ export interface Refresh {
 }
 
 export const ALL: ReadonlySet<ListKind> = new Set<ListKind>(['tools', 'resources', 'prompts'])
-/** A change is read at once; from the fifth within ten seconds on, only every two seconds. */
-const PACE = { soonMs: 50, calm: 5, withinMs: 10_000, stormMs: 2_000 }
+/** The first five changes of a minute are read at once, those after them every ten seconds. */
+const PACE = { soonMs: 50, calm: 5, withinMs: 60_000, stormMs: 10_000 }
 
 export function createRefresh(clock: Clock, log: Log, host: RefreshHost): Refresh {
   const dirty = new Set<ListKind>()

@@ -35,6 +35,8 @@ export interface UpstreamShared {
   readonly environment: Environment
   readonly platform: string
   readonly clientInfo: { readonly name: string; readonly version: string }
+  /** Our own id among Pegboards. */
+  readonly gateway?: (() => string) | undefined
   readonly manifests: ManifestStore | undefined
   /** Logins at remote servers; opened when the first of them is connected. Absent: none are used. */
   readonly tokens?: (() => Promise<TokenStore>) | undefined

@@ -1,7 +1,7 @@
 import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
 import type { Caller } from '../core/context.ts'
 import type { Stop } from '../core/ending.ts'
-import { messageOf } from '../core/errors.ts'
+import { isPegboardError, messageOf } from '../core/errors.ts'
 import { isProtocolFailure } from '../core/failure.ts'
 import { slotsOf } from '../core/slots.ts'
 import { newerTask } from '../core/tasks.ts'
@@ -77,6 +77,8 @@ export interface Upstream {
   meet(signal?: Stop): Promise<void>
   /** Reads all its lists again, connecting first if need be. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN */
   refresh(): Promise<void>
+  /** Ids of the Pegboards its tools come through. */
+  readonly gateways: readonly string[]
   /** Nothing is known of it yet, and it is not known to be ill. */
   readonly unseen: boolean
   /** How long it takes to answer, in milliseconds; undefined where it is not connected. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_TIMEOUT */
@@ -124,6 +126,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let version: string | undefined
   let serverName: string | undefined
   let capabilities: Json = {}
+  let gateways: readonly string[] = []
   let startMs: number | undefined
   let told = ''
   let listing: Listing = emptyListing
@@ -381,7 +384,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     later = false,
   ): Promise<Read> {
     const heard = createHeard()
-    const read = await readListing(connection, kinds, before, warn, heard.page, later && !principals)
+    const reading = readListing(connection, kinds, before, warn, heard.page, later && !principals)
+    const read = await reading.catch((error: unknown) => {
+      if (isPegboardError(error) && error.code === 'E_LOOP_DETECTED') leadsBack()
+      throw error
+    })
     if (!principals || !ownLists) return read
     if (kinds.has('tools')) {
       listIsPrivate = !heard.isPublic
@@ -391,6 +398,15 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     }
     // What one login lists is shown to nobody. A resource that a call was told of is read with the caller's own.
     return { ...read, resources: [], templates: [], prompts: [] }
+  }
+
+  /** What it lists is our own, once more. */
+  function leadsBack(): void {
+    listing = emptyListing
+    gateways = []
+    publisher.publish(listing, standing())
+    const connection = link.live
+    if (connection) link.lost(connection, 'it leads back to this Pegboard')
   }
 
   async function again(connection: Connection, kinds: ReadonlySet<ListKind>): Promise<void> {
@@ -408,6 +424,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     version = connection.server?.version
     serverName = connection.server?.name
     capabilities = connection.capabilities
+    gateways = connection.gateways
     const now = standing()
     const text = JSON.stringify(now)
     if (unread) {
@@ -428,6 +445,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ...(server ? { server } : {}),
       ...(startMs === undefined ? {} : { startMs }),
       ...(asks ? { asks } : {}),
+      ...(gateways.length > 0 ? { gateways } : {}),
       ...listing,
       brief: publisher.brief(listing),
     }))
@@ -473,6 +491,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       const known = keeper.recall(relearn)
       link.verdict = known?.verdict
       asks = known?.asks === true
+      gateways = known?.gateways ?? []
       startMs = typeof known?.startMs === 'number' ? known.startMs : undefined
       listing = known ?? emptyListing
       claim(listing.resources)
@@ -488,6 +507,9 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     begin: firstLook.begin,
     meet: firstLook.meet,
+    get gateways() {
+      return gateways
+    },
     get unseen() {
       return (state === 'configured' || state === 'connecting') && publisher.tools === 0
     },

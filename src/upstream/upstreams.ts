@@ -29,6 +29,8 @@ export interface UpstreamsOptions {
   readonly environment: Environment
   /** How we introduce ourselves to servers. */
   readonly clientInfo: { readonly name: string; readonly version: string }
+  /** Our own id among Pegboards: servers that lead back to it are refused. */
+  readonly gateway?: () => string
   readonly clock?: Clock
   readonly manifests?: ManifestStore
   /** Opens the logins of this installation; without it no server is logged in to. */
@@ -82,6 +84,8 @@ export interface Upstreams {
   connect(id: string, signal?: Stop): Promise<void>
   /** Ends one until it is connected: no call starts it. @throws PegboardError E_NOT_FOUND */
   disconnect(id: string): Promise<void>
+  /** Ids of the Pegboards behind this one, as far as their lists said. */
+  gateways(): readonly string[]
   /** A session of a client is over: what servers run for it alone is stopped. */
   ended(session: string): void
   /** How long one takes to answer, in milliseconds; undefined where it is not connected. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_TIMEOUT */
@@ -145,6 +149,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     environment,
     platform,
     clientInfo: options.clientInfo,
+    gateway: options.gateway,
     manifests: options.manifests,
     tokens: once(options.tokens),
     hooks: options.hooks ?? {},
@@ -335,6 +340,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       const { upstream } = runningAs(id)
       if (upstream.status().state !== 'stopped') await retire(upstream, 'it was disconnected')
     },
+    gateways: () => [...new Set([...running.values()].flatMap(({ upstream }) => upstream.gateways))],
     ended(session) {
       for (const { upstream } of running.values()) upstream.ended(session)
     },

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Answer, answerOf } from '../app.ts'
+import { freePort } from '../fleet.ts'
 import { alive, cli, descendants, place, run, serveHttp, talkTo } from '../process.ts'
 import { evil } from '../scene.ts'
 import { serving } from '../stubborn.ts'
@@ -378,4 +379,66 @@ test('LIFE-13: on a port that is in use, or an address that is a file, it says s
         `E_CONFIG_INVALID: "${path}" is a path, and sockets of the file system are not listened on. Name an address`,
       ),
     })
+})
+
+describe('LIFE-14: a Pegboard that leads back to itself', () => {
+  const token = 'a-token-for-both-gateways'
+  const at = (port: number) => ({ url: `http://127.0.0.1:${port}/mcp`, headers: { Authorization: `Bearer ${token}` } })
+  const gateway = (mcpServers: object) => {
+    const server = { http: { tokens: [{ token, principal: 'peer' }] } }
+    return place({ exposure: { mode: 'direct' }, modules: { hello: {} }, server, mcpServers })
+  }
+  const look = async (url: string) => {
+    const client = new Client({ name: 'looks', version: '1' })
+    const headers = { authorization: `Bearer ${token}` }
+    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
+    onTestFinished(() => client.close())
+    const call = async (name: string, args = {}) => (await client.callTool({ name, arguments: args })) as Answer
+    return {
+      names: async () => (await client.listTools()).tools.map(({ name }) => name),
+      call,
+      servers: async () => answerOf(await call('mcp__list_servers')).servers as Record<string, unknown>[],
+    }
+  }
+
+  test('LIFE-14: its own URL as a server is refused with E_LOOP_DETECTED and adds no tool', async () => {
+    const port = await freePort()
+    const alone = (await (await look((await serveHttp(gateway({}))).url)).names()).filter(
+      (one) => !one.startsWith('mcp__'),
+    )
+    const { url } = await serveHttp(gateway({ me: at(port) }), String(port))
+    const me = await look(url)
+    await expect
+      .poll(me.servers, { timeout: 20_000 })
+      .toMatchObject([{ id: 'me', state: 'failing', reason: 'me leads back to this Pegboard', tools: 0 }])
+    expect((await me.names()).filter((one) => !one.startsWith('mcp__'))).toEqual(alone)
+    const refused = await me.call('mcp__connect', { server_id: 'me' })
+    expect(refused.structuredContent.error).toMatchObject({ code: 'E_LOOP_DETECTED' })
+  }, 60_000)
+
+  test('LIFE-14: of two that list each other one refuses the other within two hops, and no list grows', async () => {
+    const [portA, portB] = [await freePort(), await freePort()]
+    const [a, b] = [gateway({ b: at(portB) }), gateway({ a: at(portA) })]
+    const servedA = await serveHttp(a, String(portA))
+    const servedB = await serveHttp(b, String(portB))
+    const both = [await look(servedA.url), await look(servedB.url)]
+    const states = async () => (await Promise.all(both.map(({ servers }) => servers()))).flat()
+    await expect
+      .poll(async () => (await states()).map(({ reason }) => String(reason)).filter((one) => /leads back/.test(one)), {
+        timeout: 30_000,
+      })
+      .not.toEqual([])
+    const lists = async () => await Promise.all(both.map(({ names }) => names()))
+    for (let second = 0; second < 5; second++) {
+      for (const list of await lists()) {
+        // Its own and, at most, those of the other once: nothing that came two hops.
+        expect(list.filter((one) => /^[ab]__[ab]__/.test(one))).toEqual([])
+        expect(list.length).toBeLessThan(2 * 60)
+      }
+      await sleep(1_000)
+    }
+    const [first] = both
+    const refused = await first?.call('b__a__hello__say_hello', { name: 'x' })
+    expect(refused?.isError).toBe(true)
+  }, 90_000)
 })

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -351,6 +352,37 @@ test('UPS-20: a program is taken from the absolute folders of PATH or by its ful
   expect(reasonOf('own')).toBe('command not found: only-here')
   expect(existsSync(join(dir, 'ran'))).toBe(false)
 })
+
+test('UPS-11: a server that says its list has changed whenever it is listed is read at most 12 times in 60 s', async () => {
+  const file = join(temporaryFolder(), 'lists.txt')
+  const fixture = join(import.meta.dirname, '../fixtures/upstreams/restless.mjs')
+  const where = place({
+    exposure: { mode: 'direct' },
+    mcpServers: { restless: { command: process.execPath, args: [fixture, file], start: 'eager', trust: 'always' } },
+  })
+  const talk = await talkTo(where)
+  talk.send({ id: 1, method: 'tools/list' })
+  await talk.answer(1)
+  const lists = (): number[] => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').map(Number) : [])
+  await until(() => lists().length > 0, 10_000)
+  const told = () => talk.messages.filter(({ method }) => method === 'notifications/tools/list_changed').length
+  // Start-up is not what is measured.
+  await sleep(2_000)
+  const [cpu, before] = [cpuMs(talk.child.pid), told()]
+  await sleep(60_000)
+  expect(cpuMs(talk.child.pid) - cpu).toBeLessThan(0.05 * 60_000)
+  const [first = 0] = lists()
+  expect(lists().filter((at) => at < first + 60_000).length).toBeLessThanOrEqual(12)
+  expect(told() - before).toBeLessThanOrEqual(12)
+  talk.send({ id: 2, method: 'tools/call', params: { name: 'restless__stays', arguments: {} } })
+  expect(((await talk.answer(2)) as Answer).result.content).toEqual([{ type: 'text', text: 'stays' }])
+}, 90_000)
+
+/** What a process has used of the processor so far. */
+function cpuMs(pid: number | undefined): number {
+  const time = execFileSync('ps', ['-o', 'time=', '-p', String(pid)], { encoding: 'utf8' }).trim()
+  return time.split(':').reduce((sum, part) => sum * 60 + Number(part), 0) * 1_000
+}
 
 test('UPS-21: a redirect to an inner address is refused, and a server that wants 20 s of peace gets them', async () => {
   await withHttpServer(evil('--http'), /port (\d+)/, async (port) => {
