@@ -30,6 +30,7 @@ import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
 import { createTurns } from './meta/turns.ts'
 import { createAudit } from './observe/audit.ts'
+import { createLoopWatch } from './observe/loop-watch.ts'
 import { createObserved } from './observed.ts'
 import type { KeptList } from './openapi/api.ts'
 import { type Apis, createApis } from './openapi/apis.ts'
@@ -406,6 +407,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     runStep: (id, input) => calls.call({ name: id, input, caller: localCaller, origin: 'setup' }),
   })
 
+  const loop = createLoopWatch(clock, log, () => calls.load().running)
   const trust = createTrust({
     file: lockFile(file),
     reserved: new Set(META_NAMES),
@@ -614,6 +616,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     taskTtlMs: execution.tasks.resultTtlMs,
     autoBackgroundMs: execution.autoBackgroundAfterMs,
     failed: (caller) => failed().filter(({ file }) => views.viewFor(caller).policy.sees(stemOf(file), caller)),
+    lagMs: () => loop.lagMs,
     async ready() {
       if (!loaded) return 'modules are being loaded'
       return (await shared.ready()) ? undefined : 'the state cannot be reached'
@@ -696,7 +699,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       for (const { owner, action } of unknownActions())
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
     },
-    work: planned.work,
+    work() {
+      loop.start()
+      return planned.work()
+    },
     warm() {
       upstreams.begin()
       searching.follow()
@@ -748,6 +754,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     drain: (graceMs) => calls.drain(graceMs),
     async stop() {
+      loop.stop()
       const ended = planned.stop()
       calls.stop()
       await ended

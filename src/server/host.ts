@@ -78,6 +78,8 @@ export interface ServerHost {
   inspect<T extends object>(caller: Caller, owner: string, answer: T): T
   /** The same for what it asks. */
   inspectQuestion(caller: Caller, owner: string, params: unknown): unknown
+  /** How long the event loop stood still at most within the last minute. */
+  lagMs(): number
   /** What keeps it from doing its work now, in words for anybody; `undefined`: nothing. */
   ready(): Promise<string | undefined>
   /** What other processes have in common with this one; absent where it is alone. */

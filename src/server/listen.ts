@@ -42,7 +42,7 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
     roaming:
       host.shared &&
       createRoaming({ shared: host.shared, clock: host.clock, log: host.log, idleMs: settings.sessionIdleMs }),
-    health: () => ({ status: 'ok' }),
+    health: () => ({ status: 'ok', eventLoopLagMs: host.lagMs() }),
     ready: host.ready,
     metrics: host.metrics,
     within: host.trustMeta === 'none' ? undefined : host.observer?.within,

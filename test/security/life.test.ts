@@ -317,6 +317,36 @@ test.runIf(linux)(
   180_000,
 )
 
+test('LIFE-09: a module that blocks the process for ten seconds is warned of and seen in /health, and no server is started again for it', async () => {
+  const where = place(
+    {
+      exposure: { mode: 'direct' },
+      mcpServers: { one: { ...scripted(), start: 'eager' }, two: { ...scripted(), start: 'eager' } },
+    },
+    {
+      'block.mjs': `export default { name: 'block', description: 'Blocks.', tools: { now: { description: 'Computes without a pause.', effect: 'read',
+        run: () => { for (const end = performance.now() + 10_000; performance.now() < end; ); return 'over' } } } }`,
+    },
+  )
+  const { url, token, child, stderr } = await serveHttp(where)
+  const client = new Client({ name: 'test', version: '1' })
+  const headers = { authorization: `Bearer ${token}` }
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
+  onTestFinished(() => client.close().catch(() => undefined))
+  const servers = async () =>
+    (await descendants(child.pid)).filter(({ args }) => args.includes('scripted')).map(({ pid }) => pid)
+  await expect.poll(async () => (await servers()).length, { timeout: 10_000 }).toBe(2)
+  const before = await servers()
+  const health = async () => (await (await fetch(new URL('/health', url))).json()) as Answer
+  expect((await health()).status).toBe('ok')
+  expect((await client.callTool({ name: 'block__now', arguments: {} })).content).toMatchObject([{ text: 'over' }])
+  await expect.poll(async () => (await health()).eventLoopLagMs, { timeout: 3_000 }).toBeGreaterThan(8_000)
+  await expect.poll(stderr, { timeout: 3_000 }).toContain('the event loop was blocked')
+  await sleep(1_500)
+  expect(await servers()).toEqual(before)
+  expect(stderr()).not.toMatch(/connects again|reconnect/)
+}, 60_000)
+
 test('LIFE-11: without any server that can be reached the bundled tools are there within 2 s, and every server says what is wrong', async () => {
   const where = place({
     exposure: { mode: 'direct' },
