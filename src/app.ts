@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { realpathSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { createApproval } from './approval.ts'
 import { type Catalog, clashSentence, createCatalog } from './catalog/catalog.ts'
 import { warnOfClashes } from './catalog/clashes.ts'
@@ -57,6 +57,7 @@ import { createServerList, createServers } from './servers.ts'
 import { createOffer } from './services.ts'
 import { createCommonClock } from './state/common-clock.ts'
 import { createBytesStore, createFileStore } from './state/files.ts'
+import { MAX_DEPTH, removeLeftovers } from './state/leftovers.ts'
 import { readSecret } from './state/secret.ts'
 import { createLocalShared, createRedisShared, type Shared } from './state/shared.ts'
 import { shareDecisions } from './trust/decisions.ts'
@@ -407,6 +408,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     runStep: (id, input) => calls.call({ name: id, input, caller: localCaller, origin: 'setup' }),
   })
 
+  /** What processes before this one left when they were killed in the middle of writing. */
+  async function tidyUp(): Promise<void> {
+    await Promise.all([dirs.state, dirs.cache].map((folder) => removeLeftovers(folder)))
+    const lock = lockFile(file)
+    if (lock !== undefined)
+      await removeLeftovers(dirname(lock), (name) => name.startsWith(`${basename(lock)}.`), MAX_DEPTH)
+  }
   const loop = createLoopWatch(clock, log, () => calls.load().running)
   const trust = createTrust({
     file: lockFile(file),
@@ -701,6 +709,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     work() {
       loop.start()
+      void tidyUp()
       return planned.work()
     },
     warm() {

@@ -32,14 +32,15 @@ export default {
       return { is: 'full' }
     }),
     free: tool('write', () => { rmSync(dir + '/ballast'); return { is: 'free' } }),
+    all: tool('read', () => readdirSync(dir, { recursive: true })),
     files: tool('read', () => readdirSync(dir).filter((name) => name.startsWith('state.db'))),
     wait: tool('read', ({ ms }) => new Promise((done) => setTimeout(() => done({ is: 'waited' }), ms))),
     pid: tool('read', () => process.pid),
   },
 }`
 
-/** A server whose state folder is a disk of 8 MB, and the same again when that has ended. */
-export async function serveOnSmallDisk(between = ':') {
+/** A server whose state folder is a disk of 8 MB or another size, and the same again when that has ended. */
+export async function serveOnSmallDisk(between = ':', size = '8m') {
   const where = place(
     { exposure: { mode: 'direct' }, execution: { watchers: true, scheduler: true } },
     { 'disk.mjs': DISK },
@@ -53,7 +54,7 @@ export async function serveOnSmallDisk(between = ':') {
       ...NAMESPACE,
       'sh',
       '-c',
-      `mount -t tmpfs -o size=8m,mode=700 tmpfs ${state} && STATE=${state} && { ${serve}; ${between} && ${serve}; }`,
+      `mount -t tmpfs -o size=${size},mode=700 tmpfs ${state} && STATE=${state} && { ${serve}; ${between} && ${serve}; }`,
       process.execPath,
       cli,
       where.config,

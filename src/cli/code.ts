@@ -1,5 +1,5 @@
 import { createCipheriv } from 'node:crypto'
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
@@ -190,10 +190,15 @@ function read(file: string): Buffer | undefined {
   return bytes && data && sumOf(data).equals(bytes.subarray(0, SUM_BYTES)) ? data : undefined
 }
 
+/** What only saves time takes no space from what must be kept. */
+const SPARE_BYTES = 16 * 1024 * 1024
+
 function keep(folder: string, file: string, data: Buffer): void {
   const temporary = `${file}.${process.pid}.tmp`
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const { bavail, bsize } = statfsSync(folder)
+    if (bavail * bsize < data.length + SPARE_BYTES) return
     writeFileSync(temporary, Buffer.concat([sumOf(data), data]), { mode: 0o600 })
     renameSync(temporary, file)
     // What other builds left for this version of Node.
@@ -202,6 +207,7 @@ function keep(folder: string, file: string, data: Buffer): void {
       if (name.endsWith(version) && !name.startsWith(BUILD)) rmSync(join(folder, name), { force: true })
   } catch {
     // A folder that cannot be written costs time, nothing else.
+    rmSync(temporary, { force: true })
   }
 }
 

@@ -72,6 +72,10 @@ export interface Loaded {
   readonly text?: string
 }
 
+const MEGA = 1_000_000
+/** What reads longer strings may run out of stack. */
+const MAX_CHARS = 4 * MEGA
+
 /**
  * Reads the configuration. Without `file` it is all defaults: nothing is ever picked up from the working directory.
  * @throws PegboardError E_CONFIG_MISSING, E_CONFIG_SYNTAX (with line and column), E_CONFIG_INVALID (with every problem)
@@ -103,6 +107,12 @@ async function readText(path: string, asGiven: string): Promise<string> {
 /** As `loadConfig`, from the text of a file. @param file absolute path; undefined means no file at all */
 export function readConfig(text: string, file: string | undefined, machine: Machine): Loaded {
   const shown = file === undefined ? 'The configuration' : basename(file)
+  if (text.length > MAX_CHARS)
+    throw new PegboardError(
+      'E_CONFIG_INVALID',
+      `${shown} has ${Math.ceil(text.length / MEGA)} million characters; ${MAX_CHARS / MEGA} million are the most.`,
+      { hint: 'Keep long texts in files of their own, and name those.' },
+    )
   const base = file === undefined ? machine.cwd : dirname(file)
   const { value, lines } = parse(text, shown)
   const problems = createProblems(shown, lines)

@@ -25,6 +25,17 @@ async function refusal(work: () => unknown): Promise<PegboardError> {
   throw new Error('was accepted')
 }
 
+it('refuses a configuration of 30 million characters in words, whatever it is made of', async () => {
+  for (const text of [
+    `{"server": {"name": "${'x'.repeat(30_000_000)}"}}`,
+    `{"policy": {"deny": [${'"a.b",'.repeat(5_000_000)}"c"]}}`,
+  ])
+    expect(await refusal(() => read(text))).toMatchObject({
+      code: 'E_CONFIG_INVALID',
+      message: expect.stringMatching(/^mcp\.config\.json has 3\d million characters; 4 million are the most\.$/),
+    })
+})
+
 describe('Pegboard in its own configuration', () => {
   const self = '/opt/pegboard/dist/cli/main.js'
   const skippedOf = (entry: object) =>

@@ -1,6 +1,17 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '@modelcontextprotocol/client'
@@ -70,6 +81,63 @@ const evil = {
   args: [join(import.meta.dirname, '../fixtures/upstreams/evil.mjs')],
   start: 'eager',
 }
+
+test.runIf(canMount)(
+  'STA-02: on a disk of 1 MB that is full what must be kept is refused and all else works; freed, it goes on, and no cache of ours takes the space',
+  async () => {
+    const { connect } = await serveOnSmallDisk(':', '1m')
+    const { raw, call } = await connect()
+    const later = (label: string, why: string) => ({
+      when: 'in 1d',
+      name: 'disk.wait',
+      params: { ms: 1, why },
+      label,
+    })
+    await call('schedule_once', later('before', ''))
+    expect(await call('disk__fill')).toEqual({ is: 'full' })
+    let refused: Answer = {}
+    for (let n = 0; n < 400 && !refused.isError; n++)
+      refused = await raw('schedule_once', later(`n${n}`, 'x'.repeat(3_000)))
+    expect(refused.structuredContent.error).toMatchObject({ code: 'E_STATE_UNAVAILABLE', retryable: true })
+    expect(await call('disk__pid')).toEqual(expect.any(Number))
+    expect(await call('disk__free')).toEqual({ is: 'free' })
+    await call('schedule_once', later('after', ''))
+    // Longer than it takes until what was compiled is kept.
+    await sleep(4_500)
+    const files: string[] = await call('disk__all')
+    expect(files.filter((name) => name.startsWith('cache/code/'))).toEqual([])
+    expect(files.filter((name) => name.endsWith('.tmp'))).toEqual([])
+    const { jobs }: { jobs: { label: string }[] } = await call('schedule_list')
+    expect(jobs.map(({ label }) => label)).toEqual(expect.arrayContaining(['before', 'after']))
+    expect(await raw('schedule_once', later('last', 'x'.repeat(3_000)))).not.toMatchObject({ isError: true })
+  },
+  60_000,
+)
+
+test('temporary files of a process that was killed while it wrote are deleted by the next, and no others', async () => {
+  const where = place({ exposure: { mode: 'direct' } })
+  const state = join(where.dir, 'state')
+  mkdirSync(join(state, 'manifests'), { recursive: true })
+  const old = new Date(Date.now() - 3_600_000)
+  const leave = (path: string, at = old): string => {
+    writeFileSync(path, 'half')
+    utimesSync(path, at, at)
+    return path
+  }
+  const left = [
+    leave(join(state, 'documents.json.123-4.tmp')),
+    leave(join(state, 'manifests', 'm_s.bin.99-1.tmp')),
+    leave(join(where.dir, 'pegboard.lock.json.321.tmp')),
+  ]
+  const others = [
+    leave(join(state, 'manifests', 'm_s.bin.99-2.tmp'), new Date()),
+    leave(join(state, 'notes.tmp')),
+    leave(join(where.dir, 'mine.json.321.tmp')),
+  ]
+  await serveHttp(where)
+  await expect.poll(() => left.filter(existsSync), { timeout: 5_000 }).toEqual([])
+  expect(others.filter(existsSync)).toEqual(others)
+})
 
 test('STA-03: a state file of random bytes is put aside and told of; what was approved stays, and nothing more', async () => {
   const dir = temporaryFolder()
