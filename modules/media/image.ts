@@ -6,7 +6,7 @@ import * as custom from './backends/custom.ts'
 import * as openai from './backends/openai.ts'
 import { type ImageSettings, modesOf, SETTING, type Settings } from './config.ts'
 import { draftFor, everyMode, modeOf } from './parameters.ts'
-import { keep, type Reference, references } from './store.ts'
+import { checkKeeps, keep, type Reference, references } from './store.ts'
 
 type Context = CallContext<Settings>
 
@@ -114,6 +114,7 @@ export const createGenerateImage = (
     const used = await references(ctx, media_id as string | undefined)
     if (mode !== 'txt2img' && used.length === 0)
       throw new ToolError(`For ${mode} name a picture.`, { code: 'E_VALIDATION', hint: 'Give media_id.' })
+    await checkKeeps(ctx)
     const saved = savedTags(String(said), image, ctx)
     const notices = noticesOf(image, saved, used)
     ctx.progress(0, 1, notices.join('\n'))

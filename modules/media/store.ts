@@ -1,5 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
 import { type CallContext, type Kv, type Paths, ToolError } from 'pegboard'
+import { prepareCache } from '../_folders.ts'
 import { cachePaths, SETTING, type Settings } from './config.ts'
 import { kindOf } from './kind.ts'
 
@@ -50,6 +51,12 @@ const folderOf = (kv: Kv, owner: string): Promise<string> =>
     return { value: made, result: made }
   })
 
+/** Whether a picture can be kept, before one is paid for. @throws ToolError why it cannot */
+export async function checkKeeps(ctx: Context): Promise<void> {
+  const folder = await folderOf(kvOf(ctx), ownerOf(ctx))
+  await prepareCache(ctx.config, SETTING, `media/${folder}/media_0.png`)
+}
+
 /** @throws ToolError for what is no picture */
 export async function keep(
   ctx: Context,
@@ -62,6 +69,7 @@ export async function keep(
   const media_id = `media_${await kv.incr(`${owner}:count`)}`
   const folder = `media/${await folderOf(kv, owner)}`
   const path = `${folder}/${media_id}.${kind.extension}`
+  await prepareCache(ctx.config, SETTING, path)
   const paths = cachePaths(ctx.config)
   await paths.writeFile(path, data)
   await sweep(paths, folder).catch((error: unknown) => ctx.log.warn('old pictures could not be removed', { error }))

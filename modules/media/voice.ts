@@ -1,4 +1,5 @@
 import { type CallContext, type Fetch, type ToolDef, ToolError, z } from 'pegboard'
+import { prepareCache } from '../_folders.ts'
 import { speak } from '../_speech.ts'
 import { ask, bearer } from './backends/backend.ts'
 import { produced } from './backends/command.ts'
@@ -117,11 +118,13 @@ export const createGenerateVoiceMessage = (
     const words = script.trim()
     if (words === '')
       throw new ToolError('The script is empty.', { code: 'E_VALIDATION', hint: 'Give what is to be said.' })
+    const folder = `media/voice/${ctx.callId}`
+    await prepareCache(ctx.config, SETTING, `${folder}/${titleOf(title)}.ogg`)
     ctx.progress(0, 1, 'The message is being spoken.')
     const fetch = 'base_url' in speech ? fetchFor(speech.base_url, speech.timeout) : ctx.fetch
     const data = await spoken({ script: words, voice_instructions }, speech, ctx, fetch)
     const { mimetype, extension } = soundKind(data)
-    const path = `media/voice/${ctx.callId}/${titleOf(title)}.${extension}`
+    const path = `${folder}/${titleOf(title)}.${extension}`
     await cachePaths(ctx.config).writeFile(path, data)
     ctx.sendFile({ data, filename: `${titleOf(title)}.${extension}`, mimetype })
     return { title, path: `file_cache_dir/${path}`, mimetype, bytes: data.length }

@@ -27,6 +27,8 @@ export interface PathsOptions {
   readonly readonly?: boolean
   /** The part of the configuration that messages name; default `modules.filesystem.config`. */
   readonly setting?: string
+  /** The setting that has the roots, for messages; default `roots` of `setting`. */
+  readonly rootsSetting?: string
 }
 
 export interface OpenFile {
@@ -117,12 +119,13 @@ const MOST_HELD = 8
 
 export function createPaths(options: PathsOptions): Paths {
   const { setting = 'modules.filesystem.config' } = options
+  const { rootsSetting = `${setting}.roots` } = options
   const roots = options.roots.map((root) => resolve(root))
   const writeRoots = (options.writeRoots ?? roots).map((root) => resolve(root))
   const fenceNow = createFence({ ...options, roots })
 
   const outside = (shown: string): ToolError =>
-    new ToolError(`'${shown}' is outside the allowed folders (${setting}.roots).`, {
+    new ToolError(`'${shown}' is outside the allowed folders (${rootsSetting}).`, {
       code: 'E_PATH_OUTSIDE_ROOT',
       hint: 'Use a path inside them; "." is the first.',
     })
@@ -141,7 +144,7 @@ export function createPaths(options: PathsOptions): Paths {
     const absolute = resolve(base, path)
     const fence = await fenceNow()
     if (fence.roots[0]?.real === undefined)
-      throw new ToolError(`The allowed folder does not exist yet (${setting}.roots).`, {
+      throw new ToolError(`The allowed folder does not exist yet (${rootsSetting}).`, {
         code: 'E_NOT_FOUND',
         hint: 'The operator has to make it.',
       })

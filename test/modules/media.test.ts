@@ -434,3 +434,55 @@ describe('generate_voice_message', () => {
     )
   })
 })
+
+describe('on a fresh installation, where the folder for files is not there yet', () => {
+  const fresh = async (config: object, file_cache_dir?: string) => {
+    const dir = temporaryFolder()
+    const { app } = await startApp(
+      {
+        modules: { media: { config: { ...(file_cache_dir && { file_cache_dir }), ...config } } },
+        profiles: { default: VOICE },
+        services: { fetch: { allowPrivate: true } },
+      },
+      dir,
+      { env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') } },
+    )
+    const call = async (name: string, input: object) =>
+      ((await app.surface.call({ name, input, caller: localCaller })) as Answer).value
+    return { call, dir }
+  }
+  const both = async () => {
+    const server = await openAiServer(KEY)
+    const base_url = `${server.url}/v1`
+    const config = {
+      image: { type: 'openai', base_url, api_key: KEY },
+      speech: { type: 'openai', base_url, api_key: KEY, persona_voice: 'nova' },
+    }
+    return { server, config }
+  }
+
+  it('makes it for the first picture and the first voice message [TOM-45, TOM-49]', async () => {
+    const { config } = await both()
+    const { call } = await fresh(config)
+    expect(await call('media.generate_image', { prompt: 'a lighthouse' })).toMatchObject({ media_id: 'media_1' })
+    expect(await call('media.generate_voice_message', { title: 'Hello', script: 'Hello.' })).toMatchObject({
+      mimetype: 'audio/ogg',
+    })
+  })
+
+  it('asks no backend where nothing can be kept, and names the setting', async () => {
+    const { server, config } = await both()
+    const file = join(temporaryFolder(), 'a-file')
+    writeFileSync(file, '')
+    const { call } = await fresh(config, join(file, 'files'))
+    for (const [name, input] of [
+      ['media.generate_image', { prompt: 'a lighthouse' }],
+      ['media.generate_voice_message', { title: 'Hello', script: 'Hello.' }],
+    ] as const)
+      await expect(call(name, input)).rejects.toMatchObject({
+        code: 'E_BACKEND_UNAVAILABLE',
+        message: 'The folder for files cannot be made (modules.media.config.file_cache_dir).',
+      })
+    expect(server.asked).toEqual([])
+  })
+})
