@@ -25,6 +25,11 @@ export const Config = z.strictObject({
     .min(1)
     .default(10 * 1024 * 1024)
     .describe('Bytes: larger files are read in part, not searched, and not written.'),
+  write_file_max_bytes: z
+    .int()
+    .min(1)
+    .default(512 * 1024)
+    .describe('Bytes that one call of write_file may have.'),
   file_cache_dir: z
     .string()
     .default('{{cache_dir}}/files')

@@ -6,7 +6,6 @@ import { ALIASES, pathsFor, placeOf } from './places.ts'
 
 /** What these two say and do is agreed elsewhere, to the word: agents written for it call them. */
 const READ_BYTES = 256 * 1024
-const WRITE_BYTES = 512 * 1024
 
 const needed = (name: string) =>
   z.string({ error: (issue) => (issue.input === undefined ? `missing required param: ${name}` : undefined) })
@@ -113,8 +112,9 @@ export const write_file: ToolDef<Settings, typeof WriteFile> = {
   ],
   async run({ path: wanted, content, mode }, { config }) {
     const bytes = Buffer.byteLength(content)
-    if (bytes > WRITE_BYTES)
-      throw new ToolError(`content too large (${bytes} bytes > ${WRITE_BYTES} max)`, {
+    const max = config.write_file_max_bytes
+    if (bytes > max)
+      throw new ToolError(`content too large (${bytes} bytes > ${max} max)`, {
         code: 'E_TOO_LARGE',
         hint: 'Write it in parts, with mode append.',
       })
@@ -128,6 +128,6 @@ export const write_file: ToolDef<Settings, typeof WriteFile> = {
       })
     const { alias, rest } = place
     const { path } = await pathsFor(config).writeFile(`${alias}/${rest}`, content, { append: mode === 'append' })
-    return { path, abs_path: resolve(config[alias], rest), base_dir: alias, bytes, mode, max_bytes: WRITE_BYTES }
+    return { path, abs_path: resolve(config[alias], rest), base_dir: alias, bytes, mode, max_bytes: max }
   },
 }

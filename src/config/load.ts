@@ -19,8 +19,16 @@ import { type Dirs, defaultDirs, type Machine, pathFrom } from './places.ts'
 import { createProblems } from './problems.ts'
 import { type ProfileSettings, placeServers, tokenProblems } from './profiles.ts'
 import { published } from './published.ts'
-import { type FileSettings, fileSchema, type LoaderSettings, type ModuleSettings, type ToolSettings } from './schema.ts'
+import {
+  type FileSettings,
+  fileSchema,
+  type LoaderSettings,
+  type ModuleSettings,
+  moduleOptions,
+  type ToolSettings,
+} from './schema.ts'
 import { asBlock, readServers, type SkippedServer } from './servers.ts'
+import { withToolSettings } from './tool-settings.ts'
 import { fillVariables, type Sources } from './variables.ts'
 
 /** Everything the operator decided: defaults and variables filled in, paths absolute. */
@@ -239,7 +247,8 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
     path === undefined ? other : pathFrom(base, path, machine)
   const { server, autoload, exposure, policy, execution, tools, clients, loader, services } = settings
   const { cacheDir } = settings.search.embedderOptions
-  const modules = Object.entries(settings.modules).map(([id, entry]) => [
+  const told = withToolSettings(settings.modules, tools, written['tools'], () => moduleOptions.parse({}))
+  const modules = Object.entries(told).map(([id, entry]) => [
     id,
     Object.hasOwn(missing, `modules.${id}`) ? { ...entry, enabled: false, config: {}, setup: [] } : entry,
   ])

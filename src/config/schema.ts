@@ -4,7 +4,7 @@ import { isRecord } from '../core/record.ts'
 import { executionOptions } from '../exec/options.ts'
 import { auditOptions, logOptions, telemetryOptions } from '../observe/options.ts'
 import { apiOptions } from '../openapi/options.ts'
-import { constraintsOptions, policyOptions, rateLimitOptions, tripwireOptions } from '../policy/options.ts'
+import { constraintsOptions, policyOptions, tripwireOptions } from '../policy/options.ts'
 import { searchOptions } from '../search/options.ts'
 import { serverOptions } from '../server/options.ts'
 import { servicesOptions } from '../services/options.ts'
@@ -13,6 +13,7 @@ import { serverSchema } from '../upstream/settings.ts'
 import { clientOptions } from '../view/client-options.ts'
 import { exposureOptions } from '../view/options.ts'
 import { profileOptions } from './profiles.ts'
+import { toolsSection } from './tool-settings.ts'
 
 const setupStep = z.strictObject({
   action: z.string().min(1).describe('Tool of this module, such as "connect".'),
@@ -22,7 +23,7 @@ const setupStep = z.strictObject({
     .describe('Its arguments; "{{workspace}}" and the like are filled.'),
 })
 
-const moduleOptions = z.strictObject({
+export const moduleOptions = z.strictObject({
   enabled: z.boolean().default(true).describe('false leaves the module out.'),
   config: z.record(z.string(), z.unknown()).default({}).describe("The module's own options; it says which."),
   constraints: constraintsOptions.optional().describe('Which tools of the module exist for clients.'),
@@ -36,11 +37,6 @@ const moduleOptions = z.strictObject({
     .default([])
     .describe('Calls made once when the module is loaded, before clients are served.'),
   override: z.boolean().default(false).describe('Let a file in modulesDir replace a bundled module of the same name.'),
-})
-
-const toolOptions = z.strictObject({
-  enabled: z.boolean().default(true).describe('false switches the tool off and says so to whoever calls it.'),
-  rate_limit: rateLimitOptions.optional().describe('How often it may be called.'),
 })
 
 const dirsOptions = z.strictObject({
@@ -83,7 +79,7 @@ const sections = {
   log: logOptions.prefault({}).describe('What is told on stderr.'),
   telemetry: telemetryOptions.prefault({}).describe('Traces and metrics by OpenTelemetry.'),
   execution: executionOptions.prefault({}).describe('Limits on calls.'),
-  tools: z.record(z.string(), toolOptions).default({}).describe('Settings by tool name.'),
+  tools: toolsSection,
   dirs: dirsOptions.prefault({}).describe('Folders, relative to this file.'),
   state: stateOptions.prefault({}).describe('Where what must survive a restart is kept.'),
   loader: loaderOptions.prefault({}).describe('How modules are loaded.'),
@@ -115,7 +111,7 @@ export const fileSchema = z.strictObject({
 export type FileSettings = z.infer<typeof fileSchema>
 export type ModuleSettings = z.infer<typeof moduleOptions>
 export type LoaderSettings = z.infer<typeof loaderOptions>
-export type ToolSettings = z.infer<typeof toolOptions>
+export type { ToolSettings } from './tool-settings.ts'
 
 type Json = Record<string, unknown>
 

@@ -1,4 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Answer, answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { languageModel } from '../language-model.ts'
@@ -47,14 +49,65 @@ describe('the default set', () => {
     expect(codes).toEqual({
       read_file: 'E_VALIDATION',
       write_file: 'E_VALIDATION',
-      // A shell that nobody enabled is not there at all.
-      bash: 'E_NOT_FOUND',
+      bash: 'E_TOOL_DISABLED',
       url_fetch: 'E_TOOL_HIDDEN',
       web_search: 'E_TOOL_HIDDEN',
       todo_update: 'E_TOOL_HIDDEN',
       contacts_send: 'E_TOOL_HIDDEN',
     })
     expect((await errorOf('url_fetch')).message).toContain('modules.web.config.access')
+    expect(await errorOf('bash')).toMatchObject({
+      message: 'bash tool is disabled (enable via config: tools.bash.enabled=true)',
+      hint: 'Set tools.bash.enabled to true to allow it.',
+    })
+    // By no other name is told that there is a shell.
+    expect((await errorOf('shell.bash')).code).toBe('E_NOT_FOUND')
+    const on = await start({ tools: { bash: { enabled: true } } })
+    expect((await on.errorOf('bash')).code).toBe('E_VALIDATION')
+    const limited = await start({ tools: { bash: { timeout: 5 } } })
+    expect((await limited.errorOf('bash')).code).toBe('E_TOOL_DISABLED')
+  })
+
+  it('takes the settings of its tools by the names that the original has [MOR-01]', async () => {
+    const { call } = await start({
+      modules: all,
+      tools: {
+        read_file: { deny_paths: ['secret.txt', 'private/b.txt'] },
+        write_file: { max_bytes: 10 },
+        bash: { deny_paths: ['hush'], timeout: '1s' },
+        url_fetch: { timeout: 1 },
+      },
+    })
+    const silent = createServer(() => undefined)
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => {
+      silent.closeAllConnections()
+      silent.close()
+    })
+    const run = async (name: string, params: object) =>
+      (await call('execute_tool', { name, params })).structuredContent.error
+    expect(await run('read_file', { path: 'secret.txt' })).toMatchObject({ code: 'E_PATH_DENIED' })
+    expect(await run('write_file', { path: 'a.txt', content: 'eleven char' })).toMatchObject({
+      message: 'content too large (11 bytes > 10 max)',
+    })
+    expect((await run('bash', { cmd: 'cat hush' })).message).toContain('bash command references denied path "hush"')
+    expect(await run('bash', { cmd: 'sleep 20' })).toMatchObject({ message: 'bash timed out after 1s' })
+    const { port } = silent.address() as AddressInfo
+    const slow = await start({
+      modules: { web: { config: { access: 'write', fetch: { allow_private_network: true } } } },
+      tools: { url_fetch: { timeout: 1 } },
+    })
+    const fetched = await slow.call('execute_tool', {
+      name: 'url_fetch',
+      params: { url: `http://127.0.0.1:${port}/` },
+    })
+    expect(fetched.structuredContent.error).toMatchObject({ code: 'E_TIMEOUT' })
+  })
+
+  it('names the tools that take a setting where another tool is given it [MOR-01]', async () => {
+    await expect(start({ tools: { web_search: { timeout: 5 } } })).rejects.toThrow(
+      /tools\.web_search\.timeout: is a setting of bash and url_fetch alone/,
+    )
   })
 
   it('is whole where everything it needs is set up [MOR-01]', async () => {

@@ -1,0 +1,113 @@
+import { z } from 'zod'
+import { isRecord } from '../core/record.ts'
+import { rateLimitOptions } from '../policy/options.ts'
+
+/** Seconds, or a duration such as "30s", "1m30s" or "500ms". */
+const duration = z
+  .union([z.number().positive(), z.string().regex(/^(?:\d+(?:\.\d+)?(?:ms|h|m|s))+$/)], {
+    error: 'must be seconds, or a duration such as "30s"',
+  })
+  .transform((given) => (typeof given === 'number' ? given : secondsOf(given)))
+
+const UNITS: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600 }
+const secondsOf = (text: string): number =>
+  [...text.matchAll(/(\d+(?:\.\d+)?)(ms|h|m|s)/g)].reduce(
+    (sum, [, n, unit]) => sum + Number(n) * (UNITS[String(unit)] as number),
+    0,
+  )
+
+const toolOptions = z.strictObject({
+  enabled: z.boolean().default(true).describe('false switches the tool off and says so to whoever calls it.'),
+  rate_limit: rateLimitOptions.optional().describe('How often it may be called.'),
+  deny_paths: z
+    .array(z.string().min(1))
+    .optional()
+    .describe('For read_file and bash: paths that are refused. Added to denied_paths of the module.'),
+  max_bytes: z.int().min(1).optional().describe('For write_file: bytes of one call at most.'),
+  timeout: duration.optional().describe('For bash and url_fetch: seconds, or a duration such as "30s".'),
+})
+
+export type ToolSettings = z.infer<typeof toolOptions>
+type Own = Exclude<keyof ToolSettings, 'enabled' | 'rate_limit'>
+
+/** Which tools take which of these settings, and the setting of the module that each of them is. */
+const PLACES: Readonly<Record<Own, Readonly<Record<string, readonly [module: string, ...path: string[]]>>>> = {
+  deny_paths: { read_file: ['filesystem', 'denied_paths'], bash: ['shell', 'denied_paths'] },
+  max_bytes: { write_file: ['filesystem', 'write_file_max_bytes'] },
+  timeout: { bash: ['shell', 'timeout'], url_fetch: ['web', 'url_fetch', 'timeout'] },
+}
+const OWN = Object.keys(PLACES) as readonly Own[]
+
+export const toolsSection = z
+  .record(z.string(), toolOptions)
+  .superRefine((tools, problems) => {
+    for (const [name, settings] of Object.entries(tools))
+      for (const key of OWN)
+        if (settings[key] !== undefined && !Object.hasOwn(PLACES[key], name))
+          problems.addIssue({
+            code: 'custom',
+            path: [name, key],
+            message: `is a setting of ${Object.keys(PLACES[key]).join(' and ')} alone; set it in the configuration of the module`,
+          })
+  })
+  .default({})
+  .describe('Settings by tool name.')
+
+type Json = Readonly<Record<string, unknown>>
+
+/** A bare name means every file of that name. */
+const asGlob = (path: string): string => (path.startsWith('/') || path.startsWith('**/') ? path : `**/${path}`)
+
+type Tools = Readonly<Record<string, ToolSettings>>
+
+interface Placed {
+  readonly module: string
+  readonly path: readonly string[]
+  readonly value: unknown
+}
+
+/** @param written the section as it stands in the file: a default switches nothing on */
+function placesOf(tools: Tools, written: unknown): readonly Placed[] {
+  const found: Placed[] = OWN.flatMap((key) =>
+    Object.entries(PLACES[key]).flatMap(([name, [module, ...path]]) => {
+      const value = Object.hasOwn(tools, name) ? tools[name]?.[key] : undefined
+      if (value === undefined) return []
+      return [{ module, path, value: Array.isArray(value) && module === 'filesystem' ? value.map(asGlob) : value }]
+    }),
+  )
+  const bash = isRecord(written) ? written['bash'] : undefined
+  // Agents are told this setting when they call bash while it is off.
+  return isRecord(bash) && bash['enabled'] === true
+    ? [...found, { module: 'shell', path: ['enabled'], value: true }]
+    : found
+}
+
+/**
+ * The settings of modules with what is said of their tools by name. Lists are joined; elsewhere what the module's own
+ * configuration says counts.
+ */
+export function withToolSettings<T extends { readonly config: Record<string, unknown> }>(
+  modules: Readonly<Record<string, T>>,
+  tools: Tools,
+  written: unknown,
+  fresh: () => T,
+): Record<string, T> {
+  const made: Record<string, T> = { ...modules }
+  for (const { module, path, value } of placesOf(tools, written)) {
+    const entry = Object.hasOwn(made, module) ? (made[module] as T) : fresh()
+    const config = placed(entry.config, path, value)
+    if (config) made[module] = { ...entry, config }
+  }
+  return made
+}
+
+function placed(config: Json | undefined, [name, ...rest]: readonly string[], value: unknown): Json | undefined {
+  if (config === undefined || name === undefined) return undefined
+  const there = config[name]
+  if (rest.length > 0) {
+    const inner = placed(isRecord(there) ? there : there === undefined ? {} : undefined, rest, value)
+    return inner && { ...config, [name]: inner }
+  }
+  if (Array.isArray(value)) return { ...config, [name]: [...(Array.isArray(there) ? there : []), ...value] }
+  return there === undefined ? { ...config, [name]: value } : config
+}
