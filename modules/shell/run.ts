@@ -176,6 +176,7 @@ export const bash: ToolDef<Settings, typeof Bash> = {
   effect: 'destructive',
   sideEffects,
   examples: [{ input: { cmd: 'grep -rn "TODO" src | wc -l' } }],
+  toldWhenOff: true,
   async run({ cmd, ...given }, ctx) {
     const wanted = { text: cmd, interpreter: 'bash' as const, args: [], cwd: given.cwd, login: true }
     return await execute(await scripted('bash', wanted, ctx.config), given, ctx)

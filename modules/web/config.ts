@@ -4,6 +4,7 @@ import { isInside, ownFolders } from '../_folders.ts'
 
 /** Filled in by Pegboard; not for people. */
 const variable = (name: string) => z.string().default(`{{env.${name}:-}}`)
+const UNSET = 'unset'
 const seconds = z.number().positive().max(300)
 
 export const CATEGORIES = ['text', 'image', 'video', 'news', 'papers', 'code', 'files', 'music'] as const
@@ -45,7 +46,9 @@ const Fetch = z.strictObject({
   engine_order: z
     .union([z.string(), z.array(z.string())])
     .default(['crawl4ai', 'mcp_fetch'])
-    .describe('Engines in the order they are asked: crawl4ai, mcp_fetch. FETCH_URL_ENGINE_ORDER beats it.'),
+    .describe(
+      'Engines in the order they are asked: crawl4ai, mcp_fetch. FETCH_URL_ENGINE_ORDER beats it, also when it is empty.',
+    ),
   crawl4ai_base_url: z.string().default('').describe('Address of a Crawl4AI server. CRAWL4AI_BASE_URL beats it.'),
   crawl4ai_token: variable('CRAWL4AI_TOKEN').describe('Its token; default the variable CRAWL4AI_TOKEN.'),
   crawl4ai_filter: z.enum(['fit', 'raw']).default('fit').describe('What it keeps of a page: the content, or all.'),
@@ -140,7 +143,8 @@ export const Config = z.strictObject({
     .describe('What requests say they come from; default services.fetch.userAgent.'),
   ...ownFolders,
   env_allow_private_network: variable('FETCH_URL_ALLOW_PRIVATE_NETWORK').describe('Filled in by Pegboard.'),
-  env_engine_order: variable('FETCH_URL_ENGINE_ORDER').describe('Filled in by Pegboard.'),
+  // An empty order is one: nobody but ours.
+  env_engine_order: z.string().default(`{{env.FETCH_URL_ENGINE_ORDER-${UNSET}}}`).describe('Filled in by Pegboard.'),
   env_crawl4ai_base_url: variable('CRAWL4AI_BASE_URL').describe('Filled in by Pegboard.'),
 })
 
@@ -166,7 +170,7 @@ export const crawl4aiUrl = ({ fetch, env_crawl4ai_base_url: said }: Settings): s
 
 /** Names that engines are asked in, and those nobody knows. What reads without any other server is always among them. */
 export function readingOrder({ fetch, env_engine_order: said }: Settings) {
-  const given = said || fetch.engine_order
+  const given = said === UNSET ? fetch.engine_order : said
   const names = (typeof given === 'string' ? given.split(',') : given).map((name) => name.trim()).filter(Boolean)
   return inOrder([...names, 'mcp_fetch'], ['crawl4ai', 'mcp_fetch'])
 }

@@ -125,6 +125,8 @@ export interface ToolDef<Config = unknown, Input = AnySchema, Output = AnySchema
   readonly noBackground?: boolean
   /** To be called again and again with the same arguments, as when something is waited for: no warning (`execution.repeatWarning`). */
   readonly allowRepeat?: boolean
+  /** Whoever calls it by its bare name while `enabled` of its module says no is told that it is disabled. */
+  readonly toldWhenOff?: boolean
   /** Give `run` its context even when it declares one parameter. */
   readonly context?: boolean
   /** What must be so for it to be there. */

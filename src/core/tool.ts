@@ -118,6 +118,8 @@ export interface Tool {
   readonly noBackground?: boolean
   /** Calling it again with the same arguments is how it is used. */
   readonly allowRepeat?: boolean
+  /** Whoever calls it by its bare name while `enabled` of its module says no is told that it is disabled. */
+  readonly toldWhenOff?: boolean
   /** Whether its module is switched on, or what the operator sets for that: clients are not told. Absent: it is. */
   enabled?(profile: Profile): true | string
   /** A string is the reason the tool is hidden. Pure and synchronous. */

@@ -168,6 +168,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     ...(def.asksFirst ? { asksFirst: true } : {}),
     ...(def.noBackground ? { noBackground: true } : {}),
     ...(def.allowRepeat ? { allowRepeat: true } : {}),
+    ...(def.toldWhenOff ? { toldWhenOff: true } : {}),
     ...(def.intent === undefined ? {} : { intent: def.intent }),
     ...(binding.enabled ? { enabled: binding.enabled } : {}),
     get input() {

@@ -168,6 +168,7 @@ const TOOL_KEYS = [
     'asksFirst',
     'noBackground',
     'allowRepeat',
+    'toldWhenOff',
   ],
   ...['available', 'assemble', 'run'],
   ...['readOnly', 'writes', 'needsUserInput', 'opaque'],

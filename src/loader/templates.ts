@@ -15,7 +15,7 @@ const NAMES = new Set(['workspace', 'state_dir', 'cache_dir', 'modules_dir', 'co
 /**
  * Fills `{{workspace}}`, `{{state_dir}}`, `{{cache_dir}}`, `{{modules_dir}}`, `{{config_file}}`, `{{user_agent}}`, `{{env.NAME}}`
  * and `{{env.NAME:-default}}` in every string of plain objects and arrays. Other braces stay as they are. An empty variable
- * counts as unset where a default is given.
+ * counts as unset with `:-`, and stays empty with `{{env.NAME-default}}`.
  * @param done what was filled before, and came back with defaults: it is text by now, whatever it looks like
  * @throws Error naming an environment variable that is not set
  */
@@ -36,12 +36,15 @@ function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
 }
 
 function fill(text: string, vars: TemplateVars): string {
-  return text.replaceAll(/\{\{\s*([\w.]+)(?::-([^{}]*))?\s*\}\}/g, (whole, name: string, fallback?: string) => {
-    if (NAMES.has(name)) return vars[name as 'workspace'] ?? ''
-    if (!name.startsWith('env.')) return whole
-    const found = vars.env[name.slice(4)]
-    if (fallback !== undefined) return found || fallback
-    if (found === undefined) throw new Error(`the environment variable ${name.slice(4)} is not set`)
-    return found
-  })
+  return text.replaceAll(
+    /\{\{\s*([\w.]+)(?:(:?-)([^{}]*))?\s*\}\}/g,
+    (whole, name: string, sign?: string, fallback?: string) => {
+      if (NAMES.has(name)) return vars[name as 'workspace'] ?? ''
+      if (!name.startsWith('env.')) return whole
+      const found = vars.env[name.slice(4)]
+      if (fallback !== undefined) return (sign === '-' ? found : found || undefined) ?? fallback
+      if (found === undefined) throw new Error(`the environment variable ${name.slice(4)} is not set`)
+      return found
+    },
+  )
 }

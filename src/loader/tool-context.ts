@@ -59,6 +59,12 @@ export interface FlatThreadweave {
   shadow_set: Threadweave['shadowSet']
 }
 
+/** A set that only grows. */
+export interface InjectedTools extends Set<string> {
+  /** Adds names, as `add` does. */
+  push(...names: readonly string[]): number
+}
+
 /**
  * The flat context that tools in single files receive. Every field has a default, so a test may write `new ToolContext()`.
  * A service that is not there is `null`. `sent_files` and `injected_tools` are only ever appended to.
@@ -82,7 +88,7 @@ export class ToolContext {
   openrouter: FlatLlm | null = null
   all_adapters: PlatformAdapter[] = []
   adapters_by_name: Map<string, PlatformAdapter> = new Map()
-  injected_tools: Set<string> | null = null
+  injected_tools: InjectedTools | null = null
   sent_files: SentEntry[] = []
 }
 
@@ -193,7 +199,7 @@ function toEntry({ data, filename, mimetype, fileUrl, callIndex }: SharedFile): 
 }
 
 /** A set that only grows: what is added is wanted by the call. */
-function injectedBy(ctx: CallContext): Set<string> {
+function injectedBy(ctx: CallContext): InjectedTools {
   const own = new Set(ctx.injectedTools)
   const add = own.add.bind(own)
   return Object.defineProperties(own, {
@@ -203,9 +209,16 @@ function injectedBy(ctx: CallContext): Set<string> {
         return add(name)
       },
     },
+    // Authors who know it as a list push.
+    push: {
+      value(...names: readonly string[]) {
+        for (const name of names) own.add(name)
+        return own.size
+      },
+    },
     delete: { value: onlyAppend },
     clear: { value: onlyAppend },
-  })
+  }) as InjectedTools
 }
 
 /** The list of all that was sent by calls that share it; a `push` sends, and nothing else changes it. */

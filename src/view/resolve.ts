@@ -230,21 +230,25 @@ function hiddenNamed(name: string, hidden: ReadonlyMap<string, Hidden>, snapshot
     if ([id.slice(tool.module.length + 1), ...tool.aliases].some((one) => one.toLowerCase() === wanted))
       found.push([id, why])
   }
-  const promised = found.length === 0 ? promisedOff(wanted, hidden) : undefined
-  if (promised) return promised
+  if (found.length === 0) return offByBareName(wanted, hidden, snapshot)
   const [only] = found
   return only && found.length === 1 ? { kind: 'hidden', id: only[0], hidden: only[1] } : undefined
 }
 
-/** Agents count on these by their bare names, and are told that the operator has not switched them on; by no other name is that told. */
-const PROMISED: Readonly<Record<string, string>> = { bash: 'shell.bash' }
-
-function promisedOff(name: string, hidden: ReadonlyMap<string, Hidden>): Resolution | undefined {
-  const id = Object.hasOwn(PROMISED, name) ? PROMISED[name] : undefined
-  if (id === undefined || hidden.get(id)?.stage !== 'switch') return undefined
-  const setting = `tools.${name}.enabled`
-  const reason = `${name} tool is disabled (enable via config: ${setting}=true)`
-  return { kind: 'hidden', id, hidden: { kind: 'disabled', stage: 'switch', reason, setting } }
+/**
+ * Agents count on some tools by their bare names, and are told that the operator has not switched on the module. By no other name is
+ * that told.
+ */
+function offByBareName(name: string, hidden: ReadonlyMap<string, Hidden>, snapshot: Snapshot): Resolution | undefined {
+  for (const [id, { kind, stage }] of hidden) {
+    if (kind !== 'denied' || stage !== 'switch') continue
+    const tool = snapshot.byId.get(id)
+    if (!tool?.toldWhenOff || id.slice(tool.module.length + 1) !== name) continue
+    const setting = `tools.${name}.enabled`
+    const reason = `${name} tool is disabled (enable via config: ${setting}=true)`
+    return { kind: 'hidden', id, hidden: { kind: 'disabled', stage, reason, setting } }
+  }
+  return undefined
 }
 
 /** The nearest ids, else tools whose own name is near; and what else the named module has. */

@@ -353,6 +353,10 @@ describe('files a tool sends', () => {
       const { app } = await withModules({ 'a.mjs': flat(body) })
       await expect(ask(app, 'a.try')).rejects.toThrow('only ever appended to')
     }
+    const pushed = await withModules({
+      'a.mjs': flat('const size = ctx.injected_tools.push("a.try"); if (size !== 1) throw new Error("size " + size)'),
+    })
+    expect(await ask(pushed.app, 'a.try')).toBe('done')
     const { app } = await withModules({
       'a.mjs': flat('ctx.sent_files.push({ data: 5, filename: "x", mimetype: "y" })'),
     })

@@ -322,15 +322,16 @@ describe('robots.txt', () => {
 describe('engines that read', () => {
   it.each([
     ['foo,crawl4ai,crawl4ai', 'crawl4ai'],
-    ['', 'crawl4ai'],
+    ['', 'mcp_fetch'],
+    [undefined, 'crawl4ai'],
     ['mcp_fetch,crawl4ai', 'mcp_fetch'],
     ['foo', 'mcp_fetch'],
   ])('are asked in the order %j, ours always among them [TOM-28]', async (order, first) => {
     const [url, crawl4ai] = [await html(ARTICLE), await crawl4aiApi()]
-    const env = { FETCH_URL_ENGINE_ORDER: order, CRAWL4AI_BASE_URL: crawl4ai.url }
+    const env = { ...(order !== undefined && { FETCH_URL_ENGINE_ORDER: order }), CRAWL4AI_BASE_URL: crawl4ai.url }
     const { call, warnings } = await open({}, env)
     expect(await call('fetch_url', { url })).toMatchObject({ engine: first })
-    expect(warnings.flatMap(({ names }) => names ?? [])).toEqual(order.includes('foo') ? ['foo'] : [])
+    expect(warnings.flatMap(({ names }) => names ?? [])).toEqual(order?.includes('foo') ? ['foo'] : [])
   })
 
   it('go on with ours when a browser elsewhere is not well, or cannot [TOM-29]', async () => {
