@@ -7,6 +7,7 @@ import { warnOfClashes } from './catalog/clashes.ts'
 import { claimedNames, serverNamed, sharedNameSentence } from './claimed-names.ts'
 import type { Config } from './config/load.ts'
 import { planReload } from './config/reload.ts'
+import { rootsOf } from './config/roots.ts'
 import { awake } from './core/awake.ts'
 import { type Clock, systemClock } from './core/clock.ts'
 import { type Caller, localCaller } from './core/context.ts'
@@ -345,6 +346,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     views,
     anyTool: (id) => catalog.snapshot().byId.get(id),
     settings: config.execution,
+    roots: () => rootsOf(current),
     log,
     shared: () => loader.shared,
     missing: (name, request) => missed(name, request),

@@ -5,17 +5,67 @@ const MAX_READ = 4 * 1024
 /**
  * A foreign message made fit for a client: credentials in URLs, private addresses, absolute paths and stacks are taken
  * out, and it is cut at 500 characters. Only its first 4 KiB are looked at, in time that grows with their number.
+ * @param known what stands for a path that the client may see; undefined: it may not
  */
-export function scrub(message: string): string {
+export function scrub(message: string, known: (path: string) => string | undefined = () => undefined): string {
+  const shown = (path: string): string => {
+    const end = /[.,;!?]$/.exec(path)?.[0] ?? ''
+    const kept = known(end === '' ? path : path.slice(0, -1))
+    return kept === undefined ? '<path>' : kept + end
+  }
   const clean = readable(message)
     .replaceAll(/\n[^\S\n]+at .*/g, '')
     .replaceAll(/:\/\/[^\s/]*@/g, '://')
     .replaceAll(/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, '<address>')
     .replaceAll(/\b(token|key|secret|password|passwd|pwd)=[^\s&"']+/gi, '$1=<secret>')
-    .replaceAll(/file:\/+[^\s"')]+/g, '<path>')
-    .replaceAll(/(^|[\s"'`([{<=,;])\/[^\s"'`(){}[\]<>:]+\/[^\s"'`(){}[\]<>:]+/g, '$1<path>')
-    .replaceAll(/\b[A-Za-z]:\\[^\s"']+/g, '<path>')
+    .replaceAll(/file:\/+[^\s"')]+/g, shown)
+    .replaceAll(
+      /(^|[\s"'`([{<=,;])(\/[^\s"'`(){}[\]<>:]+\/[^\s"'`(){}[\]<>:]+)/g,
+      (_all, before: string, path: string) => before + shown(path),
+    )
+    .replaceAll(/\b[A-Za-z]:\\[^\s"']+/g, shown)
   return clean.length > MAX_MESSAGE ? `${clean.slice(0, MAX_MESSAGE)}…` : clean
+}
+
+const MAX_TEXTS = 1_000
+
+/**
+ * Which paths of a failed call its caller may see: those in its arguments, what lies in a folder of its arguments, and what lies
+ * in a root. A path that ends with a relative path of the arguments is told as that.
+ */
+export function knownPaths(input: unknown, roots: readonly string[]): (path: string) => string | undefined {
+  return (path) => {
+    const plain = path.replace(/^file:\/+/, '/')
+    if (/(?:^|[/\\])\.\.(?:[/\\]|$)/.test(plain)) return undefined
+    const given = textsOf(input)
+    if (given.some((text) => isIn(text, path) || isIn(text, plain)) || roots.some((root) => isIn(root, plain)))
+      return path
+    return given.find((text) => /[^./\\]/.test(text) && !/^[/\\]/.test(text) && ends(plain, text.replace(/^\.\//, '')))
+  }
+}
+
+/** Whether a path is this one, or below it. */
+function isIn(folder: string, path: string): boolean {
+  const start = folder.replace(/[/\\]+$/, '')
+  return (
+    /[^/\\]/.test(start) &&
+    path.startsWith(start) &&
+    (path.length === start.length || /[/\\]/.test(path[start.length] ?? ''))
+  )
+}
+
+const ends = (path: string, text: string): boolean => path.endsWith(`/${text}`) || path.endsWith(`\\${text}`)
+
+/** The texts in a value; the first of many. */
+function textsOf(input: unknown): readonly string[] {
+  const texts: string[] = []
+  const open: unknown[] = [input]
+  for (let count = 0; open.length > 0 && count < MAX_TEXTS; count++) {
+    const value = open.pop()
+    if (typeof value === 'string') texts.push(value)
+    else if (typeof value === 'object' && value !== null) open.push(...Object.values(value).slice(0, MAX_TEXTS))
+  }
+  return texts
 }
 
 /** A word that is cut in two may be half a secret that no pattern knows, so it goes as a whole. */

@@ -13,6 +13,7 @@ import type { Log } from '../core/log.ts'
 import type { ToolLoop } from '../core/loop.ts'
 import type { Observer } from '../core/observer.ts'
 import type { ToolResult } from '../core/result.ts'
+import { knownPaths } from '../core/scrub.ts'
 import { createSlots, type Slots, slotsOf } from '../core/slots.ts'
 import { noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { Audit } from '../observe/audit.ts'
@@ -131,6 +132,8 @@ export interface CallsOptions {
   readonly inspections?: Inspections
   /** What else no error may say: the environment of this process is nothing that results are made of, but failures name it. */
   readonly secrets?: () => KnownSecrets | undefined
+  /** Folders whose paths errors may name: tools work there. */
+  readonly roots?: () => readonly string[]
 }
 
 const MAX_DEPTH = 3
@@ -267,7 +270,8 @@ export function createCalls(options: CallsOptions): Calls {
       return result
     } catch (error) {
       if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.passing)
-      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection, options.secrets?.())
+      const known = knownPaths(wanted.input, options.roots?.() ?? [])
+      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection, options.secrets?.(), known)
       const ms = monotonicMs() - startedAt
       usage.add(wanted.entry.tool.id, request.caller.principal, ms, failure.code)
       history.add(wanted.entry.tool.id, request.caller, wanted.input, run, startedAt, ms, failure.code)
@@ -448,8 +452,9 @@ function refusalOfRun(
   tool: Tool,
   inspection: Inspection | undefined,
   secrets: KnownSecrets | undefined,
+  known: (path: string) => string | undefined,
 ): PegboardError {
-  const first = refusal(error, idOf(run), tool.id)
+  const first = refusal(error, idOf(run), tool.id, known)
   const failure = inspectFailure(first, { wire: undefined, secrets })
   if (!inspection) return failure
   try {

@@ -92,21 +92,23 @@ export function notFound(
   })
 }
 
-/** Whatever was thrown, as what a client may read. */
-export function refusal(error: unknown, callId: string, tool: string): PegboardError {
-  const failure = isPegboardError(error) ? error : translated(error, callId, tool)
+type KnownPaths = (path: string) => string | undefined
+
+/** Whatever was thrown, as what a client may read. @param known paths that it may see */
+export function refusal(error: unknown, callId: string, tool: string, known?: KnownPaths): PegboardError {
+  const failure = isPegboardError(error) ? error : translated(error, callId, tool, known)
   failure.correlationId ??= callId
   return failure
 }
 
 /** What the author said with a plain Error is told; a bug is not; an upstream's own error stays the cause for whoever relays it. */
-function translated(error: unknown, callId: string, tool: string): PegboardError {
+function translated(error: unknown, callId: string, tool: string, known: KnownPaths | undefined): PegboardError {
   if (isProtocolFailure(error)) {
     const code = error.code === -32602 ? 'E_VALIDATION' : 'E_TOOL_FAILED'
-    return new PegboardError(code, `Tool '${tool}' failed: ${scrub(error.message)}`, { cause: error })
+    return new PegboardError(code, `Tool '${tool}' failed: ${scrub(error.message, known)}`, { cause: error })
   }
   if (isPlain(error))
-    return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message)}`, { cause: error })
+    return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message, known)}`, { cause: error })
   // Whatever it was that could not be opened: a part of our own code that is read when it is needed is a file, too.
   if (isFull(error))
     return new PegboardError('E_OVERLOADED', `Tool '${tool}' failed: too many files or programs are open now.`, {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { scrub } from '../../src/core/scrub.ts'
+import { knownPaths, scrub } from '../../src/core/scrub.ts'
 
 it('takes credentials, addresses, paths and stacks out of a message and leaves the sentence', () => {
   expect(scrub('connect http://user:hunter2@db.example/x failed at 10.0.0.7:5432')).toBe(
@@ -34,4 +34,14 @@ it('does not leave half a secret where it stops reading', () => {
   const until = 'a'.repeat(4_080 - stack.length - 1)
   expect(scrub(`no${stack}\n${until} https://ann:hunter2@db.example/ failed`)).not.toContain('hunter')
   expect(scrub('https://ann:hunt@er2@db.example/x')).toBe('https://db.example/x')
+})
+
+it('keeps paths that were in the arguments or lie in a root, and tells relative ones as they were given', () => {
+  const known = knownPaths({ path: '/home/ann/notes', more: [{ file: 'a/b.txt', n: 1 }], dot: '.' }, ['/srv/data'])
+  expect(scrub('open /home/ann/notes: no such file', known)).toBe('open /home/ann/notes: no such file')
+  expect(scrub('open "/home/ann/notes/x.md".', known)).toBe('open "/home/ann/notes/x.md".')
+  expect(scrub('open file:///srv/data/x/y.csv, please', known)).toBe('open file:///srv/data/x/y.csv, please')
+  expect(scrub('open /secret/place/a/b.txt', known)).toBe('open a/b.txt')
+  for (const other of ['/home/ann/notes-other/x', '/srv/data/../../etc/passwd', '/srv/database/x', '/opt/app/a.js'])
+    expect(scrub(`open ${other}`, known)).toBe('open <path>')
 })

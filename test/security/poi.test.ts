@@ -476,3 +476,14 @@ test('a server gets no resource of another server or of Pegboard by a template o
     expect(JSON.stringify(listed)).toContain('notes://{id}\\": mcp_good answers, which lists resources there')
   })
 })
+
+test('an error of a server keeps the path that the call was about, and no other', async () => {
+  const message = 'open /data/reports/may.csv: no such file or directory (config /opt/app/conf/server.json)'
+  const served = await serve({ a: { tools: [add], answers: { add: { error: { code: -32603, message } } } } })
+  const errorOf = async (args: object) => (await served.call('a__add', args)).structuredContent.error.message
+  expect(await errorOf({ path: '/data/reports/may.csv' })).toBe(
+    "Tool 'mcp_a.add' failed: open /data/reports/may.csv: no such file or directory (config <path>)",
+  )
+  expect(await errorOf({ path: 'reports/may.csv' })).toContain('open reports/may.csv: no such file')
+  expect(await errorOf({ path: 'other.csv' })).toContain('open <path>: no such file')
+})
