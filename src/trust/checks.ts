@@ -18,8 +18,10 @@ export interface Surroundings extends Neighbours {
   described?: ((name: string) => readonly string[]) | undefined
 }
 
-/** A model is shown 4 KiB of a description; more than the second number is no description any more. */
-const SIZES = { shown: 4 * 1024, most: 32 * 1024 } as const
+/** A model is shown 4 KiB of a description. More than the second number is no description any more: the longest that is known has 34,527. */
+const SIZES = { shown: 4 * 1024, most: 128 * 1024 } as const
+/** How much of a text may be one word: lists of packages of one maker come to two fifths. */
+const MOST_OF_A_WORD = 0.6
 // Regular expressions and marks, not prose.
 const NOT_PROSE = new Set(['pattern', 'format', 'type', '$schema', '$id', '$ref', 'required'])
 
@@ -216,7 +218,7 @@ function checkSize(description: string): Finding[] {
     const counts = new Map<string, number>()
     for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1)
     const [top = '', times = 0] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a))
-    if (times > words.length / 3 || counts.size < words.length / 25)
+    if (times > words.length * MOST_OF_A_WORD || counts.size < words.length / 25)
       found.push({
         ...at,
         code: 'repeated-text',

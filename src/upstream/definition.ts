@@ -50,7 +50,7 @@ const SCHEMAS: ReadonlySet<string> = new Set(['inputSchema', 'outputSchema', 'an
 const MAX_NAME = 256
 const MAX_DESCRIPTION = 4 * 1024
 const MAX_DEFINITION = 256 * 1024
-const SCHEMA = { bytes: 64 * 1024, depth: 32, subschemas: 1_000 } as const
+const SCHEMA = { bytes: 192 * 1024, depth: 32, subschemas: 1_000 } as const
 
 /** A definition fit to keep, or the reason it is not. Servers are not trusted to send what the protocol says. */
 export function readDefinition(raw: unknown): ToolRecord | string {

@@ -191,11 +191,11 @@ describe('names', () => {
 describe('sizes', () => {
   it('of more than is shown are noted, of a book keep the tool out', () => {
     expect(codes({ description: words(900) })).toEqual(['note oversized-text description'])
-    expect(codes({ description: words(9_000) })).toEqual(['doubt oversized-text description'])
+    expect(codes({ description: words(25_000) })).toEqual(['doubt oversized-text description'])
   })
 
   it('of a book keep the tool out wherever they stand', () => {
-    const book = words(9_000)
+    const book = words(25_000)
     const properties = { a: { type: 'string', description: book } }
     for (const [definition, where] of [
       [{ title: book }, 'title'],
@@ -210,6 +210,13 @@ describe('sizes', () => {
 
   it('made of a word again and again keep it out', () => {
     expect(codes({ description: 'search files '.repeat(120) })).toEqual(['doubt repeated-text description'])
+    expect(codes({ description: 'buy '.repeat(140) + words(40) })).toEqual(['doubt repeated-text description'])
+  })
+
+  it('of long manuals and lists of packages of one maker keep nothing out', () => {
+    expect(codes({ description: words(4_900).slice(0, 34_527) })).toEqual(['note oversized-text description'])
+    const packages = Array.from({ length: 58 }, (_, n) => `@mastra/${words(9_999).split(' ')[n]}-kit`)
+    expect(codes({ description: `Gets changes of a package. One of: ${packages.join(', ')}.` })).toEqual([])
   })
 
   it('of a hostile schema do not take long', () => {
