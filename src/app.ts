@@ -39,6 +39,7 @@ import { ownFilesOf } from './own-files.ts'
 import { embeddedTable, ownPackage } from './package.ts'
 import { createPlanned } from './planned.ts'
 import { protectOwnFiles } from './policy/own-files.ts'
+import { cleanUnfinished } from './policy/unfinished.ts'
 import { createPrograms } from './programs/programs.ts'
 import { createReading } from './reading.ts'
 import { createRules, type FlagChanges } from './rules.ts'
@@ -683,6 +684,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
       stopProtecting ??= protectOwnFiles(() => ownFiles())
+      try {
+        cleanUnfinished(join(dirs.state, 'unfinished'))
+      } catch (error) {
+        log.warn('temporary files of a process that was killed could not be removed', { error: messageOf(error) })
+      }
       if (common) await open()
       await decisions?.()
       upstreams.start()

@@ -47,15 +47,21 @@ export interface TreeOptions {
   readonly ignored: boolean
   /** Folders to name without looking into them, besides. */
   readonly skip?: (entry: FolderEntry) => boolean
+  readonly signal?: AbortSignal
+  /** Told of each folder before its entries come. */
+  readonly entered?: (folder: OpenFolder) => void
   /** Given each folder, with its entries as they come, while it is held open. */
   readonly inside?: (folder: HeldFolder) => Promise<void>
 }
 
 /** What is below a folder, without what the `.gitignore` files above it and in it leave out. */
 export async function* walkTree(paths: Paths, wanted: string, options: TreeOptions): AsyncGenerator<FolderEntry> {
-  const { ignored, skip = () => false, inside } = options
+  const { ignored, skip = () => false, inside, signal } = options
+  const ends = signal ? { signal } : {}
   if (ignored) {
     yield* paths.walk(wanted, {
+      ...ends,
+      entered: async (folder) => options.entered?.(folder),
       skip: (entry) => entry.name === '.git' || skip(entry),
       ...(inside ? { inside } : {}),
     })
@@ -71,6 +77,7 @@ export async function* walkTree(paths: Paths, wanted: string, options: TreeOptio
     return false
   }
   const entered = async (folder: OpenFolder): Promise<void> => {
+    options.entered?.(folder)
     const own = folder.entries.some(({ name, kind }) => name === '.gitignore' && kind === 'file')
     const above = rulesOf.get(dirname(folder.path)) ?? (await rulesAbove(paths, folder.path))
     rulesOf.set(folder.path, own ? [...above, ...(await rulesIn(paths, folder.path))] : above)
@@ -80,7 +87,12 @@ export async function* walkTree(paths: Paths, wanted: string, options: TreeOptio
     ...folder,
     entries: folder.entries.filter((entry) => !isIgnored(entry)),
   })
-  const how = { skip: leftOut, entered, ...(inside ? { inside: (folder: HeldFolder) => inside(kept(folder)) } : {}) }
+  const how = {
+    ...ends,
+    skip: leftOut,
+    entered,
+    ...(inside ? { inside: (folder: HeldFolder) => inside(kept(folder)) } : {}),
+  }
   for await (const entry of paths.walk(wanted, how)) if (!isIgnored(entry)) yield entry
 }
 

@@ -1,5 +1,6 @@
 import { lstat } from 'node:fs/promises'
-import { type FolderEntry, type HeldFolder, isPegboardError, type ToolDef, z } from 'pegboard'
+import { type FolderEntry, type HeldFolder, isPegboardError, type OpenFolder, type ToolDef, z } from 'pegboard'
+import { createBudget } from './budget.ts'
 import { exclude, excludes, folder, path, type Settings, SKIPPED } from './config.ts'
 import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
@@ -27,6 +28,7 @@ const ORDERS = {
 
 /** Of more entries only so many are put in another order than that of their names. */
 const MOST_SORTED = 50_000
+const LOOKED_TOGETHER = 64
 
 export const ls: ToolDef<Settings, typeof List> = {
   title: 'List a folder',
@@ -39,38 +41,58 @@ export const ls: ToolDef<Settings, typeof List> = {
   opaque: ['entries'],
   sideEffects: ['none'],
   examples: [{ input: {} }, { input: { path: 'src', recursive: true, limit: 100 } }],
-  async run({ path: wanted, recursive, show_hidden, details, sort, limit }, { config, signal }) {
+  async run({ path: wanted, recursive, show_hidden, details, sort, limit }, { config, signal: caller }) {
     const paths = pathsFor(config)
+    const budget = createBudget(caller)
+    const { signal } = budget
     const hidden = ({ name }: FolderEntry): boolean => !show_hidden && name.startsWith('.')
     const facts = new Map<string, Omit<Entry, 'path' | 'kind'>>()
-    const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
-      for (const { name, path: one } of entries) {
-        const found = await lstat(`${anchor}/${name}`).catch(() => undefined)
-        if (found) facts.set(one, { ...(found.isFile() ? { size: found.size } : {}), mtime: found.mtime.toISOString() })
-      }
-    }
     const looks = details || sort !== 'name'
-    const found: FolderEntry[] = []
-    let shown: string
-    if (recursive || looks) {
-      shown = (await paths.stat(wanted)).path
-      const how = { skip: (entry: FolderEntry) => !recursive || hidden(entry), ...(looks ? { inside } : {}) }
-      for await (const entry of paths.walk(wanted, how)) {
+    const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
+      // By name only those that are shown are looked at.
+      const looked = sort === 'name' ? entries.filter((entry) => !hidden(entry)).slice(0, limit) : entries
+      for (let at = 0; at < looked.length; at += LOOKED_TOGETHER) {
         signal.throwIfAborted()
-        if (!hidden(entry)) found.push(entry)
-        // By another order the first may come last.
-        if (found.length > (sort === 'name' ? limit : MOST_SORTED)) break
+        await Promise.all(
+          looked.slice(at, at + LOOKED_TOGETHER).map(async ({ name, path: one }) => {
+            const found = await lstat(`${anchor}/${name}`).catch(() => undefined)
+            if (!found) return
+            facts.set(one, { ...(found.isFile() ? { size: found.size } : {}), mtime: found.mtime.toISOString() })
+          }),
+        )
       }
-    } else {
-      const folder = await paths.listFolder(wanted)
-      shown = folder.path
-      found.push(...folder.entries.filter((entry) => !hidden(entry)))
     }
+    const found: FolderEntry[] = []
+    let partial = false
+    let shown = (await paths.stat(wanted)).path
+    const isLate = await budget.spend(async () => {
+      if (recursive || looks) {
+        const how = {
+          signal,
+          skip: (entry: FolderEntry) => !recursive || hidden(entry),
+          entered: async ({ truncated }: OpenFolder) => {
+            if (truncated) partial = true
+          },
+          ...(looks ? { inside } : {}),
+        }
+        for await (const entry of paths.walk(wanted, how)) {
+          if (!hidden(entry)) found.push(entry)
+          // By another order the first may come last.
+          if (found.length > (sort === 'name' ? limit : MOST_SORTED)) break
+        }
+        return
+      }
+      const folder = await paths.listFolder(wanted, { signal })
+      shown = folder.path
+      if (folder.truncated) partial = true
+      for (const entry of folder.entries) if (!hidden(entry)) found.push(entry)
+    })
     const all = found.map(({ path: one, kind }): Entry => ({ path: one, kind, ...facts.get(one) }))
     if (sort !== 'name') all.sort(ORDERS[sort])
     const entries = all.slice(0, limit)
     const others = shown === '.' && paths.roots.length > 1 ? { other_roots: paths.roots.slice(1) } : {}
-    return { path: shown, entries, count: entries.length, truncated: all.length > limit, ...others }
+    const truncated = partial || isLate || all.length > limit
+    return { path: shown, entries, count: entries.length, truncated, ...others }
   },
 }
 
@@ -93,9 +115,19 @@ export const tree: ToolDef<Settings, typeof Tree> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: {} }, { input: { path: 'src', depth: 5 } }],
-  async run({ path: wanted, depth, show_hidden, ignored, exclude: patterns, limit }, { config, signal }) {
+  async run({ path: wanted, depth, show_hidden, ignored, exclude: patterns, limit }, { config, signal: caller }) {
     const paths = pathsFor(config)
-    const { path: base } = await paths.listFolder(wanted)
+    const budget = createBudget(caller)
+    let [base, full, partial] = ['', false, false]
+    const entered = ({ truncated }: OpenFolder): void => {
+      if (truncated) partial = true
+    }
+    if (
+      await budget.spend(async (signal) => {
+        base = (await paths.listFolder(wanted, { signal })).path
+      })
+    )
+      return { path: wanted, tree: '', folders: 0, files: 0, truncated: true }
     const top = base === '.' ? 0 : base.split('/').length
     const level = (shown: string): number => shown.split('/').length - top
     const hidden = (name: string): boolean => !show_hidden && name.startsWith('.')
@@ -104,16 +136,20 @@ export const tree: ToolDef<Settings, typeof Tree> = {
     const counts = { folders: 0, files: 0 }
     const shut = (entry: { name: string; path: string }): boolean =>
       hidden(entry.name) || level(entry.path) >= depth || SKIPPED.has(entry.name) || excluded(entry.path)
-    for await (const entry of walkTree(paths, wanted, { ignored, skip: shut })) {
-      signal.throwIfAborted()
-      if (hidden(entry.name) || excluded(entry.path)) continue
-      if (lines.length === limit) return { path: base, tree: lines.join('\n'), ...counts, truncated: true }
-      const mark = entry.kind === 'dir' ? (shut(entry) ? '/…' : '/') : entry.kind === 'link' ? '@' : ''
-      lines.push(`${'  '.repeat(level(entry.path) - 1)}${entry.name}${mark}`)
-      if (entry.kind === 'dir') counts.folders++
-      else counts.files++
-    }
-    return { path: base, tree: lines.join('\n'), ...counts, truncated: false }
+    const isLate = await budget.spend(async (signal) => {
+      for await (const entry of walkTree(paths, wanted, { ignored, skip: shut, signal, entered })) {
+        if (hidden(entry.name) || excluded(entry.path)) continue
+        if (lines.length === limit) {
+          full = true
+          return
+        }
+        const mark = entry.kind === 'dir' ? (shut(entry) ? '/…' : '/') : entry.kind === 'link' ? '@' : ''
+        lines.push(`${'  '.repeat(level(entry.path) - 1)}${entry.name}${mark}`)
+        if (entry.kind === 'dir') counts.folders++
+        else counts.files++
+      }
+    })
+    return { path: base, tree: lines.join('\n'), ...counts, truncated: full || partial || isLate }
   },
 }
 

@@ -53,10 +53,10 @@ function allPaths(settings: Settings): Paths {
       const { paths, path, named } = at(wanted, 'read')
       return paths.readFile(path, (file) => use({ ...file, path: named(file.path) }))
     },
-    async listFolder(wanted) {
+    async listFolder(wanted, how) {
       const { paths, path, named } = at(wanted, 'list')
-      const found = await paths.listFolder(path)
-      return { path: named(found.path), entries: found.entries.map((entry) => renamed(entry, named)) }
+      const found = await paths.listFolder(path, how)
+      return { ...found, path: named(found.path), entries: found.entries.map((entry) => renamed(entry, named)) }
     },
     async *walk(wanted, how = {}) {
       const { paths, path, alias, named } = at(wanted, 'list')
@@ -64,13 +64,14 @@ function allPaths(settings: Settings): Paths {
         yield* paths.walk(path, how)
         return
       }
-      const { skip, entered, inside }: WalkOptions = typeof how === 'function' ? { skip: how } : how
+      const { skip, entered, inside, signal }: WalkOptions = typeof how === 'function' ? { skip: how } : how
       const seen = <F extends OpenFolder>(folder: F): F => ({
         ...folder,
         path: named(folder.path),
         entries: folder.entries.map((entry) => renamed(entry, named)),
       })
       const inner = paths.walk(path, {
+        ...(signal ? { signal } : {}),
         skip: (entry) => skip?.(renamed(entry, named)) ?? false,
         entered: async (folder) => entered?.(seen(folder)),
         ...(inside ? { inside: (folder) => inside(seen(folder)) } : {}),

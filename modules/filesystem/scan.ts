@@ -39,6 +39,8 @@ export interface Scanned {
 /** Looks for a pattern in files, in threads that read them themselves. */
 export interface Scanner {
   scan(batch: Batch): Promise<Scanned>
+  /** Ends what is being scanned; it fails with the reason, and so does all that comes. */
+  stop(reason: unknown): void
   close(): Promise<void>
 }
 
@@ -67,9 +69,14 @@ export async function createScanner(options: ScanOptions, signal: AbortSignal, t
   }
   const next = (): Work | undefined => waiting.shift()
   const start = (): void => void threads.push(startThread(options, next, fail))
-  const abort = (): void => fail(signal.reason)
+  const stop = (reason: unknown): void => {
+    fail(reason)
+    for (const thread of threads) void thread.end(reason)
+  }
+  const abort = (): void => stop(signal.reason)
   signal.addEventListener('abort', abort, { once: true })
   return {
+    stop,
     scan(batch) {
       if (failure) return Promise.reject(failure.reason)
       return new Promise((resolve, reject) => {
@@ -98,7 +105,7 @@ const NO_ROOM = new Set(['EMFILE', 'ENFILE', 'ERR_WORKER_INIT_FAILED'])
 interface Thread {
   /** There may be work. */
   wake(): void
-  end(): Promise<void>
+  end(reason?: unknown): Promise<void>
 }
 
 type Message = { readonly ready: true } | { readonly bad: string } | Scanned
@@ -174,9 +181,10 @@ function startThread(options: ScanOptions, next: () => Work | undefined, fail: (
   })
   return {
     wake,
-    async end() {
+    async end(reason = new Error('closed')) {
       clearInterval(watch)
-      current?.reject(new Error('closed'))
+      current?.reject(reason)
+      current = undefined
       await worker.terminate()
     },
   }

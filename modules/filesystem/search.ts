@@ -1,4 +1,14 @@
-import { type CallContext, type HeldFolder, isPegboardError, type Paths, type ToolDef, z } from 'pegboard'
+import {
+  type CallContext,
+  type FolderEntry,
+  type HeldFolder,
+  isPegboardError,
+  type OpenFolder,
+  type Paths,
+  type ToolDef,
+  z,
+} from 'pegboard'
+import { createBudget } from './budget.ts'
 import { exclude, excludes, folder, globOf, path, type Settings, under } from './config.ts'
 import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
@@ -32,19 +42,28 @@ export const find: ToolDef<Settings, typeof Find> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { pattern: '*.md' } }, { input: { pattern: 'src/**/*.{ts,js}', type: 'file' } }],
-  async run({ pattern, path: wanted, type, ignored, exclude: patterns, max_results }, { config, signal }) {
+  async run({ pattern, path: wanted, type, ignored, exclude: patterns, max_results }, { config, signal: caller }) {
     const paths = pathsFor(config)
     const fits = globOf(pattern)
     const { path: base } = await paths.stat(wanted)
     const excluded = excludes(patterns, base)
     const found: string[] = []
-    for await (const entry of walkTree(paths, wanted, { ignored, skip: ({ path: one }) => excluded(one) })) {
-      signal.throwIfAborted()
-      if (excluded(entry.path) || (type !== 'any' && entry.kind !== type) || !fits(under(base, entry.path))) continue
-      if (found.length === max_results) return { paths: found, count: found.length, truncated: true }
-      found.push(entry.path)
+    let truncated = false
+    const entered = (folder: OpenFolder): void => {
+      if (folder.truncated) truncated = true
     }
-    return { paths: found, count: found.length, truncated: false }
+    const isLate = await createBudget(caller).spend(async (signal) => {
+      const how = { ignored, signal, entered, skip: ({ path: one }: FolderEntry) => excluded(one) }
+      for await (const entry of walkTree(paths, wanted, how)) {
+        if (excluded(entry.path) || (type !== 'any' && entry.kind !== type) || !fits(under(base, entry.path))) continue
+        if (found.length === max_results) {
+          truncated = true
+          return
+        }
+        found.push(entry.path)
+      }
+    })
+    return { paths: found, count: found.length, truncated: truncated || isLate }
   },
 }
 
@@ -108,7 +127,7 @@ const grep: Omit<ToolDef<Settings, typeof Grep>, 'run'> = {
 
 async function search(
   input: z.infer<typeof Grep>,
-  { config, signal }: CallContext<Settings>,
+  { config, signal: caller }: CallContext<Settings>,
   turns: Turns,
 ): Promise<object> {
   const paths = pathsFor(config)
@@ -124,12 +143,11 @@ async function search(
       context: input.context,
       maxBytes: config.max_file_size,
     },
-    signal,
+    caller,
     turns,
   )
   try {
-    const found = await foundIn(paths, input, limit, scanner, signal)
-    return answerOf(found, input)
+    return answerOf(await foundIn(paths, input, limit, scanner, caller), input)
   } finally {
     await scanner.close()
   }
@@ -140,6 +158,8 @@ interface Found {
   readonly batches: readonly (Scanned | undefined)[]
   /** How a file of a batch is named. */
   readonly nameOf: (batch: number, name: string) => string
+  /** Not all of the tree was looked at. */
+  readonly partial: boolean
 }
 
 async function foundIn(
@@ -147,7 +167,7 @@ async function foundIn(
   input: z.infer<typeof Grep>,
   limit: number,
   scanner: Scanner,
-  signal: AbortSignal,
+  caller: AbortSignal,
 ): Promise<Found> {
   const batches: (Scanned | undefined)[] = []
   const folder = await folderAt(paths, input.path)
@@ -157,7 +177,7 @@ async function foundIn(
       batches.push(await scanner.scan({ fd: handle.fd, names: [shown], limit }))
       return shown
     })
-    return { batches, nameOf: () => named }
+    return { batches, nameOf: () => named, partial: false }
   }
   const fits = input.include === undefined ? () => true : globOf(input.include)
   const folders: string[] = []
@@ -179,11 +199,17 @@ async function foundIn(
     }
     await Promise.all(scans)
   }
-  for await (const _ of walkTree(paths, input.path, { ignored: input.ignored, inside })) {
-    signal.throwIfAborted()
-    if (left <= 0) break
+  let partial = false
+  const entered = (one: OpenFolder): void => {
+    if (one.truncated) partial = true
   }
-  return { batches, nameOf: (batch, name) => `${folders[batch]}${name}` }
+  const isLate = await createBudget(caller).spend(async (signal) => {
+    const stop = (): void => scanner.stop(signal.reason)
+    signal.addEventListener('abort', stop, { once: true })
+    for await (const _ of walkTree(paths, input.path, { ignored: input.ignored, signal, entered, inside }))
+      if (left <= 0) break
+  })
+  return { batches, nameOf: (batch, name) => `${folders[batch]}${name}`, partial: partial || isLate }
 }
 
 const countIn = ({ found }: Scanned): number => found.reduce((sum, { count }) => sum + count, 0)
@@ -198,10 +224,10 @@ async function folderAt(paths: Paths, wanted: string): Promise<string | undefine
   }
 }
 
-function answerOf({ batches, nameOf }: Found, input: z.infer<typeof Grep>): object {
+function answerOf({ batches, nameOf, partial }: Found, input: z.infer<typeof Grep>): object {
   const files: { readonly path: string; readonly count: number; readonly matches: Scanned['found'][0]['matches'] }[] =
     []
-  let [total, skipped, truncated] = [0, 0, false]
+  let [total, skipped, truncated] = [0, 0, partial]
   for (const [index, scanned] of batches.entries()) {
     skipped += scanned?.skipped ?? 0
     for (const { name, count, matches } of scanned?.found ?? []) {

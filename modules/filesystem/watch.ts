@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isPegboardError, type Paths, type ToolDef, ToolError, z } from 'pegboard'
+import { createBudget } from './budget.ts'
 import { folder, type Settings, SKIPPED } from './config.ts'
 import { pathsFor } from './places.ts'
 
@@ -29,25 +30,39 @@ export const watch: ToolDef<Settings, typeof Watch> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { path: 'build.log' } }, { input: { path: 'src', timeout: 45 } }],
-  async run({ path: wanted, timeout, quiet_ms }, { config, signal }) {
+  async run({ path: wanted, timeout, quiet_ms }, { config, signal: caller }) {
     const paths = pathsFor(config)
     const until = performance.now() + timeout * 1_000
+    const budget = createBudget(caller, timeout * 1_000)
     await paths.stat(wanted)
-    const before = await stateOf(paths, wanted, signal)
-    let now = before
-    let changedAt: number | undefined
-    for (;;) {
-      const began = performance.now()
-      const next = await stateOf(paths, wanted, signal)
-      const tookMs = performance.now() - began
-      if (!same(next, now)) changedAt = performance.now()
-      now = next
-      const changes = changesBetween(before, now)
-      const isQuiet = changedAt !== undefined && performance.now() - changedAt >= quiet_ms
-      // What is gone may be about to be replaced; what is as it was has not changed.
-      if (isQuiet && changes.length > 0) return told(wanted, changes, false)
-      if (performance.now() >= until) return told(wanted, changes, changes.length === 0)
-      await sleep(Math.max(Math.min(LOOK_MS, quiet_ms || LOOK_MS), tookMs / SHARE), undefined, { signal })
+    let before: State = new Map()
+    let now: State = before
+    let answer: object | undefined
+    await budget.spend(async (signal) => {
+      before = await stateOf(paths, wanted, signal)
+      now = before
+      answer = await nextChange(signal)
+    })
+    const changes = changesBetween(before, now)
+    return answer ?? told(wanted, changes, changes.length === 0)
+
+    async function nextChange(signal: AbortSignal): Promise<object> {
+      let changedAt: number | undefined
+      for (;;) {
+        const began = performance.now()
+        const next = await stateOf(paths, wanted, signal)
+        const tookMs = performance.now() - began
+        if (!same(next, now)) changedAt = performance.now()
+        now = next
+        const changes = changesBetween(before, now)
+        const isQuiet = changedAt !== undefined && performance.now() - changedAt >= quiet_ms
+        // What is gone may be about to be replaced; what is as it was has not changed.
+        if (isQuiet && changes.length > 0) return told(wanted, changes, false)
+        const leftMs = until - performance.now()
+        if (leftMs <= 0) return told(wanted, changes, changes.length === 0)
+        const restMs = Math.max(Math.min(LOOK_MS, quiet_ms || LOOK_MS), tookMs / SHARE)
+        await sleep(Math.min(restMs, leftMs), undefined, { signal })
+      }
     }
   },
 }
@@ -75,7 +90,7 @@ async function stateOf(paths: Paths, wanted: string, signal: AbortSignal): Promi
     }
   }
   if ((await add(wanted)) !== 'dir') return state
-  for await (const { path } of paths.walk(wanted, ({ name }) => SKIPPED.has(name))) {
+  for await (const { path } of paths.walk(wanted, { signal, skip: ({ name }) => SKIPPED.has(name) })) {
     signal.throwIfAborted()
     if (state.size >= MAX_ENTRIES)
       throw new ToolError(`There are more than ${MAX_ENTRIES} files and folders in "${wanted}".`, {

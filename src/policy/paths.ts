@@ -51,6 +51,8 @@ export interface OpenFolder {
   readonly path: string
   /** What is in it, by name, without what is denied. */
   readonly entries: readonly FolderEntry[]
+  /** There are more than are looked at. */
+  readonly truncated?: true
 }
 
 /**
@@ -62,7 +64,7 @@ export interface Paths {
   readonly roots: readonly string[]
   /** Gives `use` an open regular file and closes it afterwards. Never waits for a pipe or a device. */
   readFile<T>(path: string, use: (file: OpenFile) => Promise<T>): Promise<T>
-  listFolder(path: string): Promise<OpenFolder>
+  listFolder(path: string, options?: { readonly signal?: AbortSignal }): Promise<OpenFolder>
   /** What is below a folder, folders before what is in them. Links are named, not followed. */
   walk(path: string, options?: WalkOptions | WalkOptions['skip']): AsyncGenerator<FolderEntry>
   /** What is there. Links are followed. */
@@ -77,6 +79,8 @@ export interface Paths {
 }
 
 export interface WalkOptions {
+  /** Ends the walk, also in the middle of a large folder. */
+  readonly signal?: AbortSignal
   /** Folders to leave out. */
   readonly skip?: (entry: FolderEntry) => boolean
   /** Told of each folder before its entries come. */
@@ -112,6 +116,8 @@ const PSEUDO = /^\/(?:proc|sys|dev)(?:\/|$)/
 
 /** Entries looked at before others get a turn. */
 const BATCH = 500
+/** Entries of one folder that are looked at: more would take seconds, and memory, to put in order. */
+const MOST_ENTRIES = 50_000
 /** Bytes that a folder itself takes; on most systems one of a few thousand entries. */
 const LARGE_FOLDER = 128 * 1024
 /** Folders held at a time by those who work in them. */
@@ -239,12 +245,19 @@ export function createPaths(options: PathsOptions): Paths {
     }
   }
 
-  async function entriesOf(shown: string, anchor: string, real: string, fence: Fence): Promise<OpenFolder> {
+  async function entriesOf(
+    shown: string,
+    anchor: string,
+    real: string,
+    fence: Fence,
+    signal: AbortSignal | undefined,
+  ): Promise<OpenFolder> {
     const root = fence.rootOf(real) as string
     const path = fence.nameOf(real)
     const start = path === '.' ? '' : `${path}/`
     const within = real.endsWith(sep) ? real : real + sep
     const entries: FolderEntry[] = []
+    let [truncated, looked] = [false, 0]
     const take = (entry: Dirent): void => {
       if (!fence.isDenied(within + entry.name, root))
         entries.push({ name: entry.name, path: start + entry.name, kind: kindOf(entry) })
@@ -254,31 +267,43 @@ export function createPaths(options: PathsOptions): Paths {
       if ((await fs.stat(anchor)).size < LARGE_FOLDER)
         for (const entry of await fs.readdir(anchor, { withFileTypes: true })) take(entry)
       // The loop closes the folder.
-      else for await (const entry of await fs.opendir(anchor, { bufferSize: BATCH })) take(entry)
+      else
+        for await (const entry of await fs.opendir(anchor, { bufferSize: BATCH })) {
+          if (looked >= MOST_ENTRIES) {
+            truncated = true
+            break
+          }
+          if (looked++ % BATCH === 0) {
+            signal?.throwIfAborted()
+            await breathe()
+          }
+          take(entry)
+        }
     })
-    return { path, entries: entries.sort((a, b) => (a.name < b.name ? -1 : 1)) }
+    entries.sort((a, b) => (a.name < b.name ? -1 : 1))
+    return { path, entries, ...(truncated ? { truncated } : {}) }
   }
 
-  const list = (shown: string, absolute: string, fence: Fence): Promise<OpenFolder> =>
-    inFolder(shown, absolute, fence, (anchor, real) => entriesOf(shown, anchor, real, fence))
+  const list = (shown: string, absolute: string, fence: Fence, signal?: AbortSignal): Promise<OpenFolder> =>
+    inFolder(shown, absolute, fence, (anchor, real) => entriesOf(shown, anchor, real, fence, signal))
 
   /** A folder as the walk comes to it; it is closed when nobody works in it any more. */
   async function enter(
     shown: string,
     absolute: string,
     fence: Fence,
-    { entered, inside }: WalkOptions,
+    { entered, inside, signal }: WalkOptions,
     held: Held,
   ): Promise<OpenFolder> {
     if (!inside) {
-      const folder = await list(shown, absolute, fence)
+      const folder = await list(shown, absolute, fence, signal)
       await entered?.(folder)
       return folder
     }
     const { anchor, real, close } = await openFolder(shown, absolute, fence)
     let work: Promise<void> | undefined
     try {
-      const folder = await entriesOf(shown, anchor, real, fence)
+      const folder = await entriesOf(shown, anchor, real, fence, signal)
       await entered?.(folder)
       work = inside({ ...folder, anchor }).finally(close)
       const over: Promise<void> = work
@@ -299,21 +324,29 @@ export function createPaths(options: PathsOptions): Paths {
     options: WalkOptions,
     held: Held,
   ): AsyncGenerator<FolderEntry> {
-    for (const [index, entry] of folder.entries.entries()) {
-      if (index % BATCH === BATCH - 1) await breathe()
+    // Not by recursion: each entry of a folder 500 deep would be handed up through 500 generators.
+    const open = [folder.entries.values()]
+    for (let looked = 1; open.length > 0; looked++) {
+      if (looked % BATCH === 0) await breathe()
+      options.signal?.throwIfAborted()
+      const next = open.at(-1)?.next()
+      if (next === undefined || next.done) {
+        open.pop()
+        continue
+      }
+      const entry = next.value
       yield entry
       if (entry.kind !== 'dir' || options.skip?.(entry)) continue
       while (held.work.size >= MOST_HELD) await Promise.race(held.work)
       if (held.failure) throw held.failure.reason
-      let inner: OpenFolder
       try {
-        inner = await enter(entry.path, resolve(roots[0] ?? '', entry.path), fence, options, held)
+        const inner = await enter(entry.path, resolve(roots[0] ?? '', entry.path), fence, options, held)
+        open.push(inner.entries.values())
       } catch (error) {
         // Gone, or closed to us: the rest of the tree still counts.
         if (error instanceof ToolError) continue
         throw error
       }
-      yield* walkFrom(inner, fence, options, held)
     }
   }
 
@@ -371,9 +404,9 @@ export function createPaths(options: PathsOptions): Paths {
   return {
     roots,
     readFile,
-    async listFolder(path) {
+    async listFolder(path, { signal } = {}) {
       const { absolute, fence } = await locate(path)
-      return await list(path, absolute, fence)
+      return await list(path, absolute, fence, signal)
     },
     async *walk(path, how = {}) {
       const { absolute, fence } = await locate(path)

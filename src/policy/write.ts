@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto'
 import { constants, promises as fs, type Stats } from 'node:fs'
 import { join } from 'node:path'
 import { ToolError } from '../core/errors.ts'
 import { reported } from './errno.ts'
+import { noteUnfinished, temporaryName } from './unfinished.ts'
 
 const { O_WRONLY, O_CREAT, O_EXCL, O_APPEND, O_NONBLOCK = 0, O_NOFOLLOW = 0 } = constants
 
@@ -72,7 +72,7 @@ export async function writeFile(placed: Placed, data: FileData, options: WriteOp
     await reported(shown, () =>
       options.append && before
         ? append(target, shown, data, options.keep ?? false)
-        : replace(anchor, target, data, before?.mode ?? options.mode),
+        : replace(anchor, folder, target, data, before?.mode ?? options.mode),
     )
     return { path: placed.nameOf(join(folder, name)), created: !before }
   })
@@ -135,8 +135,24 @@ export function checkTarget(before: Stats, shown: string): void {
 export const taken = (shown: string): ToolError =>
   new ToolError(`'${shown}' exists already.`, { hint: 'Use another name, or overwrite: true for a file.' })
 
-async function replace(anchor: string, target: string, data: FileData, mode: number | undefined): Promise<void> {
-  const temporary = join(anchor, `.pegboard-${randomBytes(6).toString('hex')}.tmp`)
+async function replace(
+  anchor: string,
+  folder: string,
+  target: string,
+  data: FileData,
+  mode: number | undefined,
+): Promise<void> {
+  const name = temporaryName()
+  const temporary = join(anchor, name)
+  const finished = noteUnfinished(join(folder, name))
+  try {
+    await replaceBy(temporary, target, data, mode)
+  } finally {
+    finished()
+  }
+}
+
+async function replaceBy(temporary: string, target: string, data: FileData, mode: number | undefined): Promise<void> {
   const handle = await fs.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
   try {
     try {

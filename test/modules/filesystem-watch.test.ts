@@ -58,3 +58,13 @@ describe('waiting for a change', () => {
     expect(await watch({ path: '.', timeout: 1 })).toEqual({ path: '.', changes: [], total: 0, timed_out: true })
   })
 })
+
+test('answers in its time although a look at the folder takes long', async () => {
+  const { call } = await filesWith(Object.fromEntries(Array.from({ length: 4_500 }, (_, n) => [`many/${n}.txt`, ''])))
+  const took = await soonest(2_500, async () => {
+    const asked = performance.now()
+    expect(await call('watch', { path: 'many', timeout: 1 })).toMatchObject({ timed_out: true, total: 0 })
+    return performance.now() - asked
+  })
+  expect(took).toBeLessThan(2_500)
+})

@@ -502,3 +502,178 @@ console.log('on'); for (;;) try { fs.renameSync('x', 'y'); fs.renameSync('link',
   },
   60_000,
 )
+
+/** Names of a few files: a million files would take a gigabyte. */
+const MILLION = `import os,sys
+d=sys.argv[1]+"/many"
+os.mkdir(d)
+for i in range(1000000):
+  if i%60000==0: os.mknod(d+"/f%07d"%i)
+  else: os.link(d+"/f%07d"%(i-i%60000),d+"/f%07d"%i)`
+
+test.runIf(canMount())(
+  'FS-17: a million entries in one folder are limited within 5 s by every tool, and a cancelled call ends within 1 s',
+  async () => {
+    const { config, env, dir } = place({
+      audit: { enabled: true },
+      exposure: { mode: 'direct' },
+      modules: { filesystem: { config: { roots: ['{{workspace}}/root'] } } },
+    })
+    const root = join(dir, 'root')
+    await mkdir(root)
+    const world = 'mount -t tmpfs -o size=2g,nr_inodes=3000000 none "$0" && python3 -c "$1" "$0" && shift && exec "$@"'
+    const transport = new StdioClientTransport({
+      command: 'unshare',
+      args: [
+        ...UNSHARE,
+        'sh',
+        '-c',
+        world,
+        root,
+        MILLION,
+        process.execPath,
+        cli,
+        'serve',
+        '--stdio',
+        '--config',
+        config,
+      ],
+      env: env as Record<string, string>,
+      stderr: 'ignore',
+    })
+    const client = new Client({ name: 'test', version: '1' })
+    onTestFinished(() => client.close())
+    await client.connect(transport, { timeout: 240_000 })
+    const calls: [string, Record<string, unknown>][] = [
+      ['ls', { path: 'many' }],
+      ['ls', { path: 'many', recursive: true, details: true }],
+      ['ls', { path: 'many', sort: 'size' }],
+      ['ls', { path: 'many', sort: 'time', details: true }],
+      ['tree', { path: 'many' }],
+      ['find', { path: 'many', pattern: '*.none' }],
+      ['find', { pattern: '**/f*' }],
+      ['grep', { path: 'many', pattern: 'none' }],
+      ['grep', { path: '.', pattern: 'x.*y' }],
+    ]
+    const call = (tool: string, input: Record<string, unknown>, signal?: AbortSignal) =>
+      client.callTool(
+        { name: `filesystem__${tool}`, arguments: input },
+        { timeout: 60_000, ...(signal ? { signal } : {}) },
+      )
+    for (const [tool, input] of calls) {
+      const took = await soonest(
+        5_000,
+        async () => {
+          const asked = performance.now()
+          const { structuredContent } = await call(tool, input)
+          expect(structuredContent, `${tool} ${JSON.stringify(input)}`).toMatchObject({ truncated: true })
+          return performance.now() - asked
+        },
+        3,
+      )
+      expect(took, `${tool} ${JSON.stringify(input)}`).toBeLessThan(5_000)
+    }
+    const peakKiB = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${transport.pid}/status`, 'utf8'))?.[1])
+    expect(peakKiB / 1024).toBeLessThan(500)
+
+    const log = join(dir, 'state/audit.jsonl')
+    const lines = (): { ms: number }[] =>
+      readFileSync(log, 'utf8')
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+    await expect.poll(() => lines().length).toBeGreaterThanOrEqual(calls.length)
+    for (const [tool, input] of calls) {
+      const took = await soonest(1_000, async () => {
+        const before = lines().length
+        const end = new AbortController()
+        const running = call(tool, input, end.signal).catch(() => undefined)
+        await new Promise((resolve) => setTimeout(resolve, 50))
+        end.abort()
+        await running
+        await expect.poll(() => lines().length).toBe(before + 1)
+        return Number(lines().at(-1)?.ms) - 50
+      })
+      expect(took, tool).toBeLessThan(1_000)
+    }
+  },
+  400_000,
+)
+
+test('FS-17: a tree 500 deep is searched to its bottom, and a loop of links is no tree', async () => {
+  const { call, root } = await filesWith({ 'top.txt': 'needle' })
+  const bottom = Array.from({ length: 500 }, () => 'd').join('/')
+  await mkdir(join(root, bottom), { recursive: true })
+  await writeFile(join(root, bottom, 'deep.txt'), 'needle')
+  await symlink('.', join(root, 'loop'))
+  await symlink(root, join(root, 'd/back'))
+  const found = await call('find', { pattern: '*.txt' })
+  expect(found).toMatchObject({ paths: [`${bottom}/deep.txt`, 'top.txt'], truncated: false })
+  expect(await call('grep', { pattern: 'needle', output_mode: 'files_with_matches' })).toMatchObject({
+    total: 2,
+    truncated: false,
+  })
+  expect(await call('ls', { recursive: true, limit: 5_000 })).toMatchObject({ count: 504, truncated: false })
+})
+
+test('FS-19: of twenty writes at the same time one stays whole, and nobody reads a part of any', async () => {
+  const { call, root } = await filesWith({ 'a.txt': 'start' })
+  const texts = Array.from({ length: 20 }, (_, n) => String.fromCharCode(97 + n).repeat(300_000))
+  let over = false
+  const reading = (async () => {
+    while (!over) {
+      const text = await readFile(join(root, 'a.txt'), 'utf8')
+      expect(text === 'start' || texts.includes(text)).toBe(true)
+    }
+  })()
+  await Promise.all(texts.map((content) => call('write', { path: 'a.txt', content })))
+  over = true
+  await reading
+  expect(texts).toContain(await readFile(join(root, 'a.txt'), 'utf8'))
+  expect((await readdir(root)).filter((name) => name.endsWith('.tmp'))).toEqual([])
+})
+
+test('FS-19: a kill during a write leaves the old file or the new one, and the next start removes what was begun', async () => {
+  const where = place({
+    exposure: { mode: 'direct' },
+    modules: { filesystem: { config: { roots: ['{{workspace}}/d'] } } },
+  })
+  const folder = join(where.dir, 'd')
+  await mkdir(folder)
+  const start = async () => {
+    const transport = new StdioClientTransport({
+      command: process.execPath,
+      args: [cli, 'serve', '--stdio', '--config', where.config],
+      env: where.env as Record<string, string>,
+      stderr: 'ignore',
+    })
+    const client = new Client({ name: 'test', version: '1' })
+    onTestFinished(() => client.close())
+    await client.connect(transport)
+    return { client, pid: transport.pid as number }
+  }
+  const strays = (): string[] => readdirSync(folder).filter((name) => name.endsWith('.tmp'))
+  const old = 'o'.repeat(4_000_000)
+  const fresh = 'n'.repeat(4_000_000)
+  let left = 0
+  for (let round = 0; round < 30 && left === 0; round++) {
+    await writeFile(join(folder, 'a.txt'), old)
+    const { client, pid } = await start()
+    const writing = client
+      .callTool({ name: 'filesystem__write', arguments: { path: 'a.txt', content: fresh } })
+      .catch(() => undefined)
+    const until = performance.now() + 20_000
+    while (strays().length === 0 && performance.now() < until) {
+      if (readFileSync(join(folder, 'a.txt'), 'latin1').startsWith('n')) break
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    process.kill(pid, 'SIGKILL')
+    await writing
+    left = strays().length
+    expect([old, fresh]).toContain(await readFile(join(folder, 'a.txt'), 'utf8'))
+  }
+  expect(left).toBe(1)
+  const { client } = await start()
+  await client.callTool({ name: 'filesystem__ls', arguments: {} })
+  expect(strays()).toEqual([])
+}, 120_000)

@@ -1,0 +1,48 @@
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { isAbsolute, join } from 'node:path'
+
+/** Temporary files are called so. */
+export const temporaryName = (): string => `.pegboard-${randomBytes(6).toString('hex')}.tmp`
+const TEMPORARY = /^\.pegboard-[0-9a-f]{12}\.tmp$/
+
+/** Tells notes of this process from those of an earlier one with the same number. */
+const RUN = randomBytes(4).toString('hex')
+let folder: string | undefined
+let count = 0
+
+/** Notes where a temporary file is about to be, so that the next process finds it if this one is killed. @returns how to end that */
+export function noteUnfinished(path: string): () => void {
+  if (folder === undefined) return () => undefined
+  const note = join(folder, `${process.pid}-${RUN}-${++count}`)
+  try {
+    writeFileSync(note, path, { mode: 0o600 })
+  } catch {
+    // A write is worth more than the note of it.
+    return () => undefined
+  }
+  return () => rmSync(note, { force: true })
+}
+
+/** Removes the temporary files of processes that were killed, and notes ours from now on. @param dir of the notes */
+export function cleanUnfinished(dir: string): void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  folder = dir
+  for (const name of readdirSync(dir)) {
+    const [, pid, run] = /^(\d+)-([0-9a-f]{8})-\d+$/.exec(name) ?? []
+    if (pid === undefined || run === RUN || (Number(pid) !== process.pid && isAlive(Number(pid)))) continue
+    const note = join(dir, name)
+    const path = readFileSync(note, 'utf8')
+    if (isAbsolute(path) && TEMPORARY.test(path.slice(path.lastIndexOf('/') + 1))) rmSync(path, { force: true })
+    rmSync(note, { force: true })
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
