@@ -91,6 +91,8 @@ export interface AppOptions {
   readonly know?: (secrets: readonly string[]) => void
   /** How many lines of the log nobody read. */
   readonly unwritten?: () => number
+  /** Called before a drop-in is imported. */
+  readonly beforeDropIns?: () => void
   /** Told how far an optional search model is loaded. */
   readonly onModelProgress?: (progress: LoadProgress) => void
 }
@@ -403,6 +405,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       env: options.env ?? {},
     },
     importTimeoutMs: config.loader.importTimeoutMs,
+    ...(options.beforeDropIns ? { beforeDropIns: options.beforeDropIns } : {}),
     loadedBefore: {
       get: () => loadedFiles.get('loaded'),
       set: (digest) => loadedFiles.set('loaded', digest),

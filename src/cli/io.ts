@@ -11,6 +11,8 @@ export interface Io {
   know?(secrets: readonly string[]): void
   /** Lines that were not written to stderr, because nobody read them. */
   readonly unwritten?: () => number
+  /** Called before code of the user's own is imported. */
+  readonly beforeDropIns?: () => void
   /** Where MCP is spoken when serving on stdio. */
   readonly input: Readable & { readonly isTTY?: boolean }
   /** Stdout, for the protocol. What modules print goes to stderr. */

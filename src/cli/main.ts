@@ -3,6 +3,7 @@ import { realpathSync } from 'node:fs'
 import { knownSecrets, secretsOf } from '../core/known-secrets.ts'
 import { once } from '../core/once.ts'
 import type { LineOutput } from '../server/stdio.ts'
+import { keepChildrenOffStdio } from './children-stdio.ts'
 import { calledAs } from './invocation.ts'
 import type { Io } from './io.ts'
 import { run } from './run.ts'
@@ -120,6 +121,7 @@ const io: Io = {
   stderr: say,
   know,
   unwritten: () => dropped,
+  beforeDropIns: keepChildrenOffStdio,
   terminal: { out: process.stdout.isTTY === true, err: process.stderr.isTTY === true },
   env: process.env,
   cwd: process.cwd(),

@@ -122,8 +122,9 @@ export async function openApp(config: Config, log: Log, io: Io, options: AppOpti
   return createApp(config, { log, env: io.env, ...worldOf(io), ...options })
 }
 
-const worldOf = ({ unwritten, know }: Io): Pick<AppOptions, 'unwritten' | 'know'> => ({
+const worldOf = ({ unwritten, know, beforeDropIns }: Io): Pick<AppOptions, 'unwritten' | 'know' | 'beforeDropIns'> => ({
   ...(unwritten ? { unwritten } : {}),
+  ...(beforeDropIns ? { beforeDropIns } : {}),
   ...(know ? { know } : {}),
 })
 

@@ -37,6 +37,8 @@ export interface LoaderOptions {
   /** Specifier to file URL for imports of drop-ins; tests only. */
   readonly hostModules?: Readonly<Record<string, string>>
   readonly importTimeoutMs?: number
+  /** Called before a drop-in is imported. */
+  readonly beforeDropIns?: () => void
   /** Remembers what the drop-ins were like that were loaded last without one that took too long. */
   readonly loadedBefore?: { get(): string | undefined; set(digest: string): void }
   readonly startTimeoutMs?: number

@@ -60,6 +60,7 @@ export interface FilesOptions {
   readonly importTimeoutMs: number
   readonly clock: Clock
   readonly log: Log
+  readonly beforeDropIns?: () => void
   /** Whether to import a file at all, by the module id its name suggests. */
   readonly wanted: (id: string) => boolean
 }
@@ -103,6 +104,7 @@ export function createFiles(options: FilesOptions): Files {
   function importEntry(entry: Entry): Promise<Namespace> {
     // Bundled files are ours: no hook, no second copy, and a bundler or a test runner may serve them its own way.
     if (entry.bundled) return inTime(entry, import(/* @vite-ignore */ pathToFileURL(entry.file).href))
+    options.beforeDropIns?.()
     if (!watching) return inTime(entry, options.importer.load(entry.file))
     guard ??= createImportGuard(options.importTimeoutMs, options.log)
     return guard.watch(

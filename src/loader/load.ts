@@ -57,6 +57,7 @@ export function createLoader(options: LoaderOptions): Loader {
     clock,
     log,
     wanted,
+    ...(options.beforeDropIns ? { beforeDropIns: options.beforeDropIns } : {}),
   })
   const shownAs = ({ id, records }: Owner): string =>
     records[0]?.entry.bundled && options.isTaken?.(id) ? `${OWN}${id}` : id

@@ -226,6 +226,40 @@ export default {
   expect(talk.stderr()).toContain('loud\nlouder\n{"jsonrpc"')
 })
 
+test('what a program prints that a module starts with our stdout goes to stderr, and it reads nothing of what the client sends', async () => {
+  const starts = `
+import { execFileSync, execSync, fork, spawn, spawnSync } from 'node:child_process'
+import * as all from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+const say = (text) => ['-e', 'process.stdout.write("printed by ' + text + '\\\\n"); process.stdin.on("data", (d) => process.stderr.write("stolen " + d)); setTimeout(() => process.exit(), 150)']
+const ended = (child) => new Promise((done) => child.once('exit', done))
+const node = process.execPath
+const file = join(process.env.HOME, 'child.mjs')
+writeFileSync(file, 'console.log("printed by fork")')
+export default { name: 'starts', description: 'Starts programs.', tools: { all: { description: 'Starts some.', effect: 'write', async run() {
+  spawnSync(node, say('spawnSync'), { stdio: 'inherit' })
+  execFileSync(node, say('execFileSync'), { stdio: ['pipe', 'inherit', 'inherit'] })
+  execSync('echo printed by execSync', { stdio: [0, 1, 2] })
+  all.default.spawnSync(node, say('default'), { stdio: ['ignore', process.stdout, 'inherit'] })
+  await Promise.all([
+    ended(spawn(node, say('spawn'), { stdio: 'inherit' })),
+    ended(spawn(node, say('stream'), { stdio: ['inherit', process.stdout, 'pipe'] })),
+    ended(fork(file)),
+  ])
+  return String(spawnSync(node, say('pipe')).stdout)
+} } } }`
+  const talk = await talkTo(place({ exposure: { mode: 'direct' } }, { 'starts.mjs': starts }))
+  talk.send({ id: 1, method: 'tools/call', params: { name: 'starts__all', arguments: {} } })
+  for (let id = 2; id < 12; id++) talk.send({ id, method: 'ping' })
+  expect(((await talk.answer(1)) as Answer).result.content[0].text).toBe('printed by pipe\n')
+  for (let id = 2; id < 12; id++) expect(((await talk.answer(id)) as Answer).result).toEqual({})
+  for (const name of ['spawnSync', 'execFileSync', 'execSync', 'default', 'spawn', 'stream', 'fork'])
+    await expect.poll(talk.stderr).toContain(`printed by ${name}`)
+  expect(talk.stderr()).not.toContain('stolen')
+  await serves(talk, 20)
+})
+
 test('STD-11: when its client leaves, the process ends with 0 within 2 s and takes its children along', async () => {
   const took = await soonest(
     2_000,
