@@ -27,6 +27,7 @@ import { createRepeats } from './exec/repeats.ts'
 import { createLearnt } from './learnt.ts'
 import { createLoader, type Loader } from './loader/load.ts'
 import { OWN } from './loader/other-name.ts'
+import { lostRulesOf } from './lost-rules.ts'
 import type { Host } from './meta/host.ts'
 import { createSurface, META_NAMES, type Surface } from './meta/surface.ts'
 import { createTurns } from './meta/turns.ts'
@@ -457,6 +458,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       log.warn('a manifest could not be kept or read', { error: messageOf(error) }),
     ),
     trust,
+    lostRules: lostRulesOf(() => current),
     observer,
     environment: options.env ?? {},
     tokens: async () => {

@@ -18,9 +18,13 @@ export function claimedNames(config: Config, folders: readonly (string | undefin
   for (const [id, module] of moduleIds(Object.keys(config.servers)))
     for (const name of [id, module, module.slice('mcp_'.length), config.servers[id]?.prefix ?? '']) claim(name, module)
   for (const { id } of config.skipped) claim(id, `mcp_${id.toLowerCase()}`)
+  // `pegboard.hello.say_hello` is a bundled module's tool, unless the operator calls a server so.
+  if (!names.has(OURS)) claim(OURS, OURS)
   for (const id of Object.keys(config.openapi)) for (const name of [id, `api_${id}`]) claim(name, `api_${id}`)
   return names
 }
+
+const OURS = 'pegboard'
 
 /** Names of files are those of their modules nearly always; helpers begin with `_`. */
 function modulesIn(folder: string | undefined): string[] {

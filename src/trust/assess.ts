@@ -38,6 +38,8 @@ export interface Look {
   readonly reserved: ReadonlySet<string>
   /** Names of all its tools, where `tools` has some of them. */
   readonly names?: Names
+  /** Whether a rule of the operator fits no tool of the server any more, now that it no longer has these approved ones. */
+  loses?(gone: readonly string[]): boolean
 }
 
 /** Why a tool is kept out. */
@@ -68,6 +70,8 @@ export interface Rules {
   readonly open?: boolean
   /** Nothing but what the lock has. */
   readonly frozen: boolean
+  /** Names of tools that changed and changed back: they wait, also in the first look. */
+  readonly flapping?: ReadonlySet<string>
 }
 
 const nothing: Assessment = { held: new Map(), taken: [], unmet: new Map() }
@@ -77,6 +81,7 @@ export function assess(look: Look, rules: Rules): Assessment {
   const { pins } = rules
   const unknown = look.tools.filter(({ name, hash }) => pins?.get(name) !== hash)
   if (unknown.length === 0) return nothing
+  const hidesOne = losesRule(look, pins)
   let nobodys: string[] = []
   const around = surroundings(look, (spelling) => nobodys.push(spelling))
   const held = new Map<string, Held>()
@@ -86,7 +91,9 @@ export function assess(look: Look, rules: Rules): Assessment {
     const definition = look.definitions?.get(tool.name) ?? definitionOf(tool)
     nobodys = []
     const findings = definition ? checkDefinition(definition, around, tool.text) : []
-    const verdict = definition ? verdictOn(tool, look.mode, rules, findings) : quarantined('unreadable', DAMAGED)
+    const verdict = definition
+      ? verdictOn(tool, look.mode, { ...rules, hidesOne }, findings)
+      : quarantined('unreadable', DAMAGED)
     if (verdict) {
       held.set(tool.name, { ...verdict, findings })
       continue
@@ -131,7 +138,20 @@ function definitionOf({ hash, text }: Seen): Readonly<Record<string, unknown>> |
 
 type Verdict = Omit<Held, 'findings'>
 
-function verdictOn(tool: Seen, mode: Mode, rules: Rules, findings: readonly Finding[]): Verdict | undefined {
+/** A tool that a rule was about may be there again under another name. */
+function losesRule({ tools, names, loses }: Look, pins: Pins | undefined): boolean {
+  if (!loses || !pins) return false
+  const there = names ?? new Set(tools.map(({ name }) => name))
+  const gone = [...pins].flatMap(([name, pin]) => (there.has(name) || pin.startsWith('rejected ') ? [] : [name]))
+  return gone.length > 0 && loses(gone)
+}
+
+function verdictOn(
+  tool: Seen,
+  mode: Mode,
+  rules: Rules & { readonly hidesOne: boolean },
+  findings: readonly Finding[],
+): Verdict | undefined {
   const pin = rules.pins?.get(tool.name)
   if (pin === `rejected ${tool.hash}`) return quarantined('rejected', 'was rejected in a review')
   const approved = pin !== undefined && !pin.startsWith('rejected ')
@@ -142,7 +162,10 @@ function verdictOn(tool: Seen, mode: Mode, rules: Rules, findings: readonly Find
     return { why: 'changed', code: 'E_TOOL_CHANGED', reason: `has changed since it was approved${also}` }
   if (bad.length > 0) return quarantined('flagged', `was found to have ${codes}`)
   if (rules.frozen) return quarantined('new', 'is not in the lock file, and nothing else is let in')
+  if (rules.hidesOne && pin === undefined)
+    return quarantined('new', 'is new, and a rule of the operator is about a tool that its server no longer has')
   if (mode === 'always') return undefined
+  if (rules.flapping?.has(tool.name)) return quarantined('new', 'changed and changed back, so nobody has approved it')
   if (rules.broken)
     return quarantined('unreadable', 'cannot be compared with what was approved: the lock file is damaged')
   if (mode === 'first-use' && (rules.pins === undefined || (rules.open === true && pin === undefined))) return undefined

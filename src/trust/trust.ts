@@ -65,6 +65,8 @@ export interface Trust {
 const FIRST_LOOK_MS = 10_000
 /** Of servers that come so soon after each other none was there before the other. */
 const TOGETHER_MS = 10 * 60_000
+/** Who changes and changes back within this time is not taken back without a person. */
+const FLAP_MS = 10 * 60_000
 /** Definitions are kept when no server was looked at for so long, after the second time at the latest. */
 const KEEP_QUIET_MS = 500
 const KEEP_LONGEST_MS = 5_000
@@ -85,8 +87,11 @@ export function createTrust(options: TrustOptions): Trust {
   /** What was let in without a person a moment ago, by server. */
   const takenNow = new Map<string, { at: number; readonly names: Map<string, string> }>()
 
+  const flaps = new Map<string, Flaps>()
+
   const rulesFor = (server: string): Rules => ({
     pins: lock.pins(server),
+    flapping: flaps.get(server)?.flapping ?? new Set(),
     broken: lock.broken !== undefined,
     frozen,
     open: clock.now() < (firstUntil.get(server) ?? 0),
@@ -96,12 +101,14 @@ export function createTrust(options: TrustOptions): Trust {
     look(look, fresh) {
       const { server, tools } = look
       asked.add(server)
+      if (fresh && look.mode !== 'always' && !frozen && lock.broken === undefined) watchFlaps(server, tools)
       const rules = rulesFor(server)
       const { pins, broken, open } = rules
       const { held, taken, unmet: speaking } = assess({ ...look, reserved: options.reserved }, rules)
       if (!frozen && !broken) {
         const first = pins === undefined && look.mode === 'first-use' && tools.length > 0
         if (taken.length > 0 || first) {
+          for (const { name, hash } of taken) flapsOf(server).approved.set(name, hash)
           if (first) firstUntil.set(server, clock.now() + FIRST_LOOK_MS)
           take(lock, server, taken, first)
           log.info(
@@ -161,6 +168,40 @@ export function createTrust(options: TrustOptions): Trust {
     },
   }
 
+  function flapsOf(server: string): Flaps {
+    const own = flaps.get(server) ?? { approved: new Map(), left: new Map(), flapping: new Set() }
+    flaps.set(server, own)
+    return own
+  }
+
+  /** Takes an approval back from a tool that was seen as approved, then changed, then as approved again, in a short time. */
+  function watchFlaps(server: string, tools: readonly Seen[]): void {
+    const pins = lock.pins(server)
+    if (!pins) return
+    const own = flapsOf(server)
+    const back: string[] = []
+    for (const { name, hash } of tools) {
+      const pin = pins.get(name)
+      if (pin === undefined || pin.startsWith('rejected ')) continue
+      if (pin !== hash) {
+        if (own.approved.get(name) === pin) own.left.set(name, clock.now())
+        continue
+      }
+      const left = own.left.get(name)
+      if (left !== undefined && own.approved.get(name) === hash && clock.now() - left < FLAP_MS) {
+        own.approved.delete(name)
+        own.flapping.add(name)
+        back.push(name)
+      } else own.approved.set(name, hash)
+      own.left.delete(name)
+    }
+    if (back.length === 0) return
+    lock.change((servers) => {
+      for (const name of back) servers.get(server)?.delete(name)
+    })
+    log.warn(`${server}: ${back.join(', ')} changed and changed back; review before it is used again`)
+  }
+
   /**
    * What is new here and looks like a tool that is kept out for that, or is the same with another address: which of both is the
    * right one is for a person to say.
@@ -212,6 +253,15 @@ export function createTrust(options: TrustOptions): Trust {
       .map(([name, { reason, findings }]) => [name, [reason, ...findings.slice(0, 3).map(sentence)].join('; ')])
     log.warn(waitingNote(server, waiting.length), { tools: Object.fromEntries(shown) })
   }
+}
+
+/** What a server's approved tools did since they were first seen here. */
+interface Flaps {
+  /** The fingerprint that each was last seen with while that was approved. */
+  readonly approved: Map<string, string>
+  /** When it was seen to be another. */
+  readonly left: Map<string, number>
+  readonly flapping: Set<string>
 }
 
 function take(lock: Lock, server: string, taken: readonly Seen[], first: boolean): void {

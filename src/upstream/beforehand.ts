@@ -34,13 +34,18 @@ export interface BeforehandOptions {
  */
 export function createBeforehand(options: BeforehandOptions): Pick<UnreadTools, 'byId' | 'byName' | 'wants'> {
   const { module, settings, unread, made } = options
-  /** By the server's names, the first of each. */
+  /** By the server's names, without those that are there twice. */
   const sent = once(() => {
     const all = new Map<string, Json>()
+    const twice = new Set<string>()
     for (const one of unread.sent) {
       const name = isRecord(one) ? one['name'] : undefined
-      if (typeof name === 'string' && !all.has(name)) all.set(name, one as Json)
+      if (typeof name !== 'string') continue
+      if (all.has(name)) twice.add(name)
+      else all.set(name, one as Json)
     }
+    // Which of them counts takes a look at all.
+    for (const name of twice) all.delete(name)
     return all
   })
   const adapt = once(options.adapter)

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { messageOf } from '../core/errors.ts'
 import { isRecord } from '../core/record.ts'
 import type { Connection } from './connection.ts'
@@ -154,8 +155,12 @@ function readTools(
       note(`skipped ${record}`)
       continue
     }
-    if (tools.has(record.name)) {
+    const first = tools.get(record.name)
+    if (first) {
       warn(`skipped a second tool named ${JSON.stringify(record.name)}`)
+      // Neither is what somebody approved.
+      if (first.hash !== record.hash)
+        tools.set(record.name, { ...first, hash: hash('sha256', `${first.hash} ${record.hash}`) })
       continue
     }
     bytes += record.text.length

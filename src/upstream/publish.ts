@@ -23,7 +23,15 @@ export interface PublisherOptions extends ToolHost {
   readonly endpoints: Endpoints
   readonly trust: Trust | undefined
   readonly log: Log
+  readonly lostRules?: LostRules | undefined
 }
+
+/** Rules of the operator that fitted tools which a server no longer has, and fit none of those that it has now. */
+export type LostRules = (
+  server: Pick<ToolHost, 'module' | 'settings'>,
+  gone: readonly string[],
+  now: readonly string[],
+) => readonly string[]
 
 type Standing = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>
 
@@ -138,12 +146,25 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return { tools, withheld }
   }
 
+  const losing =
+    (now: () => readonly string[]) =>
+    (gone: readonly string[]): boolean => {
+      const lost = options.lostRules?.(options, gone, now()) ?? []
+      for (const rule of lost)
+        tellOnce(`the rule ${JSON.stringify(rule)} fits no tool of ${id} any more: new tools of it wait for a review`)
+      return lost.length > 0
+    }
+
   function look(listing: Listing, isFresh: boolean, definitions: Definitions | undefined): ReadonlyMap<string, Held> {
     const { trust } = options
     if (!trust || unread(listing)) return nobody
     const strangers = strangersTo(catalog, module)
     const own = once(() => strangersNamed(module, settings, listing.tools))
-    return trust.look({ server: id, mode: settings.trust, tools: listing.tools, definitions, strangers, own }, isFresh)
+    const loses = losing(() => listing.tools.map(({ name }) => name))
+    return trust.look(
+      { server: id, mode: settings.trust, tools: listing.tools, definitions, strangers, own, loses },
+      isFresh,
+    )
   }
 
   /** Prompts, resources and templates without those that hide something or give orders; nobody can review these. */
@@ -268,6 +289,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
             definitions: new Map([[record.name, definition]]),
             strangers: strangersTo(catalog, module),
             names: own,
+            loses: losing(() => namesIn(sent.sent)),
           }) ?? true,
         made,
       })

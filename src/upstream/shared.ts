@@ -11,6 +11,7 @@ import type { Trust } from '../trust/trust.ts'
 import type { Flood } from './intake.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/store.ts'
+import type { LostRules } from './publish.ts'
 import type { Starts } from './starts.ts'
 import type { Turns } from './turns.ts'
 
@@ -45,6 +46,7 @@ export interface UpstreamShared {
   readonly observer: Observer | undefined
   /** Decides which tools are let in; without it all are. */
   readonly trust: Trust | undefined
+  readonly lostRules: LostRules | undefined
   readonly callTimeoutMs: number
   readonly connectTimeoutMs: number
   /** For a program that may be downloading itself, as long as it has said nothing. */

@@ -332,8 +332,9 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let publisher = createPublisher(forPublisher())
 
   function forPublisher(): PublisherOptions {
-    const { trust } = shared
-    return { id, module, settings, catalog, endpoints, log, trust, capacity, available, call, runsAsTask: asTask }
+    const { trust, lostRules } = shared
+    const host = { id, module, settings, capacity, available, call, runsAsTask: asTask }
+    return { ...host, catalog, endpoints, log, trust, lostRules }
   }
 
   function asTask(record: ToolRecord): boolean {

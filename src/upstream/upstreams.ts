@@ -13,6 +13,7 @@ import type { Trust } from '../trust/trust.ts'
 import { createNames } from './adapt.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/store.ts'
+import type { LostRules } from './publish.ts'
 import type { ServerSettings } from './settings.ts'
 import type { UpstreamHooks, UpstreamShared } from './shared.ts'
 import { createStarts } from './starts.ts'
@@ -39,6 +40,7 @@ export interface UpstreamsOptions {
   readonly observer?: Observer | undefined
   /** Decides which tools are let in; without it all are. */
   readonly trust?: Trust
+  readonly lostRules?: LostRules
   /** Longest call for servers that set none; default 600,000. Callers' signals end most earlier. */
   readonly callTimeoutMs?: number
   /** Default 30,000. */
@@ -155,6 +157,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     hooks: options.hooks ?? {},
     observer: options.observer,
     trust: options.trust,
+    lostRules: options.lostRules,
     callTimeoutMs: options.callTimeoutMs ?? 600_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
     installTimeoutMs: options.installTimeoutMs ?? options.connectTimeoutMs ?? 180_000,

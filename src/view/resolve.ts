@@ -64,7 +64,8 @@ export function createResolver(
     const direct = exact(name)
     if (direct) return { kind: 'found', tool: direct }
     const own = OWN_MODULE.exec(name)
-    const bundled = own?.[1] === undefined ? undefined : ownModule(own[1].replace(/__|::|:|\//, '.'), byId)
+    const isOurs = [...snapshot.ownersNamed('pegboard')].every((id) => id === 'pegboard')
+    const bundled = own?.[1] === undefined || !isOurs ? undefined : ownModule(own[1].replace(/__|::|:|\//, '.'), byId)
     if (bundled) return { kind: 'found', tool: bundled }
     const other = snapshot.byId.get(name) ?? snapshot.byName.get(name)
     if (other && !byId.has(other.id) && hidden.has(other.id))

@@ -111,6 +111,57 @@ test('POI-04: an approved tool that changed is refused and found by nobody; its 
   expect((await third.call('calc__add')).content[0].text).toBe('add ran')
 })
 
+const changed = { ...add, description: 'Adds two numbers. Zanzibar.' }
+
+test('POI-06: a definition that changes and changes back stays out until a review, and clients are told once', async () => {
+  const dir = temporaryFolder()
+  const served = await serve({ calc: { tools: [add, sub] } }, {}, dir)
+  let told = 0
+  const client = await connectTo(served.app)
+  client.setNotificationHandler('notifications/tools/list_changed', () => void told++)
+  for (const tools of [
+    [changed, sub],
+    [add, sub],
+    [changed, sub],
+    [add, sub],
+  ]) {
+    served.offer('calc', { tools })
+    await new Promise((resolve) => setTimeout(resolve, 250))
+  }
+  await until(() => served.withheld('mcp_calc').length === 1)
+  await new Promise((resolve) => setTimeout(resolve, 1_500))
+  expect(served.withheld('mcp_calc')).toEqual(['mcp_calc.add'])
+  expect(codeOf(await served.call('calc__add'))).toBe('E_TOOL_QUARANTINED')
+  expect((await served.call('calc__subtract')).content[0].text).toBe('subtract ran')
+  expect(told).toBeLessThanOrEqual(2)
+  await client.close()
+  await served.app.stop()
+  // It stays out in the next run, too, until somebody has looked at it.
+  const next = await serve({ calc: { tools: [add, sub] } }, {}, dir)
+  expect(next.withheld('mcp_calc')).toEqual(['mcp_calc.add'])
+  await next.app.stop()
+  const calc = { command: process.execPath, args: [LISTED, join(dir, 'calc.tools.json')], start: 'background' }
+  writeFileSync(join(dir, 'mcp.config.json'), JSON.stringify({ dirs: { state: 'state' }, mcpServers: { calc } }))
+  expect((await pegboard(dir, 'review', 'calc', 'add', '--accept', '--config', 'mcp.config.json')).code).toBe(0)
+  const last = await serve({ calc: { tools: [add, sub] } }, {}, dir)
+  expect((await last.call('calc__add')).content[0].text).toBe('add ran')
+})
+
+test('POI-06: a tool that is listed twice with different definitions is none that was approved', async () => {
+  const served = await serve({ calc: { tools: [add, sub] } })
+  for (const tools of [
+    [add, sub, changed],
+    [changed, sub, add],
+  ]) {
+    served.offer('calc', { tools })
+    await until(() => served.withheld('mcp_calc').length === 1)
+    expect(codeOf(await served.call('calc__add'))).toBe('E_TOOL_CHANGED')
+  }
+  served.offer('calc', { tools: [add, sub] })
+  await until(() => served.logged.join('\n').includes('changed and changed back'))
+  expect(codeOf(await served.call('calc__add'))).toBe('E_TOOL_QUARANTINED')
+})
+
 test('POI-07: a tool that appears after the first look waits for a review, and nobody finds it', async () => {
   let ahead = 0
   const clock = {

@@ -112,6 +112,29 @@ describe('a rule about one tool of a server', () => {
   })
 })
 
+describe('a rule whose tool is gone', () => {
+  for (const [how, config] of FORBIDDEN)
+    it(`keeps new tools of its server waiting, whatever its trust: ${how}`, async () => {
+      const served = await servedAs(config, ['delete_repo', 'list_repos'], 'always')
+      served.offer('gh', offer('list_repos', 'purge_everything'))
+      await until(() => served.withheld('mcp_gh').length > 0)
+      expect(codeOf(await served.call('gh__purge_everything'))).toBe('E_TOOL_QUARANTINED')
+      expect((await served.call('gh__list_repos')).content[0].text).toBe('list_repos ran')
+      expect(served.logged.join('\n')).toContain('fits no tool of gh any more: new tools of it wait for a review')
+    })
+
+  it('holds in the first look, and says nothing of a server that never had such a tool', async () => {
+    const config = { policy: { deny: ['gh.delete_repo'] } }
+    const served = await servedAs(config, ['delete_repo', 'list_repos'], 'first-use')
+    served.offer('gh', offer('list_repos', 'purge_everything'))
+    await until(() => served.withheld('mcp_gh').length > 0)
+    const other = await servedAs(config, ['list_repos'], 'always')
+    other.offer('gh', offer('list_repos', 'find_repos'))
+    await until(() => other.ids().length === 2)
+    expect((await other.call('gh__find_repos')).content[0].text).toBe('find_repos ran')
+  })
+})
+
 test('no tool gets another id or name because another comes', async () => {
   const names = ['delete_repo', 'delete repo', 'getUser', 'a.b', 'x'.repeat(60)]
   const served = await servedAs({}, names, 'always')
