@@ -97,6 +97,12 @@ export function openLog(args: Args, io: Io, quiet: LogLevel, format?: LogSetting
   )
 }
 
+/** `dice.ts:14 total is not defined`, of a call that failed by a bug in a drop-in. */
+export function bugOf({ message, at, error, tool, callId }: Readonly<Record<string, unknown>>): string | undefined {
+  if (message !== 'call' || typeof at !== 'string' || error === undefined) return undefined
+  return `${at} ${(error as { message?: string }).message ?? ''} (${tool}, ${callId})`
+}
+
 /** A line of the log as a person reads it. */
 export function sentenceOf(line: string): string {
   let entry: Readonly<Record<string, unknown>>
@@ -107,6 +113,8 @@ export function sentenceOf(line: string): string {
     return line
   }
   const { time: _time, level, scope, message, ...fields } = entry
+  const bug = bugOf(entry)
+  if (bug !== undefined) return plain(`pegboard: ${bug}`)
   const head = [level, scope, message].filter((part) => part !== undefined && part !== 'info').join(': ')
   const rest = Object.entries(fields).map(
     ([name, value]) =>

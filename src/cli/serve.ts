@@ -5,6 +5,8 @@ import type { Config } from '../config/load.ts'
 import { systemClock } from '../core/clock.ts'
 import { type Caller, localCaller } from '../core/context.ts'
 import { messageOf } from '../core/errors.ts'
+import { createLog, type Log } from '../core/log.ts'
+import { activityOf } from './activity.ts'
 import type { Args } from './commands.ts'
 import { type Io, UsageError } from './io.ts'
 import { openApp, openConfig, openLog, profileFor, text, unpinnedWarning, whole, withFlags } from './open.ts'
@@ -28,7 +30,12 @@ export async function run(args: Args, io: Io): Promise<number> {
   const config = withAddress(loaded.config, args)
   const caller = { ...localCaller, profile: profileFor(args, config) }
   // A person reads sentences; the log is for whoever keeps it.
-  const log = openLog(args, io, config.log.level ?? (overHttp && io.input.isTTY ? 'warn' : 'info'), config.log.format)
+  const watched =
+    overHttp && io.terminal?.err === true && config.log.level === undefined && config.log.format === undefined
+  const log =
+    watched && args.values['verbose'] !== true && args.values['json'] !== true
+      ? activityLog(io)
+      : openLog(args, io, config.log.level ?? (overHttp && io.input.isTTY ? 'warn' : 'info'), config.log.format)
   const app = await openApp(config, log, io, {
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
     connectDelayMs: { cold: UNSEEN_MS },
@@ -81,6 +88,18 @@ export async function run(args: Args, io: Io): Promise<number> {
     for (const end of endings) end()
     await app.stop()
   }
+}
+
+/** What goes on, a line each: who connects, what they call, who is refused, which edits are taken. */
+function activityLog(io: Io): Log {
+  let last = ''
+  return createLog((line) => {
+    const text = activityOf(line)
+    // Somebody who knocks a thousand times in a second is one line.
+    if (text === undefined || (text === last && text.includes('refused a request'))) return
+    last = text
+    io.stderr(`${text}\n`)
+  }, 'debug')
 }
 
 function wantsHttp(args: Args, io: Io): boolean {

@@ -316,6 +316,12 @@ export const errorCatalogue = {
     meaning: 'The configuration has an unknown key, or a value that cannot be used.',
     next: 'Correct the named key.',
   },
+  E_ADDRESS_UNAVAILABLE: {
+    audience: 'operator',
+    retryable: false,
+    meaning: 'The address to listen on is in use, or is not one of this machine.',
+    next: 'Stop the program that uses it, or choose another with --port or --host.',
+  },
   E_CONFIG_MISSING: {
     audience: 'operator',
     retryable: false,

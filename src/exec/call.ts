@@ -39,6 +39,7 @@ import { observed } from './observed.ts'
 import type { ExecutionSettings } from './options.ts'
 import type { Part } from './output.ts'
 import {
+  authoredOf,
   cancelled,
   checkSize,
   invalid,
@@ -275,14 +276,16 @@ export function createCalls(options: CallsOptions): Calls {
       const ms = monotonicMs() - startedAt
       usage.add(wanted.entry.tool.id, request.caller.principal, ms, failure.code)
       history.add(wanted.entry.tool.id, request.caller, wanted.input, run, startedAt, ms, failure.code)
-      const at = placeOf(error)
+      const authored = failure.code === 'E_INTERNAL' ? authoredOf(error) : undefined
+      const at = authored?.at ?? placeOf(error)
       log[failure.code === 'E_INTERNAL' ? 'error' : at === undefined ? 'debug' : 'info']('call', {
         callId: run.id,
         tool: wanted.entry.tool.id,
         principal: request.caller.principal,
         ms: Math.round(ms),
         outcome: failure.code,
-        ...(failure.code === 'E_INTERNAL' ? { error } : at === undefined ? {} : { at }),
+        ...(at === undefined ? {} : { at }),
+        ...(failure.code === 'E_INTERNAL' ? { error: authored?.error ?? error } : {}),
       })
       throw failure
     } finally {

@@ -126,6 +126,21 @@ export function placeOf(error: unknown): string | undefined {
   return /^\s+at (.+)$/m.exec(stack.slice(stack.indexOf(message) + message.length))?.[1]
 }
 
+/** Drop-ins are imported as `file:///…/dice.ts?v=…`, and what takes out types keeps their lines. */
+const AUTHORED = /([^\s()/]+\.[cm]?[jt]sx?)\?v=[\w.]+:(\d+):\d+/
+
+/** A bug of a module's author: where it is, and the lines of its stack that are of files of the author. */
+export function authoredOf(error: unknown): { readonly at: string; readonly error: Error } | undefined {
+  if (!(error instanceof Error) || typeof error.stack !== 'string') return undefined
+  const frames = error.stack.split('\n').filter((line) => AUTHORED.test(line))
+  const [, file = '', line] = AUTHORED.exec(frames[0] ?? '') ?? []
+  if (line === undefined) return undefined
+  const shown = new Error(error.message)
+  shown.name = error.name
+  shown.stack = [`${error.name}: ${error.message}`, ...frames].join('\n')
+  return { at: `${decodeURIComponent(file)}:${line}`, error: shown }
+}
+
 // System errors (ENOENT and the like) carry paths and addresses; subclasses are mostly bugs.
 function isPlain(error: unknown): error is Error {
   try {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { existsSync, realpathSync } from 'node:fs'
-import { dirname, join, sep } from 'node:path'
+import { dirname, join, relative, sep } from 'node:path'
 import { systemClock } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { isFull } from '../core/full.ts'
@@ -255,6 +255,9 @@ export function createLoader(options: LoaderOptions): Loader {
     const done = await round(
       (entry) => (everything && !files.isStuck(entry)) || [...changed].some((path) => owns(entry, path)),
     )
+    for (const { entry, loaded } of files.records())
+      if (running.has(loaded.id) && [...changed].some((path) => owns(entry, path)))
+        log.info(`${relative(modulesDir, entry.file)} loaded`)
     log.info('modules were read again', {
       added: done.added,
       changed: done.changed,

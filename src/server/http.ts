@@ -70,7 +70,7 @@ const KEEP_ALIVE_TIMEOUT_MS = 60_000
 
 /**
  * Serves MCP over HTTP: `/mcp` for both revisions of Streamable HTTP, `/sse` and `/messages` for the transport before it.
- * @throws PegboardError E_CONFIG_AUTH without a token where one is needed, E_CONFIG_INVALID when the address cannot be had
+ * @throws PegboardError E_CONFIG_AUTH without a token where one is needed, E_ADDRESS_UNAVAILABLE when the address cannot be had
  */
 export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const { settings, clock, factory, log, profile = DEFAULT_PROFILE } = options
@@ -100,6 +100,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     maxSessions: settings.maxSessions,
     idleMs: settings.sessionIdleMs,
     roaming: options.roaming,
+    onOpen: (client, principal) => log.debug('a client connected', { client, principal }),
   })
   const sse = createSse({ factory, pulse, slots, messagesPath: '/messages' })
   const { metrics } = options
@@ -126,8 +127,9 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     ready: async () => options.ready?.(),
     metrics: metrics && (async () => prometheusText(await metrics.collect())),
     within: options.within,
-    onUnauthorized() {
+    onUnauthorized(from) {
       refused?.add([])
+      log.debug('a request without a valid token was refused', { from })
       options.onUnauthorized?.()
     },
   }
@@ -224,10 +226,12 @@ async function listen(
   } catch (error) {
     const taken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
     throw new PegboardError(
-      'E_CONFIG_INVALID',
+      'E_ADDRESS_UNAVAILABLE',
       taken ? `Port ${port} on ${host} is in use.` : `Cannot listen on ${host}:${port}: ${messageOf(error)}`,
       {
-        hint: 'Choose another with --port or server.http.port.',
+        hint: taken
+          ? 'Stop the program that uses it, or choose another with --port or server.http.port.'
+          : 'Choose another with --host or server.http.host.',
         cause: error,
       },
     )

@@ -58,7 +58,7 @@ export interface Gate {
   readonly metrics?: (() => Promise<string>) | undefined
   /** Where a request belongs in a trace, by its headers; absent: nobody asks. */
   readonly within?: Observer['within'] | undefined
-  onUnauthorized(): void
+  onUnauthorized(from: string): void
   /** Calls that wait for their answer. */
   readonly running: Set<ServerResponse>
   closing: boolean
@@ -81,7 +81,7 @@ export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessag
   const checked = route?.open ? undefined : gate.admission?.check(req.headers.authorization)
   const bearer = checked instanceof Promise ? await checked : checked
   if (bearer && 'status' in bearer) {
-    if (bearer.status === 401) gate.onUnauthorized()
+    if (bearer.status === 401) gate.onUnauthorized(req.socket.remoteAddress ?? '')
     return refuse(res, bearer)
   }
   const entrant = route?.open ? localEntrant() : entrantFor(gate, bearer, profile)

@@ -22,6 +22,8 @@ export interface SessionOptions {
   readonly idleMs: number
   /** Where sessions are shared with other processes. */
   readonly roaming?: Roaming | undefined
+  /** A session was opened: how the client calls itself, and whose it is. */
+  onOpen?(client: string, principal: string): void
 }
 
 /** The sessions of 2025-era clients. Bounded in number and in idle time; an id is worth nothing without its principal and profile. */
@@ -53,6 +55,15 @@ interface Session {
 
 /** 192 bits from the system's generator. */
 export const newSessionId = (): string => randomBytes(24).toString('base64url')
+
+/** How a client calls itself. */
+function clientOf(opening: Message | undefined): string {
+  const { name, version } = (opening?.params?.['clientInfo'] ?? {}) as Readonly<Record<string, unknown>>
+  return [name, version]
+    .filter((part) => typeof part === 'string')
+    .join(' ')
+    .slice(0, 100)
+}
 
 /** Others hear this often that a session is in use, within the time that it may be idle. */
 const RENEWALS = 4
@@ -185,6 +196,7 @@ export function createSessions(options: SessionOptions): Sessions {
       answered = true
       session.transport.send = send
       if ('error' in message) return await session.transport.close()
+      options.onOpen?.(clientOf(body.messages[0]), entrant.principal)
       const { lane, transport } = session
       if (!lane) return
       lane.join(body.messages[0] as Message)

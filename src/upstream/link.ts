@@ -100,7 +100,8 @@ export function createLink(options: LinkOptions): Link {
   function become(next: LinkState, why: string | undefined): void {
     state = next
     reason = why === undefined ? undefined : tell(why)
-    options.changed(next, reason, why === undefined || why === reason ? undefined : tell.withPaths(why))
+    const detail = why === undefined ? undefined : tell.withPaths(why)
+    options.changed(next, reason, detail === reason ? undefined : detail)
   }
 
   function unplan(): void {
@@ -217,7 +218,7 @@ export function createLink(options: LinkOptions): Link {
   function failed(why: string, tail: string | undefined, askedMs: number | undefined): number {
     const waitMs = backoff.failed(askedMs)
     // Once is news; the same every minute is noise.
-    log[state === 'failing' && tell(why) === reason ? 'debug' : 'warn'](why, {
+    log[state === 'failing' && tell(why) === reason ? 'debug' : 'warn'](tell.withPaths(why), {
       retryInMs: waitMs,
       ...(tail ? { stderr: tail } : {}),
     })
@@ -377,12 +378,21 @@ function patience(
   return shared.installTimeoutMs > shared.connectTimeoutMs ? { silentTimeoutMs: shared.installTimeoutMs } : {}
 }
 
+const NETWORK_CODE = /(?:^|: )(?:E[A-Z]{4,}|UND_ERR_[A-Z_]+)$/
+
 /** Makes a reason fit for clients: without what the operator gave the server in confidence, paths and addresses. */
 function tellable({ target }: ServerSettings): ((why: string) => string) & { withPaths(why: string): string } {
   const given = target.kind === 'stdio' ? target.env : target.headers
   const secrets = Object.values(given).filter((value) => value.length >= 6)
-  const withPaths = (why: string): string => secrets.reduce((text, secret) => text.replaceAll(secret, '<secret>'), why)
-  return Object.assign((why: string) => scrub(withPaths(why)), { withPaths })
+  // `ECONNREFUSED` alone does not say which of two servers, or of two addresses of one, is down.
+  const place = target.kind === 'stdio' ? undefined : new URL(target.url).host
+  const withoutSecrets = (why: string): string =>
+    secrets.reduce((text, secret) => text.replaceAll(secret, '<secret>'), why)
+  const withPaths = (why: string): string => {
+    const text = withoutSecrets(why)
+    return place !== undefined && NETWORK_CODE.test(text) ? `${text} (${place})` : text
+  }
+  return Object.assign((why: string) => scrub(withoutSecrets(why)), { withPaths })
 }
 
 function deferred<T>() {

@@ -14,7 +14,8 @@ describe('the error catalogue', () => {
     const operator = Object.entries(errorCatalogue).flatMap(([code, { audience }]) =>
       audience === 'operator' ? [code] : [],
     )
-    for (const code of operator) expect(code).toMatch(/^E_(MODULE|CONFIG|NAME)_|^E_(AUTH_FAILED|LOOP_LIMIT|STATE)$/)
+    for (const code of operator)
+      expect(code).toMatch(/^E_(MODULE|CONFIG|NAME)_|^E_(ADDRESS_UNAVAILABLE|AUTH_FAILED|LOOP_LIMIT|STATE)$/)
   })
 })
 

@@ -116,7 +116,7 @@ describe('start-up', () => {
   it('names the port that is taken', async () => {
     const { port } = await serve()
     await expect(serve({ port })).rejects.toMatchObject({
-      code: 'E_CONFIG_INVALID',
+      code: 'E_ADDRESS_UNAVAILABLE',
       message: `Port ${port} on 127.0.0.1 is in use.`,
     })
   })

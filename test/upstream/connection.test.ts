@@ -192,7 +192,7 @@ describe('servers that do not come up', () => {
     }
   })
 
-  it.each(['http', 'sse'])('say what is wrong with the network, and not where they are (%s)', (type) =>
+  it.each(['http', 'sse'])('say what is wrong with the network, and where they are only to the operator (%s)', (type) =>
     withServers(
       {
         down: { type, url: 'http://127.0.0.1:9/mcp' },
@@ -202,9 +202,13 @@ describe('servers that do not come up', () => {
       async ({ upstreams }) => {
         await until(() => upstreams.status().every(({ state }) => state === 'failing'))
         expect(upstreams.status().map(({ id, reason, detail }) => [id, reason, detail])).toEqual([
-          ['down', 'ECONNREFUSED', undefined],
-          ['both', 'ECONNREFUSED', undefined],
-          ['nowhere', expect.stringMatching(/^(ENOTFOUND|EAI_AGAIN)$/), undefined],
+          ['down', 'ECONNREFUSED', 'ECONNREFUSED (127.0.0.1:9)'],
+          ['both', 'ECONNREFUSED', 'ECONNREFUSED (localhost:9)'],
+          [
+            'nowhere',
+            expect.stringMatching(/^(ENOTFOUND|EAI_AGAIN)$/),
+            expect.stringMatching(/ \(nowhere\.invalid\)$/),
+          ],
         ])
       },
       { wait: false },

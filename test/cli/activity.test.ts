@@ -1,0 +1,87 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { expect, it, onTestFinished, vi } from 'vitest'
+import { run } from '../../src/cli/run.ts'
+import { folder, terminal } from './terminal.ts'
+
+const dice = (total: string): string => `import { defineModule, z } from 'pegboard'
+
+interface Throw {
+  readonly count: number
+}
+
+export default defineModule({
+  name: 'dice',
+  description: 'Throws dice and adds them up.',
+  tools: {
+    throw: {
+      description: 'Throws some dice and adds them up.',
+      effect: 'read',
+      input: z.object({ count: z.int() }),
+      run: ({ count }: Throw) => ({ total: ${total} * count }),
+    },
+  },
+})
+`
+
+it('serve on a terminal shows a line for each connection, call, refused token, bug and accepted edit', async () => {
+  const settings = { server: { http: { port: 0 } }, exposure: { mode: 'direct' } }
+  const at = folder({ 'mcp.config.json': settings, 'modules/dice.ts': dice('totl') })
+  onTestFinished(() => at.remove())
+  const { io, out, err, stop } = terminal(at.dir)
+  const served = run(['serve', '--config', 'mcp.config.json'], { ...io, terminal: { out: true, err: true } })
+  await vi.waitFor(() => expect(out()).toContain('VS Code'), { timeout: 15_000 })
+  const [, url = ''] = /Pegboard serves at (\S+)/.exec(out()) ?? []
+  const [, token = ''] = /Bearer ([\w-]+)/.exec(out()) ?? []
+  expect((await fetch(url, { method: 'POST', body: '{}' })).status).toBe(401)
+  expect(err()).toMatch(/^\d\d:\d\d:\d\d refused a request without a valid token from \S+$/m)
+
+  const client = new Client({ name: 'robot', version: '2.0' }, { versionNegotiation: { mode: 'legacy' } })
+  const headers = { Authorization: `Bearer ${token}` }
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
+  await vi.waitFor(() => expect(err()).toMatch(/^\d\d:\d\d:\d\d robot 2\.0 connected \(local\)$/m))
+  const call = () => client.callTool({ name: 'dice__throw', arguments: { count: 2 } })
+  await vi.waitFor(async () => expect(JSON.stringify(await call())).toContain('E_INTERNAL'), { timeout: 15_000 })
+  await vi.waitFor(() => expect(err()).toMatch(/^pegboard: dice\.ts:15 totl is not defined \(dice\.throw, [\w-]+\)$/m))
+  expect(err()).not.toContain('    at ')
+
+  await vi.waitFor(
+    async () => {
+      writeFileSync(join(at.dir, 'modules/dice.ts'), dice('6'))
+      await vi.waitFor(() => expect(err()).toMatch(/^\d\d:\d\d:\d\d dice\.ts loaded$/m), { timeout: 2_000 })
+    },
+    { timeout: 15_000 },
+  )
+  expect((await call()).structuredContent).toEqual({ total: 12 })
+  await vi.waitFor(() => expect(err()).toMatch(/^\d\d:\d\d:\d\d dice\.throw: ok, \d+ ms \(local\)$/m))
+
+  writeFileSync(join(at.dir, 'mcp.config.json'), JSON.stringify({ ...settings, policy: { deny: ['hello.*'] } }))
+  await vi.waitFor(() => expect(err()).toMatch(/^\d\d:\d\d:\d\d configuration reloaded: .*policy/m), {
+    timeout: 15_000,
+  })
+  await client.close()
+  stop()
+  expect(await served).toBe(0)
+}, 60_000)
+
+it('a port in use has a code of its own', async () => {
+  const { createServer } = await import('node:net')
+  const other = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => void other.close())
+  await vi.waitFor(() => expect(other.address()).not.toBeNull())
+  const { port } = other.address() as { port: number }
+  const at = folder({ 'mcp.config.json': {} })
+  onTestFinished(() => at.remove())
+  const { io, err } = terminal(at.dir)
+  expect(await run(['serve', '--config', 'mcp.config.json', '--port', String(port)], io)).not.toBe(0)
+  expect(err()).toContain(`E_ADDRESS_UNAVAILABLE: Port ${port} on 127.0.0.1 is in use. Stop the program that uses it`)
+}, 30_000)
+
+it('a server that refuses connections is named with its host to the operator', async () => {
+  const at = folder({ 'mcp.config.json': { mcpServers: { gone: { url: 'http://127.0.0.1:9/mcp' } } } })
+  onTestFinished(() => at.remove())
+  const { io, out, err } = terminal(at.dir)
+  await run(['list', 'servers', '--config', 'mcp.config.json'], io)
+  expect(out() + err()).toContain('ECONNREFUSED (127.0.0.1:9)')
+}, 60_000)
