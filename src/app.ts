@@ -122,6 +122,8 @@ export interface App extends Host {
   nameProblems(): readonly string[]
   /** Constraint entries that name no tool. */
   unknownActions(): readonly { readonly owner: string; readonly action: string }[]
+  /** Modules that the configuration names and of which a caller sees no tool, with what would change that, as sentences. */
+  idleModules(caller: Caller): readonly string[]
   /** Connects to what several servers have in common, where the configuration names it. @throws PegboardError E_STATE */
   open(): Promise<void>
   /** Opens, and loads modules. Upstreams whose manifest is known are in the catalogue afterwards; connections follow on their own. */
@@ -577,6 +579,16 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   function* allTools() {
     yield* catalog.snapshot().tools
   }
+  const idleModules = (caller: Caller): string[] => {
+    const view = views.viewFor(caller)
+    const { owners } = catalog.snapshot()
+    return Object.entries(config.modules).flatMap(([id, { enabled }]) => {
+      const owner = owners.get(id)
+      if (!enabled || owner?.origin !== 'module' || owner.tools.length === 0 || view.count(id) > 0) return []
+      const reason = owner.tools.map((tool) => view.hidden.get(tool.id)?.reason).find(Boolean)
+      return [`modules.${id} is configured and gives no tools${reason === undefined ? '' : `: ${reason}`}.`]
+    })
+  }
   const unknownActions = () => rules.of(DEFAULT_PROFILE).policy.unknownActions(allTools())
 
   const elsewhere = config.state.url === undefined ? undefined : createElsewhere(shared, clock)
@@ -685,6 +697,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       ...apis.problems(),
     ],
     unknownActions: () => unknownActions(),
+    idleModules: (caller) => idleModules(caller),
     open,
     async start() {
       stopWatchingNames = warnOfClashes(catalog, log, clock)
@@ -719,6 +732,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       for (const sentence of sharedNames()) log.warn(sentence, { code: 'E_NAME_TAKEN' })
       for (const { owner, action } of unknownActions())
         log.warn('a constraint names a tool that does not exist', { module: owner, action })
+      for (const sentence of idleModules(localCaller)) log.warn(sentence)
     },
     work() {
       loop.start()

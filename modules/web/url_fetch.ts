@@ -7,7 +7,7 @@ import { textOf } from '../_text.ts'
 import { checkWritable } from '../_writable.ts'
 import { type Login, loginFor, without } from './auth.ts'
 import { type Client, checkPrefix, hasPrefix } from './client.ts'
-import { downloadsOf, PRIVATE_SWITCH, SETTING, type Settings, writes } from './config.ts'
+import { downloadsOf, SETTING, type Settings, writes } from './config.ts'
 import { checkHeaders } from './headers.ts'
 
 /** What this tool says and does is agreed elsewhere, to the word: agents written for it call it. */
@@ -155,7 +155,7 @@ function refusedByGuard(error: unknown): never {
   if (isPegboardError(error) && error.code === 'E_SSRF_BLOCKED')
     throw new ToolError('private ip/localhost is not allowed by guard', {
       code: 'E_SSRF_BLOCKED',
-      hint: `${error.message} ${PRIVATE_SWITCH} decides.`,
+      hint: `${error.message} ${error.hint}`,
     })
   throw error
 }

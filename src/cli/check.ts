@@ -138,6 +138,7 @@ function reportOf(
         ...app.upstreams.status().flatMap(({ id, notes = [] }) => notes.map((note) => `${id}: ${note}`)),
         ...app.nameProblems(),
         ...namesNothing(app, config, caller),
+        ...app.idleModules(caller),
         ...absences,
       ]),
     ],

@@ -28,7 +28,7 @@ import {
   type ToolSettings,
 } from './schema.ts'
 import { asBlock, readServers, type SkippedServer } from './servers.ts'
-import { withToolSettings } from './tool-settings.ts'
+import { withNamed, withToolSettings } from './tool-settings.ts'
 import { fillVariables, type Sources } from './variables.ts'
 
 /** Everything the operator decided: defaults and variables filled in, paths absolute. */
@@ -247,7 +247,7 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
     path === undefined ? other : pathFrom(base, path, machine)
   const { server, autoload, exposure, policy, execution, tools, clients, loader, services } = settings
   const { cacheDir } = settings.search.embedderOptions
-  const told = withToolSettings(settings.modules, tools, written['tools'], () => moduleOptions.parse({}))
+  const told = withToolSettings(withNamed(settings.modules), tools, written['tools'], () => moduleOptions.parse({}))
   const modules = Object.entries(told).map(([id, entry]) => [
     id,
     Object.hasOwn(missing, `modules.${id}`) ? { ...entry, enabled: false, config: {}, setup: [] } : entry,

@@ -111,3 +111,17 @@ function placed(config: Json | undefined, [name, ...rest]: readonly string[], va
   if (Array.isArray(value)) return { ...config, [name]: [...(Array.isArray(there) ? there : []), ...value] }
   return there === undefined ? { ...config, [name]: value } : config
 }
+
+/** Modules that have nothing to set before they can be used: who names one wants it. */
+const ON_WHEN_NAMED = ['archives', 'context', 'memory', 'relay']
+
+/** The settings of modules, with those switched on that the file names without saying whether they are on. */
+export const withNamed = <T extends { readonly config: Record<string, unknown> }>(
+  modules: Readonly<Record<string, T>>,
+): Record<string, T> =>
+  Object.fromEntries(
+    Object.entries(modules).map(([id, entry]) => [
+      id,
+      ON_WHEN_NAMED.includes(id) ? { ...entry, config: { enabled: true, ...entry.config } } : entry,
+    ]),
+  )

@@ -157,7 +157,7 @@ export function assertReachable(url: URL, rules: NetRules): void {
   if (url.username !== '' || url.password !== '') throw refused('an address must not carry a user or password', rules)
   const host = bare(url.hostname)
   const kind = isIP(host) ? addressKind(host) : isLocalName(host) ? 'loopback' : undefined
-  if (kind !== undefined && !rules.allow.has(kind)) throw refused(`a ${kind} address is not allowed here`, rules)
+  if (kind !== undefined && !rules.allow.has(kind)) throw refused(`a ${kind} address is not allowed here`, rules, kind)
   if (url.protocol === 'http:' && !rules.http && !(kind === 'loopback' && rules.allow.has('loopback')))
     throw refused('plain http is not allowed here', rules)
 }
@@ -171,8 +171,14 @@ export function isLoopback(url: URL): boolean {
 const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
 const isLocalName = (host: string): boolean => /(^|\.)localhost$/i.test(host)
 
-const refused = (why: string, rules: NetRules): PegboardError =>
-  new PegboardError('E_SSRF_BLOCKED', `The address is refused: ${why}.`, { hint: `${rules.setting} decides.` })
+const refused = (why: string, rules: NetRules, kind?: AddressKind): PegboardError =>
+  new PegboardError('E_SSRF_BLOCKED', `The address is refused: ${why}.`, {
+    // Where private networks are allowed already, the setting has nothing more to give.
+    hint:
+      (kind === 'metadata' || kind === 'reserved') && rules.allow.has('private')
+        ? 'No setting allows it.'
+        : `${rules.setting} decides.`,
+  })
 
 /**
  * An undici agent that connects only where the rules allow: it checks IP literals, every answer of the name service (one
@@ -207,7 +213,7 @@ export async function createGuardedAgent(
         const kind = addressKind(socket.remoteAddress ?? '')
         if (rules.allow.has(kind)) return callback(null, socket)
         socket.destroy()
-        callback(refused(`its name leads to a ${kind} address`, rules), null)
+        callback(refused(`its name leads to a ${kind} address`, rules, kind), null)
       })
     },
   })
@@ -219,7 +225,7 @@ export function guardedLookup(rules: NetRules): LookupFunction {
     const fail = (error: unknown): void => callback(error as Error, '', 0)
     resolved(host, rules).then((answers) => {
       const bad = answers.map(({ address }) => addressKind(address)).find((kind) => !rules.allow.has(kind))
-      if (bad !== undefined) return fail(refused(`its name leads to a ${bad} address`, rules))
+      if (bad !== undefined) return fail(refused(`its name leads to a ${bad} address`, rules, bad))
       const wanted = answers.filter(({ family }) => !options.family || family === Number(options.family))
       const [first] = wanted
       if (!first) return fail(Object.assign(new Error('the name has no address'), { code: 'ENOTFOUND' }))
@@ -238,7 +244,7 @@ export async function assertResolves(url: URL, rules: NetRules): Promise<void> {
   if (isIP(host)) return
   const answers = await resolved(host, rules)
   const bad = answers.map(({ address }) => addressKind(address)).find((kind) => !rules.allow.has(kind))
-  if (bad !== undefined) throw refused(`its name leads to a ${bad} address`, rules)
+  if (bad !== undefined) throw refused(`its name leads to a ${bad} address`, rules, bad)
 }
 
 async function resolved(host: string, rules: NetRules): Promise<readonly LookupAddress[]> {

@@ -521,8 +521,14 @@ test('NET-21: where private networks are allowed this machine is reached, and wh
     '[fd20:ce::254]',
     '[::ffff:169.254.169.254]',
     '2852039166',
-  ])
+  ]) {
     expect(await codes(net, `http://${host}/`), host).toEqual(all('E_SSRF_BLOCKED'))
+    // The setting is on already: it has nothing to give.
+    for (const tool of ['http.get', 'web.fetch_url', 'web.url_fetch'])
+      expect((await net.fails(tool, { url: `http://${host}/` })).hint, `${tool} ${host}`).not.toMatch(
+        /ALLOW_PRIVATE_NETWORK|allow_private/,
+      )
+  }
 })
 
 test('NET-22: no proxy of the environment is used, certificates are checked, and who switched that off is warned', async () => {
