@@ -43,12 +43,22 @@ export async function run(args: Args, io: Io): Promise<number> {
         else io.stdout(typable(reportText(report), text(args, 'config'), io))
         return report.ok ? 0 : 1
       },
+      { early: (session) => json || io.stdout(knownText(session)) },
     )
   } catch (error) {
     if (!json || !isPegboardError(error)) throw error
     writeJson(io, { ok: false, errors: [`${error.code}: ${error.message}`] })
     return 1
   }
+}
+
+/** What can be said while servers are still waited for. */
+function knownText({ app, caller }: Session): string {
+  const view = app.view(caller)
+  const rows = view.owners
+    .map(({ id }) => [id, counted(view.count(id), 'tool')])
+    .filter(([, tools]) => tools !== '0 tools')
+  return `Known so far:\n${table(rows.map((row) => ['', ...row]))}\n`
 }
 
 /** What is known from disk may not be what a server offers now: with --frozen every one is asked. */

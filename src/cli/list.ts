@@ -18,26 +18,47 @@ export async function run(args: Args, io: Io): Promise<number> {
   if (!listing) throw new UsageError(`list takes tools, modules or servers, not "${what}"`)
   const format = text(args, 'format') === undefined ? undefined : oneOf(args, 'format', TOOL_FORMATS, 'openai')
   if (format !== undefined && what !== 'tools') throw new UsageError(`--format is for tools, not for ${what}`)
-  return withApp(args, io, (session) => {
+  const json = args.values['json'] === true
+  const hidden = args.values['hidden'] === true
+  const shown = new Set<unknown>()
+  const config = text(args, 'config')
+  /** Prints those rows that were not printed before. */
+  const print = (rows: readonly Row[]): void => {
+    const fresh = rows.filter((row) => !shown.has(keyOf(row)))
+    if (fresh.length > 0) io.stdout(typable(tableOf(listing, fresh, io, shown.size === 0), config, io))
+    for (const row of fresh) shown.add(keyOf(row))
+  }
+  const early = (session: Session): void => {
+    if (json || format !== undefined) return
+    const late = new Set(session.app.upstreams.status().flatMap((one) => (one.pending ? [one.module] : [])))
+    print(
+      listing
+        .rows(session, hidden, true)
+        .filter((row) => !late.has(String(what === 'tools' ? row['module'] : row['id']))),
+    )
+  }
+  const finish = (session: Session): number => {
     if (what === 'tools') for (const line of failing(session)) io.stderr(`pegboard: warning: ${line}\n`)
     if (format !== undefined) {
       const { app, caller } = session
       writeJson(io, serializeTools(app.surface.list(caller, app.exposure(caller).mode), format))
       return 0
     }
-    const json = args.values['json'] === true
-    const rows = listing.rows(session, args.values['hidden'] === true, !json)
+    const rows = listing.rows(session, hidden, !json)
     if (json) writeJson(io, rows)
     else if (rows.length === 0) io.stdout(`No ${what}.\n`)
-    else io.stdout(typable(tableOf(listing, rows, io), text(args, 'config'), io))
+    else print(rows)
     return 0
-  })
+  }
+  return withApp(args, io, finish, { early })
 }
 
+const keyOf = (row: Row): unknown => row['name'] ?? row['id']
+
 /** With a head where a person looks at it; scripts get rows alone. */
-function tableOf({ columns }: Listing, rows: readonly Row[], { terminal }: Io): string {
+function tableOf({ columns }: Listing, rows: readonly Row[], { terminal }: Io, first: boolean): string {
   const shown = columns.filter((column) => rows.some((row) => row[column] !== undefined))
-  const head = terminal?.out ? [shown.map((column) => column.toUpperCase())] : []
+  const head = terminal?.out && first ? [shown.map((column) => column.toUpperCase())] : []
   return table([
     ...head,
     ...rows.map((row) => (terminal?.out ? shown : columns).map((column) => String(row[column] ?? ''))),

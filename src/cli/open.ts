@@ -15,12 +15,14 @@ import { unpinned } from '../upstream/pinned.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
-import { type Io, UsageError } from './io.ts'
+import { ERASE, type Io, UsageError } from './io.ts'
 import { recallConfig } from './recall.ts'
 
 const USUAL_FILE = 'mcp.config.json'
 const INSTALL_WAIT_MS = 50_000
 const LONG_WAIT_S = 120
+/** Servers that need longer are not waited for in silence. */
+const MOMENT_MS = 2_000
 
 type Server = Pick<UpstreamStatus, 'id' | 'module' | 'tools'>
 
@@ -148,6 +150,7 @@ export interface Session {
  * Opens an app for one question from the terminal and closes it afterwards.
  * @param options.awaited which servers are waited for, asked again after each change; default all
  * @param options.waitS how long, unless --wait says; default 10, and a minute where one may be downloading itself
+ * @param options.early prints what is known when servers are still waited for after a moment
  */
 export async function withApp(
   args: Args,
@@ -156,9 +159,10 @@ export async function withApp(
   options: Pick<AppOptions, 'onModelProgress'> & {
     readonly awaited?: (server: Server, session: Session) => boolean
     readonly waitS?: number
+    readonly early?: (session: Session) => void
   } = {},
 ): Promise<number> {
-  const { awaited = () => true, waitS, ...appOptions } = options
+  const { awaited = () => true, waitS, early, ...appOptions } = options
   const waitMs = whole(args, 'wait', 0, 600, waitS ?? 10) * 1_000
   const { config, warnings } = await openConfig(args, io)
   const caller = { ...localCaller, profile: profileFor(args, config) }
@@ -172,7 +176,13 @@ export async function withApp(
     for (const failed of app.failed()) io.stderr(`pegboard: warning: not loaded: ${failureLine(failed)}\n`)
     const session = { app, config, caller, warnings }
     const wanted = (server: Server): boolean => awaited(server, session)
-    await app.settled(waitMs, wanted)
+    const momentMs = Math.min(waitMs, MOMENT_MS)
+    await app.settled(momentMs, wanted)
+    // A wait that is nearly over needs no words.
+    const waiting = waitMs >= 2 * MOMENT_MS && waited(app, wanted).length > 0
+    if (waiting) early?.(session)
+    const stop = waiting ? showProgress(app, wanted, io) : () => undefined
+    await app.settled(waitMs - momentMs, wanted).finally(stop)
     if (waitS === undefined && text(args, 'wait') === undefined) await installed(session, wanted, io)
     for (const one of app.upstreams.status())
       if (one.pending && one.tools === 0 && wanted(one))
@@ -180,6 +190,37 @@ export async function withApp(
     return await use(session)
   } finally {
     await app.stop()
+  }
+}
+
+const waited = (app: App, wanted: (server: Server) => boolean): UpstreamStatus[] =>
+  app.upstreams.status().filter((one) => one.pending && wanted(one))
+
+/** Says which servers are waited for, and how each of them turns out. Answers how to stop. */
+function showProgress(app: App, wanted: (server: Server) => boolean, io: Io): () => void {
+  const startedAt = Date.now()
+  const missing = new Set(waited(app, wanted).map(({ module }) => module))
+  const live = io.terminal?.err === true
+  const names = (): string => [...missing].join(', ')
+  const tell = (line: string): void => io.stderr(`${live ? ERASE : ''}pegboard: ${line}\n`)
+  const redraw = (): void => {
+    if (live && missing.size > 0)
+      io.stderr(`${ERASE}pegboard: waiting for ${names()} (${Math.round((Date.now() - startedAt) / 1_000)} s)`)
+  }
+  const look = (): void => {
+    for (const { module, pending, tools, state, detail, reason } of app.upstreams.status()) {
+      if (pending || !missing.delete(module)) continue
+      tell(state === 'failing' ? `${module} failed: ${detail ?? reason}` : `${module} has ${tools} tools`)
+    }
+    redraw()
+  }
+  if (live) redraw()
+  else tell(`waiting for ${names()}`)
+  const timer = setInterval(look, 1_000)
+  return () => {
+    clearInterval(timer)
+    look()
+    if (live) io.stderr(ERASE)
   }
 }
 
@@ -194,7 +235,9 @@ async function installed({ app, config }: Session, wanted: (server: Server) => b
   if (slow.length === 0) return
   const names = slow.map(({ module }) => module).join(', ')
   io.stderr(`pegboard: waiting up to ${INSTALL_WAIT_MS / 1_000} s more for ${names}, perhaps still downloading\n`)
-  await app.settled(INSTALL_WAIT_MS, (one) => slow.some(({ id }) => id === one.id) && wanted(one))
+  const still = (one: Server): boolean => slow.some(({ id }) => id === one.id) && wanted(one)
+  const stop = showProgress(app, still, io)
+  await app.settled(INSTALL_WAIT_MS, still).finally(stop)
 }
 
 /** Names servers that run whatever is newest when they start; undefined where there is none. */
@@ -211,8 +254,12 @@ const late = ({ module, detail, reason, ...one }: UpstreamStatus): string =>
   reason === undefined ? `${module} ${starting(one)}` : `${module}: ${detail ?? reason}`
 
 /** Of a server that has not answered yet, and has given no reason. */
-export const starting = ({ transport }: Pick<UpstreamStatus, 'transport'>): string =>
-  transport === 'stdio' ? 'is still starting, perhaps still downloading' : 'has not answered yet'
+export const starting = ({ transport, installs }: Pick<UpstreamStatus, 'transport' | 'installs'>): string =>
+  transport !== 'stdio'
+    ? 'has not answered yet'
+    : installs
+      ? 'is still starting, perhaps still downloading'
+      : 'is still starting'
 
 export function text(args: Args, name: string): string | undefined {
   const value = args.values[name]

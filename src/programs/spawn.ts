@@ -5,7 +5,7 @@ import path from 'node:path'
 export type Environment = Readonly<Record<string, string | undefined>>
 
 // Secrets of ours must not leak into children, so the list names what programs need to find their files and speak the
-// right language. NODE_EXTRA_CA_CERTS is left out on purpose: it costs every Node child 30 ms.
+// right language. NODE_EXTRA_CA_CERTS costs every Node child 30 ms: only programs that download get it, with the proxies.
 const INHERITED_POSIX = ['PATH', 'HOME', 'USER', 'LOGNAME', 'LANG', 'LANGUAGE', 'TMPDIR', 'SHELL', 'TERM']
 const INHERITED_WINDOWS = [
   'PATH',

@@ -204,7 +204,7 @@ export function createLink(options: LinkOptions): Link {
 
   /** Whoever waits for an answer hears that there may be none; the program itself is left to what it does. */
   function slow(): void {
-    const why = `no answer within ${shared.connectTimeoutMs / 1_000} s, perhaps still downloading`
+    const why = `no answer within ${shared.connectTimeoutMs / 1_000} s${mayInstall(settings) ? ', perhaps still downloading' : ''}`
     if (state !== 'failing') log.warn(why)
     patient = true
     become('failing', why)

@@ -28,7 +28,7 @@ import {
 import type { Strays } from '../programs/strays.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
 import { isList, withExactIntegers } from './exact.ts'
-import { isInstalling } from './install.ts'
+import { downloadEnvironment, isInstalling, mayInstall } from './install.ts'
 import { createIntake, type Flood, type Intake } from './intake.ts'
 import { lastWords, notMcp } from './reasons.ts'
 import type { StdioTarget } from './settings.ts'
@@ -180,7 +180,9 @@ export function createStdioWire(options: StdioOptions): Wire {
     async open(wired) {
       events = wired
       const fromFile = target.envFile === undefined ? {} : await readEnvFile(options.where, target.envFile)
-      const env = childEnvironment(options.environment, { ...fromFile, ...target.env, [MARK]: mark }, platform)
+      const download = mayInstall({ target }) ? downloadEnvironment(options.environment) : {}
+      const named = { ...download, ...fromFile, ...target.env, [MARK]: mark }
+      const env = childEnvironment(options.environment, named, platform)
       const plan = spawnPlan(target.command, target.args, env, platform)
       const cannot = (cause: NodeJS.ErrnoException): PegboardError => {
         const what = isLine(target) ? target.command : path.basename(target.command)

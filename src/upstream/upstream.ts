@@ -14,6 +14,7 @@ import type { ToolRecord } from './definition.ts'
 import { createEndpoints, type EndpointsHost } from './endpoints.ts'
 import { createFirstLook } from './first-look.ts'
 import { createIdle } from './idle.ts'
+import { mayInstall } from './install.ts'
 import { createInstances, nameOfPrincipal } from './instances.ts'
 import { createKeeper } from './keep.ts'
 import { createLink, type Link } from './link.ts'
@@ -58,6 +59,8 @@ export interface UpstreamStatus {
   readonly nextAttemptAt?: number
   /** How long it took to start last time, in milliseconds. */
   readonly startMs?: number
+  /** Its program may be downloading it. */
+  readonly installs?: true
   /** Who shares one running copy of it. */
   readonly instance: InstanceKind
   /** How many run; absent where all share one. */
@@ -568,6 +571,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
         state === 'connecting' ||
         (state === 'known' && link.nextAttemptAt !== undefined),
       ...(startMs === undefined ? {} : { startMs }),
+      ...(mayInstall(settings) ? { installs: true as const } : {}),
       instance: kind(),
       ...(kind() === 'shared' ? {} : { instances: instances.running }),
     }),

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { rawBytes } from '../../src/core/raw.ts'
 import { alive, hurried, resultOf, scripted, until, withServers } from './host.ts'
 
@@ -194,6 +194,38 @@ describe('a server on stdio', () => {
         },
       },
     ))
+
+  it('sees the TLS, proxy and registry variables where a package runner starts it, and no credentials', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'pegboard-runner-'))
+    onTestFinished(() => rmSync(dir, { recursive: true }))
+    const npx = join(dir, 'npx')
+    // A shell would leave out names that it cannot have.
+    const run = 'process.argv = process.argv.slice(2)\nimport(process.argv[1])\n'
+    writeFileSync(npx, `#!${process.execPath}\n${run}`, { mode: 0o755 })
+    const { command, args } = scripted()
+    const given = {
+      NODE_EXTRA_CA_CERTS: join(dir, 'ca.pem'),
+      SSL_CERT_FILE: '/ca.pem',
+      SSL_CERT_DIR: '/certs',
+      HTTP_PROXY: 'http://proxy:1',
+      https_proxy: 'http://proxy:2',
+      NO_PROXY: 'localhost',
+      npm_config_registry: 'https://registry.example',
+      'npm_config_@scope:registry': 'https://scope.example',
+    }
+    const kept = { 'npm_config_//registry.example/:_authToken': 't', AWS_SECRET_ACCESS_KEY: 's' }
+    await withServers(
+      { s: { command: npx, args: [command, ...args], env: { NO_PROXY: 'mine' } }, plain: { command, args } },
+      async ({ text }) => {
+        const seen = JSON.parse(await text('mcp_s.get_environment'))
+        expect(seen).toMatchObject({ ...given, NO_PROXY: 'mine' })
+        for (const name of Object.keys(kept)) expect(seen).not.toHaveProperty([name])
+        const plain = JSON.parse(await text('mcp_plain.get_environment'))
+        for (const name of Object.keys({ ...given, ...kept })) expect(plain).not.toHaveProperty([name])
+      },
+      { environment: { ...process.env, ...given, ...kept } },
+    )
+  })
 
   it('gets its arguments literally [UPS-19]', () =>
     withServers({ s: scripted('; touch x', '$(touch y)', '`touch z`') }, async ({ text }) => {
