@@ -58,10 +58,12 @@ const keyOf = (row: Row): unknown => row['name'] ?? row['id']
 /** With a head where a person looks at it; scripts get rows alone. */
 function tableOf({ columns }: Listing, rows: readonly Row[], { terminal }: Io, first: boolean): string {
   const shown = columns.filter((column) => rows.some((row) => row[column] !== undefined))
+  // Scripts count columns; this one came later.
+  const all = columns.filter((column) => column !== 'instance' || shown.includes(column))
   const head = terminal?.out && first ? [shown.map((column) => column.toUpperCase())] : []
   return table([
     ...head,
-    ...rows.map((row) => (terminal?.out ? shown : columns).map((column) => String(row[column] ?? ''))),
+    ...rows.map((row) => (terminal?.out ? shown : all).map((column) => String(row[column] ?? ''))),
   ])
 }
 
