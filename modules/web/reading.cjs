@@ -118,7 +118,10 @@ function read({ html, url }) {
 }
 
 function select({ html, url, each, fields }) {
-  return [...open(html, url).querySelectorAll(each)].map((row) => {
+  const document = open(html, url)
+  // What a program says is no text of the page.
+  for (const node of [...document.querySelectorAll('script,style,noscript,template')]) node.remove()
+  return [...document.querySelectorAll(each)].map((row) => {
     const found = Object.entries(fields).map(([name, [selector, attribute]]) => {
       const node = row.querySelector(selector)
       return [name, line(attribute ? node?.getAttribute(attribute) : node?.textContent)]

@@ -17,8 +17,7 @@ export async function run(argv: readonly string[], world: Io): Promise<number> {
   const config = configIn(argv)
   const io: Io = {
     ...world,
-    // A script gets what a tool said as it was said.
-    // What is piped ends on a terminal often enough.
+    // A script gets what a tool said, without commands to a terminal: what is piped ends on one often enough.
     stdout: (text) => world.stdout(world.terminal?.out === false ? withoutUnseen(text) : plain(text)),
     stderr: (text) => world.stderr(steady(typable(text, config, world))),
   }

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -466,3 +466,46 @@ test('secrets in results of a server pass by default and the audit log names the
   expect(logged.join('\n')).toContain('a result may hold secrets')
   expect(logged.join('\n')).not.toContain(secret)
 })
+
+test('OUT-10: what steers a terminal is in nothing that the command line prints, piped or not: results, stderr, names and status', async () => {
+  const evil =
+    'x\u001b]52;c;ZXZpbA==\u0007\u001b]8;;https://evil.test\u001b\\link\u001b]8;;\u001b\\\u202e\u009b2J\rgone'
+  const dir = temporaryFolder()
+  const tools = [{ name: 'tell', description: 'Tells something.' }]
+  const answers = {
+    tell: { result: { content: [{ type: 'text', text: evil }], structuredContent: { a: evil } } },
+    // Parsed as bytes.
+    long: { result: { content: [{ type: 'text', text: `${'long '.repeat(4_000)}${evil}` }] } },
+  }
+  writeFileSync(
+    join(dir, 'a.json'),
+    JSON.stringify({ tools: [...tools, { ...tools[0], name: 'long' }], version: evil, answers }),
+  )
+  const failing = `process.stderr.write(${JSON.stringify(`${evil}\n`)}); process.exit(1)`
+  const mcpServers = {
+    a: { command: process.execPath, args: [LISTED, join(dir, 'a.json')] },
+    b: { command: process.execPath, args: ['-e', failing] },
+    [`c${evil}`]: { command: process.execPath, args: ['-e', failing], summary: evil },
+  }
+  const module = `export default { name: 'told', description: 'Tells.', tools: { tell: { description: 'Tells something.', effect: 'read', input: { type: 'object' }, run: () => ${JSON.stringify(evil)} } } }`
+  const here = place({}, { 'told.mjs': module })
+  // A configuration says control characters with escapes.
+  writeFileSync(here.config, JSON.stringify({ mcpServers }).replaceAll('\u009b', '\\u009b'))
+  const steers = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202e]/
+  for (const argv of [
+    ['call', 'a.tell'],
+    ['call', 'a.long'],
+    ['call', 'told.tell'],
+    ['call', 'a.tell', '--json'],
+    ['list', 'servers'],
+    ['list', 'servers', '--json'],
+    ['check'],
+  ]) {
+    const { stdout, stderr } = spawnSync(process.execPath, [cli, ...argv, '--config', here.config], {
+      env: here.env,
+      encoding: 'utf8',
+    })
+    expect([argv, stdout.match(steers), stderr.match(steers)]).toEqual([argv, null, null])
+    expect([argv, stdout + stderr]).toEqual([argv, expect.stringMatching(/link|told/)])
+  }
+}, 180_000)

@@ -50,7 +50,7 @@ export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(val
 const MAX_TITLE = 300
 const MAX_SNIPPET = 1_000
 /** What nobody sees, in which somebody may have written something all the same. */
-const UNSEEN = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\u{e0000}|[\u{e0001}-\u{e007f}]/gu
+const UNSEEN = /\p{Cc}|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\u{e0000}|[\u{e0001}-\u{e007f}]/gu
 
 /** Foreign text as one line, without marks, and no longer than it is worth. */
 export const plain = (text: unknown, most = MAX_SNIPPET): string => {
