@@ -141,12 +141,13 @@ function openSound(file: string): Database {
       closeSync(openSync(file, 'a', 0o600))
       chmodSync(file, 0o600)
     }
+    refuseNewer(database, file)
     // Claims must hold after a power cut: every commit is on the disk before it counts.
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     const [check] = database.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[]
     if (check?.quick_check !== 'ok')
       throw Object.assign(new Error(String(check?.quick_check)), { code: 'SQLITE_CORRUPT' })
-    migrate(database, file)
+    migrate(database)
     database.exec(`PRAGMA busy_timeout = ${WAIT_MS.writing}`)
     return database
   } catch (error) {
@@ -155,18 +156,29 @@ function openSound(file: string): Database {
   }
 }
 
-function migrate(database: Database, file: string): void {
-  const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number }
+const versionOf = (database: Database): number =>
+  (database.prepare('PRAGMA user_version').get() as { user_version: number }).user_version
+
+/** Before anything is written. @throws PegboardError E_STATE */
+function refuseNewer(database: Database, file: string): void {
+  const version = versionOf(database)
   if (version > MIGRATIONS.length)
-    throw new PegboardError('E_STATE', `${file} was written by a newer version of Pegboard.`, {
-      hint: 'Update Pegboard, or set dirs.state to another folder.',
-    })
+    throw new PegboardError(
+      'E_STATE',
+      `${file} was written by a newer version of Pegboard: it has schema version ${version}, and this one knows versions up to ${MIGRATIONS.length}.`,
+      {
+        hint: 'Update Pegboard, or set dirs.state to another folder.',
+      },
+    )
+}
+
+function migrate(database: Database): void {
+  const version = versionOf(database)
   for (const [at, sql] of MIGRATIONS.entries()) {
     if (at < version) continue
     database.exec('BEGIN IMMEDIATE')
     // Another process may have been faster.
-    const now = database.prepare('PRAGMA user_version').get() as { user_version: number }
-    if (now.user_version <= at) {
+    if (versionOf(database) <= at) {
       database.exec(sql)
       database.exec(`PRAGMA user_version = ${at + 1}`)
     }

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import {
@@ -16,6 +17,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '@modelcontextprotocol/client'
 import { expect, onTestFinished, test } from 'vitest'
+import { openDatabase } from '../../src/state/driver.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { clientOf, fleetRuns, forget, gatewayTo, type Member, startFleet } from '../fleet.ts'
@@ -182,6 +184,46 @@ test('STA-03: a state file of random bytes is put aside and told of; what was ap
   await after.call('schedule_once', { when: 'in 1d', name: 'hello.say_hello', label: 'tea' })
   await after.app.stop()
   expect((await (await start()).call('schedule_list')) as Answer).toMatchObject({ total: 1, note: expect.any(String) })
+}, 60_000)
+
+test('STA-04: a state of a newer schema is refused with both versions and left as it is; a migration that was killed half-way is done anew', async () => {
+  const where = place({ exposure: { mode: 'direct' }, execution: { watchers: true, scheduler: true } })
+  const state = join(where.dir, 'state')
+  mkdirSync(state, { mode: 0o700 })
+  const file = join(state, 'state.db')
+  const newer = openDatabase(file)
+  newer.exec('CREATE TABLE later (id TEXT); PRAGMA user_version = 7')
+  newer.close()
+  const before = readFileSync(file)
+  const first = await talkTo(where)
+  const call = async (talk: Awaited<ReturnType<typeof talkTo>>, id: number, name: string, args: object) => {
+    talk.send({ id, method: 'tools/call', params: { name, arguments: args } })
+    return ((await talk.answer(id)) as Answer).result
+  }
+  const later = { when: 'in 1d', name: 'hello.say_hello', label: 'tea' }
+  expect((await call(first, 1, 'schedule_once', later)).structuredContent.error.code).toBe('E_STATE')
+  expect((await call(first, 2, 'hello__say_hello', {})).isError).not.toBe(true)
+  expect(first.stderr()).toContain('it has schema version 7, and this one knows versions up to 1.')
+  expect(readFileSync(file)).toEqual(before)
+  first.child.kill('SIGKILL')
+  await first.ended
+
+  for (const name of readdirSync(state)) if (name.startsWith('state.db')) rmSync(join(state, name))
+  // As a process does it that is killed between the first statement and the commit.
+  const killed = spawn(process.execPath, [
+    '--input-type=module',
+    '-e',
+    `import { createRequire } from 'node:module'
+     const Driver = process.getBuiltinModule('node:sqlite')?.DatabaseSync ?? createRequire(${JSON.stringify(cli)})('libsql')
+     const database = new Driver(${JSON.stringify(file)})
+     database.exec('PRAGMA journal_mode = WAL; BEGIN IMMEDIATE; CREATE TABLE documents (kind TEXT) STRICT; PRAGMA user_version = 1')
+     process.kill(process.pid, 'SIGKILL')`,
+  ])
+  expect((await once(killed, 'exit'))[1]).toBe('SIGKILL')
+  const second = await talkTo(where)
+  const { job_id } = (await call(second, 1, 'schedule_once', later)).structuredContent
+  expect(job_id).toEqual(expect.any(String))
+  expect((await call(second, 2, 'schedule_list', {})).structuredContent.total).toBe(1)
 }, 60_000)
 
 test('STA-05: a configuration cut off while it is followed changes nothing, and is told of with line and column', async () => {

@@ -100,7 +100,10 @@ describe('a SQLite file', () => {
     raw.exec('PRAGMA user_version = 99')
     raw.close()
     expect(() => openSqliteStore(file, clock, log)).toThrow(
-      expect.objectContaining({ code: 'E_STATE', message: `${file} was written by a newer version of Pegboard.` }),
+      expect.objectContaining({
+        code: 'E_STATE',
+        message: `${file} was written by a newer version of Pegboard: it has schema version 99, and this one knows versions up to 1.`,
+      }),
     )
     const after = new Database(file)
     expect(after.prepare('PRAGMA user_version').get()).toMatchObject({ user_version: 99 })
