@@ -1,5 +1,6 @@
 import type { SentFile } from '../core/context.ts'
 import { PegboardError } from '../core/errors.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { type KnownSecrets, knownSecrets } from '../core/known-secrets.ts'
 import { rawBytes } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
@@ -163,13 +164,22 @@ export function inspectFailure(
   failure: PegboardError,
   inspection: Pick<Inspection, 'wire' | 'secrets'>,
 ): PegboardError {
-  const { code, retryable, retryAfterMs, cause } = failure
+  const { code, retryable, retryAfterMs } = failure
   const { secrets, wire = VALUES } = inspection
   const hide = (text: string): string => redactSecrets(secrets?.hide(text) ?? text)
   const message = hide(failure.message)
   const hint = hide(failure.hint)
   const data = inspectValue(failure.data, { secrets, wire })
-  if (message === failure.message && hint === failure.hint && data === failure.data) return failure
+  // An upstream's own error may be the answer.
+  const cause = isProtocolFailure(failure.cause)
+    ? new ProtocolFailure(
+        failure.cause.code,
+        hide(failure.cause.message),
+        inspectValue(failure.cause.data, { secrets, wire }),
+      )
+    : failure.cause
+  const isSame = message === failure.message && hint === failure.hint && data === failure.data
+  if (isSame && cause === failure.cause) return failure
   const made = new PegboardError(code, message, {
     hint,
     retryable,

@@ -105,7 +105,12 @@ export function refusal(error: unknown, callId: string, tool: string, known?: Kn
 function translated(error: unknown, callId: string, tool: string, known: KnownPaths | undefined): PegboardError {
   if (isProtocolFailure(error)) {
     const code = error.code === -32602 ? 'E_VALIDATION' : 'E_TOOL_FAILED'
-    return new PegboardError(code, `Tool '${tool}' failed: ${scrub(error.message, known)}`, { cause: error })
+    const { data } = error
+    const isKnown = data === undefined && error.code >= -32603 && error.code <= -32600
+    return new PegboardError(code, `Tool '${tool}' failed: ${scrub(error.message, known)}`, {
+      cause: error,
+      ...(isKnown ? {} : { data: { code: error.code, ...(data === undefined ? {} : { data }) } }),
+    })
   }
   if (isPlain(error))
     return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message, known)}`, { cause: error })

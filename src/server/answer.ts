@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { Caller } from '../core/context.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { sizeOf } from '../core/raw.ts'
@@ -9,6 +10,8 @@ import { olderTask } from '../core/tasks.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
 import type { CallRequest } from '../exec/call.ts'
 import { OWN } from '../exec/task-requests.ts'
+import { bareName } from '../meta/execute_tool.ts'
+import { META_NAMES } from '../meta/surface.ts'
 import { holderOf } from './caller.ts'
 import { callOrTask, mayEscalate } from './escalate.ts'
 import type { ServerHost } from './host.ts'
@@ -20,6 +23,7 @@ import { toErrorResult, toMcpResult } from './wire.ts'
 
 const INVALID_PARAMS = -32602
 const INTERNAL = -32603
+const NO_RESOURCE = -32002
 
 /**
  * Calls a tool and answers in MCP terms: every refusal is a result the model can read.
@@ -52,12 +56,12 @@ async function called(host: ServerHost, request: CallRequest): Promise<McpResult
     const told = host.notices(request.caller)
     return told || host.inbox.has(request.caller) ? await withNotices(host, request, own, told) : own
   } catch (error) {
-    if (isProtocolFailure(error)) throw toFailure(error)
+    if (isProtocolFailure(error)) throw toFailure(error, era)
     if (!isPegboardError(error)) return toErrorResult(unsayable(host, request, error), promised(host, request))
     // Who waits for a task has no use for a result.
-    if (relay.task !== undefined) throw toFailure(isProtocolFailure(error.cause) ? error.cause : error)
-    if (isProtocolFailure(error.cause) && (relay.requestState !== undefined || forClient(error.cause, relay)))
-      throw toFailure(error.cause)
+    if (relay.task !== undefined) throw toFailure(isProtocolFailure(error.cause) ? error.cause : error, era)
+    if (isProtocolFailure(error.cause) && (relay.requestState !== undefined || isRelayed(error.cause, request)))
+      throw toFailure(error.cause, era)
     return toErrorResult(error, promised(host, request))
   }
 }
@@ -141,9 +145,20 @@ function promised(host: ServerHost, { name, caller }: CallRequest): boolean {
   return found.kind === 'found' && found.tool.tool.output !== undefined
 }
 
-/** A capability only the client can declare, and has not; a URL only it can open. */
-function forClient({ code, data }: ProtocolFailure, { clientCapabilities }: Relay): boolean {
-  if (code !== -32021) return code === -32042
+/** An upstream's own error is the answer to a call of its tool. A meta-tool answers for itself, with a result. */
+function isRelayed(failure: ProtocolFailure, { name, relay = noRelay }: CallRequest): boolean {
+  const { code } = failure
+  if (code === -32042) return true
+  if (code === -32021) return forClient(failure, relay)
+  // What a request lacks on its way to the server is our matter.
+  if (code === -32020 || code === -32022) return false
+  return !META.has(bareName(name))
+}
+
+const META: ReadonlySet<string> = new Set(META_NAMES)
+
+/** A capability only the client can declare, and has not. */
+function forClient({ data }: ProtocolFailure, { clientCapabilities }: Relay): boolean {
   const required = (data as { requiredCapabilities?: unknown } | undefined)?.requiredCapabilities
   return !isRecord(required) || !covers(clientCapabilities, required)
 }
@@ -174,8 +189,8 @@ function named(host: ServerHost, { caller, relay }: CallRequest, result: McpResu
   return wanted === undefined ? { ...result, taskId: name } : { task: { ...olderTask(result), taskId: name } }
 }
 
-/** An error of one hop as the next hop may see it. */
-export function toFailure(error: unknown): ProtocolFailure {
+/** An error of one hop as the next hop may see it: code, message and data stay. @param era of the client */
+export function toFailure(error: unknown, era: Caller['era'] = 'modern'): ProtocolFailure {
   if (isPegboardError(error))
     return new ProtocolFailure(
       error.code === 'E_NOT_FOUND' || error.code === 'E_VALIDATION' ? INVALID_PARAMS : INTERNAL,
@@ -185,14 +200,19 @@ export function toFailure(error: unknown): ProtocolFailure {
   const { code, data } = error
   // Some servers put their own prefix on a message that gets one anyway.
   const message = error.message.replace(/^(MCP error -?\d+: )+/, '')
-  if (code === -32002) return new ProtocolFailure(INVALID_PARAMS, message, data)
+  // The two revisions have different codes for a resource that is not there.
+  if (code === NO_RESOURCE && era === 'modern') return new ProtocolFailure(INVALID_PARAMS, message, data)
+  // No client of 2025 knows this one.
+  if (code === -32021 && era === 'legacy') return new ProtocolFailure(INTERNAL, message, data)
   if (code === -32020 || code === -32022)
     return new ProtocolFailure(INTERNAL, `The server behind this could not be spoken to: ${message}`)
   return new ProtocolFailure(code, message, data)
 }
 
-export const noResource = (uri: string): ProtocolFailure =>
-  new ProtocolFailure(INVALID_PARAMS, `Resource ${uri.slice(0, 200)} not found`, { uri })
+export const noResource = (uri: string, era: Caller['era']): ProtocolFailure =>
+  new ProtocolFailure(era === 'legacy' ? NO_RESOURCE : INVALID_PARAMS, `Resource ${uri.slice(0, 200)} not found`, {
+    uri,
+  })
 export const noTask = new ProtocolFailure(INVALID_PARAMS, 'There is no such task')
 export const noPrompt = (name: string): ProtocolFailure =>
   new ProtocolFailure(INVALID_PARAMS, `Prompt ${name.slice(0, 100)} not found`)

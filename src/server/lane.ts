@@ -254,7 +254,7 @@ export function createLane(options: LaneOptions): Lane {
       // The SDK answers it; calls of this lane carry it to upstreams that want it with every request.
       if (method === 'logging/setLevel') logLevel = message.params?.level
       if (method === 'ping') answer(id, {})
-      else if (method === 'tools/list') {
+      else if (method === 'tools/list' && message.params?.cursor == null) {
         const meta = message.params?._meta
         const tools = toldOfList(host, meta, () => host.lists.of(claims.of(caller, meta)))
         answer(id, asksForGateways(meta) ? { tools, _meta: gatewaysAnswer(host.gateways()) } : { tools })

@@ -86,10 +86,24 @@ function checkMessage(value: unknown, chars: number): Read {
   const params = message.params
   if (params !== undefined && (typeof params !== 'object' || params === null || Array.isArray(params)))
     return refuse(known, -32600, 'Invalid request: params must be an object')
+  const opening = message.method === 'initialize' && legalId ? openingFault(params) : undefined
+  if (opening !== undefined) return refuse(known, -32602, `Invalid params: ${opening}`)
   // Whoever reads the rest of it would drop it without a word.
   const meta = isRecord(params) ? params['_meta'] : undefined
   if (meta !== undefined && !isRecord(meta)) return refuse(known, -32602, 'Invalid params: _meta must be an object')
   return { ok: true, message: message as unknown as Message }
+}
+
+/** What `initialize` lacks, where it lacks something. */
+function openingFault(params: unknown): string | undefined {
+  if (!isRecord(params)) return 'initialize needs params'
+  const { protocolVersion, capabilities, clientInfo } = params
+  if (typeof protocolVersion !== 'string') return 'protocolVersion must be a string'
+  if (!isRecord(capabilities)) return 'capabilities must be an object'
+  if (!isRecord(clientInfo)) return 'clientInfo must be an object'
+  return typeof clientInfo['name'] === 'string' && typeof clientInfo['version'] === 'string'
+    ? undefined
+    : 'clientInfo needs a name and a version'
 }
 
 const refuse = (id: string | number | null, code: number, message: string): Read & { readonly ok: false } => ({

@@ -1,7 +1,8 @@
 import { ProtocolError, type Server, type ServerContext } from '@modelcontextprotocol/server'
 import type { Owner } from '../catalog/catalog.ts'
 import type { Caller } from '../core/context.ts'
-import type { ProtocolFailure } from '../core/failure.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
+import { isRecord } from '../core/record.ts'
 import type { Relay } from '../core/tool.ts'
 import { noPrompt, noResource, toFailure } from './answer.ts'
 import { holderOf } from './caller.ts'
@@ -19,6 +20,8 @@ export interface PassThrough {
   readonly era: 'legacy' | 'modern'
   caller(ctx: ServerContext): Caller
   relay(ctx: ServerContext): Relay
+  /** Told of a request for a resource that is not there. */
+  missed?(id: string | number): void
 }
 
 type Entry = Readonly<Record<string, unknown>>
@@ -30,7 +33,7 @@ type Entry = Readonly<Record<string, unknown>>
 export function passThrough(
   server: Server,
   host: ServerHost,
-  { era, caller, relay }: PassThrough,
+  { era, caller, relay, missed }: PassThrough,
 ): ReadonlyMap<string, Caller> {
   const subscribed = new Map<string, Caller>()
   const owners = (ctx: ServerContext): readonly Owner[] => host.view(caller(ctx)).owners
@@ -68,47 +71,46 @@ export function passThrough(
         ),
       )) as never
     } catch (error) {
-      throw asProtocolError(error)
+      const failure = asProtocolError(asMissing(error, method, params as Entry, era), era)
+      if (failure.code === -32002) missed?.(ctx.mcpReq.id)
+      throw failure
     }
   }
   const toResource = (method: string, params: { readonly uri: string }, ctx: ServerContext): Promise<never> =>
-    forward(ownerOfResource(owners(ctx), params.uri), noResource(params.uri), method, params, ctx)
+    forward(ownerOfResource(owners(ctx), params.uri), noResource(params.uri, era), method, params, ctx)
 
   const reading = async (uri: string, ctx: ServerContext): Promise<never> => {
     try {
       return (await readReading(host, caller(ctx), uri, ctx.mcpReq.signal)) as never
     } catch (error) {
-      throw asProtocolError(error)
+      throw asProtocolError(error, era)
     }
   }
 
-  server.setRequestHandler(
-    'resources/list',
-    (_request, ctx) =>
-      ({
-        resources: unique(
-          [...ownResources, ...readingsOf(host.view(caller(ctx))).map(entryOf), ...listed(owners(ctx))],
-          'uri',
-        ),
-      }) as never,
-  )
-  server.setRequestHandler(
-    'resources/templates/list',
-    (_request, ctx) =>
-      ({
-        resourceTemplates: unique(
-          [...ownTemplates, ...owners(ctx).flatMap((owner) => owner.templates.filter(isListable).map(entryOf))],
-          'uriTemplate',
-        ),
-      }) as never,
-  )
-  server.setRequestHandler(
-    'prompts/list',
-    (_request, ctx) =>
-      ({
-        prompts: unique([...ownPrompts, ...owners(ctx).flatMap((owner) => owner.prompts.map(entryOf))], 'name'),
-      }) as never,
-  )
+  server.setRequestHandler('resources/list', (request, ctx) => {
+    checkCursor(request.params)
+    return {
+      resources: unique(
+        [...ownResources, ...readingsOf(host.view(caller(ctx))).map(entryOf), ...listed(owners(ctx))],
+        'uri',
+      ),
+    } as never
+  })
+  server.setRequestHandler('resources/templates/list', (request, ctx) => {
+    checkCursor(request.params)
+    return {
+      resourceTemplates: unique(
+        [...ownTemplates, ...owners(ctx).flatMap((owner) => owner.templates.filter(isListable).map(entryOf))],
+        'uriTemplate',
+      ),
+    } as never
+  })
+  server.setRequestHandler('prompts/list', (request, ctx) => {
+    checkCursor(request.params)
+    return {
+      prompts: unique([...ownPrompts, ...owners(ctx).flatMap((owner) => owner.prompts.map(entryOf))], 'name'),
+    } as never
+  })
 
   server.setRequestHandler(
     'resources/read',
@@ -143,7 +145,7 @@ export function passThrough(
       try {
         checkFollowed(uri, subscribed)
       } catch (error) {
-        throw asProtocolError(error)
+        throw asProtocolError(error, era)
       }
       subscribed.set(uri, caller(ctx))
       try {
@@ -172,9 +174,24 @@ async function own(answer: () => Entry | Promise<Entry>): Promise<never> {
   }
 }
 
+/** A 2026 server says of a resource that it has not what the older revision has a code of its own for. */
+function asMissing(error: unknown, method: string, { uri }: Entry, era: Caller['era']): unknown {
+  if (era !== 'legacy' || method !== 'resources/read' || !isProtocolFailure(error) || error.code !== -32602)
+    return error
+  const { data, message } = error
+  return isRecord(data) && data['uri'] === uri ? new ProtocolFailure(-32002, message, data) : error
+}
+
+/** A list has one page, so that no cursor was ever given. @throws ProtocolError -32602 */
+export function checkCursor(params: object | undefined): void {
+  const { cursor } = (params ?? {}) as { readonly cursor?: unknown }
+  if (cursor !== undefined && cursor !== null)
+    throw new ProtocolError(-32602, 'Invalid params: the cursor is not one of this server')
+}
+
 /** The SDK answers with a code only for errors of its own class. */
-export function asProtocolError(error: unknown): ProtocolError {
-  const { code, message, data } = toFailure(error)
+export function asProtocolError(error: unknown, era: Caller['era'] = 'modern'): ProtocolError {
+  const { code, message, data } = toFailure(error, era)
   return new ProtocolError(code, message, data)
 }
 

@@ -24,7 +24,7 @@ import { createLane, type Lane, type LaneOptions } from './lane.ts'
 import type { Listener } from './notify.ts'
 import { toldOfList } from './observed.ts'
 import { relayOlderTasks } from './older-tasks.ts'
-import { asProtocolError, passThrough } from './passthrough.ts'
+import { asProtocolError, checkCursor, passThrough } from './passthrough.ts'
 import { ownerOfResource } from './route.ts'
 import { taskStatus } from './task-status.ts'
 import { relayTasks } from './tasks.ts'
@@ -141,7 +141,8 @@ export function createMcpInstance(
   }
 
   let listed: readonly ListedTool[] | undefined
-  server.setRequestHandler('tools/list', (_request, ctx) => {
+  server.setRequestHandler('tools/list', (request, ctx) => {
+    checkCursor(request.params)
     const tools = toldOfList(host, ctx.mcpReq._meta, () => host.lists.of(callerNow(ctx)))
     const more = asksForGateways(ctx.mcpReq._meta) ? { _meta: gatewaysAnswer(host.gateways()) } : {}
     if (!connection.perRequest) return { tools, ...more } as never
@@ -173,12 +174,32 @@ export function createMcpInstance(
             ),
           }),
     }).catch((error) => {
-      throw asProtocolError(error)
+      throw asProtocolError(error, connection.era)
     })
     return project(result) as never
   })
 
-  const passing = { era: connection.era, caller: callerNow, relay: relayFor }
+  // The SDK writes -32602 for it, which is the code of the newer revision.
+  const missed = new Set<string | number>()
+  if (connection.era === 'legacy') {
+    const connect = server.connect.bind(server)
+    server.connect = (transport) => {
+      const send = transport.send.bind(transport)
+      transport.send = (message, options) =>
+        send(
+          'error' in message && missed.delete(message.id as string | number) ? asNoResource(message) : message,
+          options,
+        )
+      return connect(transport)
+    }
+  }
+
+  const passing = {
+    era: connection.era,
+    caller: callerNow,
+    relay: relayFor,
+    missed: (id: string | number) => void missed.add(id),
+  }
   const subscribed = passThrough(server, host, passing)
   if (connection.era === 'modern') relayTasks(server, host, passing)
   if (connection.era === 'legacy') {
@@ -263,6 +284,11 @@ export function createMcpInstance(
     },
   }
 }
+
+const asNoResource = <Answer extends { readonly error: object }>(answer: Answer): Answer => ({
+  ...answer,
+  error: { ...answer.error, code: -32002 },
+})
 
 /** What a client asks of the task that it wants a call to be. */
 const taskOf = ({ task }: { readonly task?: unknown }): Readonly<Record<string, unknown>> | undefined =>

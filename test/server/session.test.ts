@@ -71,8 +71,8 @@ describe('a session', () => {
   it('is not kept when initialize was refused', async () => {
     const server = await serve()
     const answer = await ask(server.url, { body: { ...initialize, params: {} } })
-    expect(answer.json.error?.code).toBeDefined()
-    await until(() => server.sessions().streamable === 0 && server.echo.disposed() === 1)
+    expect(answer.json.error?.code).toBe(-32602)
+    expect(server.sessions().streamable).toBe(0)
   })
 
   it('ends by DELETE, and with it its streams and its instance', async () => {
