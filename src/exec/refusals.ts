@@ -1,5 +1,5 @@
 import { isPegboardError, PegboardError, resultTooLarge } from '../core/errors.ts'
-import { isProtocolFailure } from '../core/failure.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
 import { isFull } from '../core/full.ts'
 import { sizeOf } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
@@ -106,9 +106,10 @@ function translated(error: unknown, callId: string, tool: string, known: KnownPa
   if (isProtocolFailure(error)) {
     const code = error.code === -32602 ? 'E_VALIDATION' : 'E_TOOL_FAILED'
     const { data } = error
+    const message = scrub(error.message, known)
     const isKnown = data === undefined && error.code >= -32603 && error.code <= -32600
-    return new PegboardError(code, `Tool '${tool}' failed: ${scrub(error.message, known)}`, {
-      cause: error,
+    return new PegboardError(code, `Tool '${tool}' failed: ${message}`, {
+      cause: new ProtocolFailure(error.code, message, data),
       ...(isKnown ? {} : { data: { code: error.code, ...(data === undefined ? {} : { data }) } }),
     })
   }

@@ -332,7 +332,10 @@ describe('a server that answers calls with tasks', () => {
     expect((await post(url, 'tasks/get', { taskId: 'x' })).error).toMatchObject({ code: -32021, data: required })
     const old = await connectTo(app)
     expect(textOf(await old.callTool({ name: 't__slow', arguments: {} }))).toBe('at once')
-    await expect(old.callTool({ name: 't__required', arguments: {} })).rejects.toMatchObject({ code: -32603, data: required })
+    await expect(old.callTool({ name: 't__required', arguments: {} })).rejects.toMatchObject({
+      code: -32603,
+      data: required,
+    })
     await old.close()
   })
 

@@ -11,7 +11,7 @@ import { connectTo, type Era } from '../client.ts'
 const FAILS = `
 const send = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }))
 const errors = {
-  custom: { code: -33000, message: 'the quota at /srv/data/quota.db on 10.0.0.7 is used up', data: { limit: 5, resetAt: 'noon' } },
+  custom: { code: -33000, message: 'the quota is used up', data: { limit: 5, resetAt: 'noon' } },
   missing: { code: -32002, message: 'Resource not found', data: { uri: 'x://missing' } },
   capability: { code: -32021, message: 'needs sampling', data: { requiredCapabilities: { sampling: {} } } },
   internal: { code: -32603, message: 'broken' },
@@ -51,7 +51,7 @@ describe.each(ERAS)('a JSON-RPC error of an upstream, towards a %s client', (era
     const client = await behind(era)
     const custom = {
       code: -33000,
-      message: 'the quota at /srv/data/quota.db on 10.0.0.7 is used up',
+      message: 'the quota is used up',
       data: { limit: 5, resetAt: 'noon' },
     }
     const call = (as: string) => errorOf(client.callTool({ name: 'gh__fail', arguments: { as } }))

@@ -416,7 +416,7 @@ test('hidden text reaches nobody on any way out of a server: results, errors, re
     const onprogress = (one: unknown): void => void progress.push(one)
     told.push(await client.callTool({ name: 'a__add', arguments: {} }, { onprogress }))
     told.push(await client.callTool({ name: 'a__long', arguments: {} }))
-    told.push(await client.callTool({ name: 'a__fail', arguments: {} }))
+    told.push(await client.callTool({ name: 'a__fail', arguments: {} }).catch((error: unknown) => error))
     told.push(await client.readResource({ uri: 'x://1' }))
     told.push(await client.listResources(), await client.listPrompts())
     told.push(await client.getPrompt({ name: 'a_ask' }).catch((error: unknown) => error))
@@ -531,9 +531,13 @@ test('a server gets no resource of another server or of Pegboard by a template o
 test('an error of a server keeps the path that the call was about, and no other', async () => {
   const message = 'open /data/reports/may.csv: no such file or directory (config /opt/app/conf/server.json)'
   const served = await serve({ a: { tools: [add], answers: { add: { error: { code: -32603, message } } } } })
-  const errorOf = async (args: object) => (await served.call('a__add', args)).structuredContent.error.message
+  const errorOf = (args: object): Promise<string> =>
+    served.call('a__add', args).then(
+      () => 'no error',
+      (error) => error.message,
+    )
   expect(await errorOf({ path: '/data/reports/may.csv' })).toBe(
-    "Tool 'mcp_a.add' failed: open /data/reports/may.csv: no such file or directory (config <path>)",
+    'open /data/reports/may.csv: no such file or directory (config <path>)',
   )
   expect(await errorOf({ path: 'reports/may.csv' })).toContain('open reports/may.csv: no such file')
   expect(await errorOf({ path: 'other.csv' })).toContain('open <path>: no such file')
