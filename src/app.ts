@@ -331,7 +331,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         },
       )
     const found = views.viewFor(caller).resolve(name)
-    if (found.kind === 'unknown' && !found.down) {
+    if (found.kind === 'unknown' && !found.down && found.sameModule.length === 0) {
       await serversRead(caller)
       if (views.viewFor(caller).resolve(name).kind !== 'unknown') return true
     }

@@ -64,8 +64,8 @@ export function notFound(
 ): PegboardError {
   const shown = clipped(name, 80)
   const message = `Tool '${shown}' not found.`
-  // It may be a tool of one of these.
-  if (unread.length > 0)
+  // It may be a tool of one of these, unless it says whose it is.
+  if (unread.length > 0 && sameModule.length === 0)
     return new PegboardError('E_NOT_FOUND', `${message} Still connecting: ${shownServers(unread)}.`, {
       retryable: true,
       hint: suggestions[0] ? `Try again shortly, or call '${suggestions[0]}'.` : 'Try again shortly.',

@@ -69,7 +69,7 @@ function lookUp(view: View, name: string): ViewTool {
   if (found.down && found.suggestions.length + found.sameModule.length === 0) throw absentBy(found.down, name)
   const near = found.suggestions[0] ?? found.sameModule[0]
   const unread = unreadServers(view)
-  if (unread.length > 0)
+  if (unread.length > 0 && found.sameModule.length === 0)
     throw new PegboardError(
       'E_NOT_FOUND',
       `Tool '${name.slice(0, 80)}' not found. Still connecting: ${shownServers(unread)}.`,

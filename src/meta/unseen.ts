@@ -5,6 +5,6 @@ import type { Host } from './host.ts'
 export async function startUnseen(host: Host, name: string, request: CallRequest): Promise<void> {
   const found = host.view(request.caller).resolve(name)
   if (found.kind !== 'unknown') return
-  if (!found.down) await host.serversRead(request.caller)
-  else if (found.down.state === 'configured' || found.down.state === 'connecting') await host.missed(name, request)
+  if (!found.down && found.sameModule.length === 0) await host.serversRead(request.caller)
+  else if (found.down?.state === 'configured' || found.down?.state === 'connecting') await host.missed(name, request)
 }
