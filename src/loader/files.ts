@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { dirname, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Clock } from '../core/clock.ts'
@@ -11,6 +12,7 @@ import { discover, type Entry } from './discover.ts'
 import type { Importer, Namespace } from './fresh.ts'
 import { createImportGuard, type ImportGuard } from './import-guard.ts'
 import { locate } from './locate.ts'
+import { createScriptScope, isScript, runScript } from './script-scope.ts'
 import { collect, type Loaded, moduleIdOf, shapeOf } from './shapes.ts'
 import { within } from './within.ts'
 
@@ -74,6 +76,7 @@ export function createFiles(options: FilesOptions): Files {
   const stuck = new Set<string>()
   const unopened = new Set<string>()
   const shared: Record<string, unknown> = {}
+  const scope = createScriptScope()
   let pending: readonly Entry[] = []
   let guard: ImportGuard | undefined
   let watching = true
@@ -94,11 +97,27 @@ export function createFiles(options: FilesOptions): Files {
           hint: 'To run it all the same: --insecure-permissions.',
         })
     }
-    const { value, registered } = await collect(() => importEntry(entry))
+    const { value, registered } = await collect(() => readEntry(entry))
     if (entry.helper) {
       helpers.add(entry.file)
       shared[entry.stem.replace(/^_+/, '')] = exported(value)
     } else records.set(entry.file, { entry, loaded: shapeOf(value, registered, entry.stem) })
+  }
+
+  /** What a plain script in front of the others declares is visible in all of them. */
+  async function readEntry(entry: Entry): Promise<Namespace> {
+    const source = entry.helper && !entry.bundled ? await readFile(entry.file, 'utf8').catch(() => '') : ''
+    if (source === '' || !isScript(entry.file, source)) return await importEntry(entry)
+    guard ??= watching ? createImportGuard(options.importTimeoutMs, options.log) : undefined
+    const run = async (): Promise<Namespace> => runScript(entry.file, source)
+    const late = (): PegboardError => {
+      stuck.add(entry.file)
+      return new PegboardError('E_MODULE_LOAD', 'its code ran without a pause for too long, and was stopped.')
+    }
+    const declared = guard ? await guard.watch(run, late) : await run()
+    for (const name of scope.share(entry.file, declared))
+      options.log.warn('a name of a script is not shared: the runtime has it already', { file: entry.file, name })
+    return declared
   }
 
   function importEntry(entry: Entry): Promise<Namespace> {
@@ -135,7 +154,10 @@ export function createFiles(options: FilesOptions): Files {
     problems.delete(entry.file)
     unopened.delete(entry.file)
     stuck.delete(entry.file)
-    if (helpers.delete(entry.file)) delete shared[entry.stem.replace(/^_+/, '')]
+    if (helpers.delete(entry.file)) {
+      delete shared[entry.stem.replace(/^_+/, '')]
+      scope.forget(entry.file)
+    }
   }
 
   return {

@@ -224,7 +224,11 @@ function scriptTool({ name, execute, def }: Registration): ToolSource {
   const spec = isRecord(def['function']) ? def['function'] : def
   return {
     action: toolName(name),
-    def: looseDef(spec, name),
+    // Whoever wrote for this contract relies on its being read-only.
+    def: looseDef(
+      isEffect(spec['effect']) || spec['readOnly'] !== undefined ? spec : { ...spec, readOnly: true },
+      name,
+    ),
     takesContext: () => execute.length >= 2,
     async invoke(input: unknown, ctx: CallContext) {
       try {

@@ -263,9 +263,11 @@ export interface ScriptEnv {
   readonly channel_members: readonly string[]
   readonly seen_members: readonly string[]
   readonly mode: string
+  /** What `_` files exported or declared, by their names without the underscore. */
+  readonly shared: Readonly<Record<string, unknown>>
 }
 
-export function scriptEnv({ origin, caller }: CallContext): ScriptEnv {
+export function scriptEnv({ origin, caller, shared }: CallContext): ScriptEnv {
   const { userName, channelId, channelMembers = [], seenMembers = [] } = origin
   return {
     speaker: { alias: userName || caller.principal },
@@ -273,5 +275,6 @@ export function scriptEnv({ origin, caller }: CallContext): ScriptEnv {
     channel_members: channelMembers,
     seen_members: seenMembers,
     mode: '',
+    shared,
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { type CallContext, noOrigin, type SentFile } from '../../src/core/context.ts'
 import { ToolContext } from '../../src/loader/tool-context.ts'
-import { bench, moduleSource } from './setup.ts'
+import { bench, moduleSource, put } from './setup.ts'
 
 const single = `export const name = 'shout'
 export const description = 'Says a text in capitals.'
@@ -108,6 +108,29 @@ describe('shapes of drop-in files', () => {
     await found.loader.loadAll()
     const origin = { ...noOrigin, userName: 'Ada', channelId: 'c1' }
     expect(await found.run('env.env', {}, { origin })).toEqual(['Ada', 'c1'])
+  })
+
+  it('shares what a plain _ script declares with all scripts, by name and as env.shared [SBS-04]', async () => {
+    const own = globalThis.fetch
+    const found = await bench({
+      '_common.js':
+        'const WORD = "shout"\nfunction helperOfTheTest(text) {\n  return `${WORD} ${text.toUpperCase()}`\n}\nfunction fetch() {}\n',
+      'use.js': script('use', '[helperOfTheTest("a"), env.shared.common.helperOfTheTest("b")]'),
+    })
+    const report = await found.loader.loadAll()
+    expect(report.failed).toEqual([])
+    const ctx = { shared: found.loader.shared }
+    expect(await found.run('use.use', {}, ctx)).toEqual(['shout A', 'shout B'])
+    expect(fetch).toBe(own)
+    await put(found.dir, { '_common.js': 'function helperOfTheTest(text) { return text }\n' })
+    await found.loader.reload()
+    expect(await found.run('use.use', {}, ctx)).toEqual(['a', 'b'])
+  })
+
+  it('takes scripts for read-only unless they say otherwise [SBS-04, SBS-11]', async () => {
+    const found = await bench({ 'plain.js': script('plain', '1') })
+    await found.loader.loadAll()
+    expect(found.catalog.snapshot().byId.get('plain.plain')).toMatchObject({ effect: 'read' })
   })
 
   it('turns { error } and what a script throws into failures with that sentence', async () => {
