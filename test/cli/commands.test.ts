@@ -179,7 +179,9 @@ describe('a server that has not answered yet', () => {
       'no answer yet; it prints things that are not MCP: "Listening on 3000"; perhaps it is no MCP server, or logs to stdout'
     const listed = await run('list', 'servers', '--config', 'noisy.json', '--wait', '4')
     expect(listed.out).toContain(`mcp_talks  failing  0  stdio    ${why}`)
-    expect(listed.err).toBe(`pegboard: warning: mcp_talks: ${why}; to wait longer: --wait 120\n`)
+    expect(listed.err).toBe(
+      `pegboard: waiting for mcp_talks\npegboard: warning: mcp_talks: ${why}; to wait longer: --wait 120\n`,
+    )
     const checked = await run('check', '--config', 'noisy.json', '--wait', '4')
     expect(checked.out).toContain(`  mcp_talks is failing: ${why}\n`)
   })
