@@ -9,7 +9,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 /** What Pegboard keeps in its state folder for itself; modules may be given folders beside it. */
 const STATE =
-  'token tokens auth audit audit.key state.key state.db state.db-wal state.db-shm alone.db trust lock manifests openapi search unfinished'.split(
+  'token tokens auth confirmed-configs.json audit audit.key state.key state.db state.db-wal state.db-shm alone.db trust lock manifests openapi search unfinished'.split(
     ' ',
   )
 /** What package managers and interpreters read in the folder they are started in. */

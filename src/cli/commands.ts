@@ -32,7 +32,8 @@ export const commonOptions: Readonly<Record<string, Option>> = {
     type: 'string',
     short: 'c',
     value: 'FILE',
-    about: 'Configuration file; without one only bundled modules load.',
+    about:
+      'Configuration file (default PEGBOARD_CONFIG, the nearest mcp.config.json that you confirmed, mcp.config.json in your configuration folder).',
   },
   'insecure-permissions': {
     type: 'boolean',

@@ -45,10 +45,12 @@ export async function run(args: Args, io: Io): Promise<number> {
       return 0
     }
     const rows = listing.rows(session, hidden, !json)
+    const { ignored } = session
     if (json) writeJson(io, rows)
-    else if (rows.length === 0) io.stdout(`No ${what}.\n`)
+    else if (rows.length === 0)
+      io.stdout(ignored === undefined ? `No ${what}.\n` : `No ${what}: ${ignored} is not read.\n`)
     else print(rows)
-    return 0
+    return rows.length === 0 && ignored !== undefined ? 1 : 0
   }
   return withApp(args, io, finish, { early })
 }

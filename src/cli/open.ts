@@ -1,5 +1,3 @@
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import type { App, AppOptions } from '../app.ts'
 import type { Config, Loaded } from '../config/load.ts'
 import { type Caller, localCaller } from '../core/context.ts'
@@ -18,7 +16,6 @@ import { failureLine } from './describe.ts'
 import { ERASE, type Io, UsageError } from './io.ts'
 import { recallConfig } from './recall.ts'
 
-const USUAL_FILE = 'mcp.config.json'
 const INSTALL_WAIT_MS = 50_000
 const LONG_WAIT_S = 120
 /** Servers that need longer are not waited for in silence. */
@@ -26,14 +23,24 @@ const MOMENT_MS = 2_000
 
 type Server = Pick<UpstreamStatus, 'id' | 'module' | 'tools'>
 
+export interface Opened extends Loaded {
+  /** The configuration of a project that is not used, as nobody has confirmed it. */
+  readonly ignored?: string
+}
+
 /**
- * Loads the configuration that --config names; warnings go to stderr.
+ * Loads the configuration that --config names or that is found; warnings go to stderr.
  * @param exposed whether others reach what is served: then files that another user may write are an error, not a warning
  * @throws PegboardError E_CONFIG_*
  */
-export async function openConfig(args: Args, io: Io, exposed = false): Promise<Loaded> {
-  const file = text(args, 'config')
+export async function openConfig(args: Args, io: Io, exposed = false): Promise<Opened> {
   if (args.values['insecure-permissions'] === true) allowInsecurePermissions()
+  const named = text(args, 'config')
+  // Most starts name it, and need not look for any.
+  const { file, ignored } =
+    named === undefined
+      ? await (await import('./find-config.ts')).findConfig(named, io)
+      : { file: named, ignored: undefined }
   const read = await recallConfig({ env: io.env, cwd: io.cwd, self: io.self.script }, file)
   const unsafe = unsafeFiles(read.config, exposed)
   const config = withFlags(read.config, args)
@@ -42,12 +49,13 @@ export async function openConfig(args: Args, io: Io, exposed = false): Promise<L
     ...config.skipped.slice(read.config.skipped.length).map(({ reason }) => `${reason}; the server is left out.`),
     ...unsafe,
   ]
-  // Never read unasked: a cloned repository would decide what runs here.
-  if (file === undefined && existsSync(join(io.cwd, USUAL_FILE)))
-    io.stderr(`pegboard: ${USUAL_FILE} in this folder is not read unless named: --config ${USUAL_FILE}\n`)
+  if (ignored !== undefined)
+    io.stderr(
+      `pegboard: ${ignored} is not read unless named (--config ${ignored}) or confirmed once: run pegboard on a terminal here\n`,
+    )
   io.know?.(config.secrets)
   for (const warning of warnings) io.stderr(`pegboard: warning: ${warning}\n`)
-  return { ...read, config, warnings }
+  return { ...read, config, warnings, ...(ignored === undefined ? {} : { ignored }) }
 }
 
 /** What another user may write of the files that decide what runs here. @throws PegboardError E_CONFIG_WRITABLE if exposed */
@@ -144,6 +152,8 @@ export interface Session {
   /** This terminal, as a client of the profile that --profile names. */
   readonly caller: Caller
   readonly warnings: readonly string[]
+  /** The configuration of a project that is not used. */
+  readonly ignored?: string
 }
 
 /**
@@ -164,7 +174,7 @@ export async function withApp(
 ): Promise<number> {
   const { awaited = () => true, waitS, early, ...appOptions } = options
   const waitMs = whole(args, 'wait', 0, 600, waitS ?? 10) * 1_000
-  const { config, warnings } = await openConfig(args, io)
+  const { config, warnings, ignored } = await openConfig(args, io)
   const caller = { ...localCaller, profile: profileFor(args, config) }
   const app = await openApp(config, openLog(args, io, 'error', config.log.format), io, {
     connectDelayMs: { cold: 0, known: 0 },
@@ -174,7 +184,7 @@ export async function withApp(
   try {
     await app.start()
     for (const failed of app.failed()) io.stderr(`pegboard: warning: not loaded: ${failureLine(failed)}\n`)
-    const session = { app, config, caller, warnings }
+    const session = { app, config, caller, warnings, ...(ignored === undefined ? {} : { ignored }) }
     const wanted = (server: Server): boolean => awaited(server, session)
     const momentMs = Math.min(waitMs, MOMENT_MS)
     await app.settled(momentMs, wanted)

@@ -1,0 +1,92 @@
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { createInterface } from 'node:readline/promises'
+import { defaultDirs, homeOf, type Machine } from '../config/places.ts'
+import { replacedByOthers } from '../core/written-by-others.ts'
+import type { Io } from './io.ts'
+
+const NAME = 'mcp.config.json'
+
+export interface FoundConfig {
+  /** Undefined where none is used. */
+  readonly file?: string
+  /** One of a project that nobody has confirmed, as a person would name it. */
+  readonly ignored?: string
+}
+
+/**
+ * The configuration to use: the one that --config names, then PEGBOARD_CONFIG, then the nearest `mcp.config.json` upwards that the
+ * user confirmed once, then the one in the user's configuration folder. A cloned repository must not decide what runs here.
+ */
+export async function findConfig(named: string | undefined, io: Io): Promise<FoundConfig> {
+  const given = named ?? (io.env['PEGBOARD_CONFIG'] || undefined)
+  if (given !== undefined) return { file: given }
+  const machine: Machine = { env: io.env, cwd: io.cwd }
+  const project = nearestConfig(machine)
+  if (project !== undefined && (await isConfirmed(project, machine, io))) return { file: project }
+  const own = join(configFolder(machine), NAME)
+  return {
+    ...(project === own || !existsSync(own) ? {} : { file: own }),
+    ...(project === undefined ? {} : { ignored: relative(io.cwd, project) }),
+  }
+}
+
+/** In the working folder or above it, up to the home folder. */
+function nearestConfig(machine: Machine): string | undefined {
+  const home = resolve(homeIn(machine))
+  for (let at = resolve(machine.cwd); ; at = dirname(at)) {
+    const file = join(at, NAME)
+    if (existsSync(file)) return file
+    if (at === home || at === dirname(at)) return undefined
+  }
+}
+
+const homeIn = (machine: Machine): string => machine.env['HOME'] || homeOf(machine)
+
+function configFolder(machine: Machine): string {
+  const { env } = machine
+  if (process.platform === 'win32')
+    return join(env['APPDATA'] || join(homeIn(machine), 'AppData', 'Roaming'), 'pegboard')
+  if (process.platform === 'darwin') return join(homeIn(machine), 'Library', 'Application Support', 'pegboard')
+  return join(env['XDG_CONFIG_HOME'] || join(homeIn(machine), '.config'), 'pegboard')
+}
+
+async function isConfirmed(file: string, machine: Machine, io: Io): Promise<boolean> {
+  const own = process.getuid?.()
+  if (own !== undefined && (statSync(file).uid !== own || replacedByOthers(file) !== undefined)) return false
+  const record = join(defaultDirs(machine, machine.cwd).state, 'confirmed-configs.json')
+  const known = readConfirmed(record)
+  if (known.includes(file)) return true
+  if (io.input.isTTY !== true || io.terminal?.err !== true) return false
+  if (!(await askOnce(`Use ${file}? It decides which programs run here as you. [y/N] `, io))) return false
+  mkdirSync(dirname(record), { recursive: true, mode: 0o700 })
+  writeFileSync(record, `${JSON.stringify([...known, file], null, 2)}\n`, { mode: 0o600 })
+  return true
+}
+
+function readConfirmed(record: string): readonly string[] {
+  try {
+    if (replacedByOthers(record) !== undefined) return []
+    const known = JSON.parse(readFileSync(record, 'utf8')) as unknown
+    return Array.isArray(known) ? known.filter((one) => typeof one === 'string') : []
+  } catch {
+    // Without it the person is asked again.
+    return []
+  }
+}
+
+async function askOnce(question: string, io: Io): Promise<boolean> {
+  const lines = createInterface({ input: io.input, terminal: false })
+  const gone = new AbortController()
+  lines.once('close', () => gone.abort())
+  try {
+    io.stderr(question)
+    const answer = await lines.question('', { signal: AbortSignal.any([gone.signal, io.stop]) })
+    return /^y(?:es)?$/i.test(answer.trim())
+  } catch {
+    // Nobody answered.
+    return false
+  } finally {
+    lines.close()
+  }
+}
