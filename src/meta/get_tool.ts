@@ -47,9 +47,18 @@ export const getTool = (host: Host, unlisted: Unlisted): MetaTool => ({
       policy: 'auto',
       aliases: tool.aliases,
       ...waitFor(view.owners.find(({ id }) => id === tool.module)),
+      ...(tool.title === '' || tool.untitled ? {} : { title: tool.title }),
+      ...decorationsOf(tool.extra),
       ...(isObject(tool.extra['_meta']) && tool.extra['_meta']['ui'] ? { ui: tool.extra['_meta']['ui'] } : {}),
     })
   },
+})
+
+/** What its server shows of it. Other members could stand for ours. */
+const decorationsOf = ({ icons, annotations, _meta }: Readonly<Record<string, unknown>>) => ({
+  ...(icons === undefined ? {} : { icons }),
+  ...(annotations === undefined ? {} : { annotations }),
+  ...(_meta === undefined ? {} : { _meta }),
 })
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
