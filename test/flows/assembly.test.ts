@@ -148,7 +148,7 @@ describe('a search over the engines of a profile', () => {
 })
 
 describe('a tool that some providers cannot use', () => {
-  it('is hidden from their profile, and a direct call is refused [TOM-03, TOM-35]', async () => {
+  it('is hidden from their profile, and a direct call is refused', async () => {
     const { app, callerOf, call } = await start({ novel: { provider: 'NovelAI' }, other: { provider: 'openai' } })
     const names = (profile: string) => app.surface.list(callerOf(profile), 'direct').map(({ name }) => name)
     expect([names('novel').includes('web__fetch_url'), names('other').includes('web__fetch_url')]).toEqual([
@@ -164,7 +164,7 @@ describe('a tool that some providers cannot use', () => {
 const image = (url: string, ...modes: string[]) => ({ modules: { media: { config: { image: { url, modes } } } } })
 
 describe('a picture tool', () => {
-  it('without a backend is not listed, not found, and execute_tool says it is unavailable [TOM-14]', async () => {
+  it('without a backend is not listed, not found, and execute_tool says it is unavailable', async () => {
     const { app, callerOf, call } = await start({ some: image('http://127.0.0.1:9', 'txt2img') })
     const names = (profile: string) => app.surface.list(callerOf(profile), 'direct').map(({ name }) => name)
     expect([
