@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { parseToolCalls } from './agent/parse.ts'
 import { createApproval } from './approval.ts'
 import { type Catalog, clashSentence, createCatalog } from './catalog/catalog.ts'
 import { warnOfClashes } from './catalog/clashes.ts'
@@ -572,6 +573,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const surface = createSurface(host, {
     pinned: ({ profile }) => rules.of(profile).exposure.pinned,
     primitives: ({ profile }) => rules.of(profile).exposure.primitives,
+    readCalls: (text, caller) => parseToolCalls(text, { tools: surface.list(caller, host.exposure(caller).mode) }),
     ...planned.tools,
   })
 

@@ -85,6 +85,7 @@ const pinned = {
     'list_active_servers',
     'extend_tool_loop',
     'retrieve_tool_call_log',
+    'run_text',
     'set_turn',
     'set_flag',
   ],

@@ -43,55 +43,25 @@ const NEVER_RAN: ReadonlySet<string> = new Set([
 export async function runParallel(
   actions: readonly Action[],
   request: CallRequest,
-  call: (request: CallRequest) => Promise<ToolResult>,
+  call: Call,
   labelOf: (name: string) => string,
   now: () => number,
-  together: (requests: readonly CallRequest[]) => JointApproval | undefined = () => undefined,
+  together: Together = () => undefined,
 ): Promise<{ readonly value: ParallelResult; readonly output: Output }> {
   const began = now()
-  const output = createOutput()
-  const parts = actions.map(() => output.part())
+  const several = begin(actions, request, call, together)
+  const { onProgress } = request
   let done = 0
-  const { onProgress, abort, signal, callId, ...shared } = request
-  // One listener for all of them: Node warns of more than ten.
-  const whole = createEnding()
-  const cancel = (): void => whole.abort(cancelled())
-  if (signal?.aborted) cancel()
-  else if (signal) onEnd(signal, cancel)
-  const approval = together(actions.map(({ name, params }) => ({ ...shared, name, input: params })))
   const results = await Promise.all(
-    actions.map(async ({ name, params }, index): Promise<ActionResult> => {
+    actions.map(async (action, index): Promise<ActionResult> => {
+      const { name } = action
       const label = labelOf(name)
-      let outcome: Outcome
-      const part = parts[index] ?? output.part()
-      // What ends one, such as its time limit, ends no other; what ends the whole ends all.
-      const ending = createEnding()
-      const free = [follow(abort, ending), follow(whole, ending)]
-      try {
-        const ended = outcomeOf(
-          await call({
-            ...shared,
-            name,
-            input: params,
-            part,
-            abort: ending,
-            approval,
-            callId: callId && `${callId}.${index}`,
-          }),
-        )
-        outcome = ended.outcome
-        for (const file of ended.files) part.sendFile(file)
-      } catch (error) {
-        if (!isPegboardError(error)) throw error
-        outcome = failureOf(error)
-      } finally {
-        for (const stop of free) stop()
-      }
+      const outcome = await several.run(action, index)
       onProgress?.(++done, actions.length, label)
       return { index, name, label, ...outcome }
     }),
   )
-  if (signal) offEnd(signal, cancel)
+  several.end()
   const failed = results.filter(({ success }) => !success)
   if (failed.length === results.length && failed.every((one) => !one.success && NEVER_RAN.has(one.code)))
     throw new PegboardError(
@@ -110,7 +80,78 @@ export async function runParallel(
       failed: failed.length,
       elapsed_ms: Math.round(now() - began),
     },
+    output: several.output,
+  }
+}
+
+/** Runs one after the other as `runParallel` runs all at once. What ends the whole leaves those that follow unbegun. */
+export async function runInOrder(
+  actions: readonly Action[],
+  request: CallRequest,
+  call: Call,
+  together: Together = () => undefined,
+): Promise<{ readonly outcomes: readonly Outcome[]; readonly output: Output }> {
+  const { onProgress, abort, signal } = request
+  const several = begin(actions, request, call, together)
+  const outcomes: Outcome[] = []
+  try {
+    for (const [index, action] of actions.entries()) {
+      if (abort?.aborted) throw abort.reason
+      if (signal?.aborted) throw cancelled()
+      outcomes.push(await several.run(action, index))
+      onProgress?.(index + 1, actions.length, action.name)
+    }
+  } finally {
+    several.end()
+  }
+  return { outcomes, output: several.output }
+}
+
+type Call = (request: CallRequest) => Promise<ToolResult>
+type Together = (requests: readonly CallRequest[]) => JointApproval | undefined
+
+/** What calls that were asked for with one request have in common. */
+function begin(actions: readonly Action[], request: CallRequest, call: Call, together: Together) {
+  const output = createOutput()
+  const parts = actions.map(() => output.part())
+  const { onProgress: _, abort, signal, callId, ...shared } = request
+  // One listener for all of them: Node warns of more than ten.
+  const whole = createEnding()
+  const cancel = (): void => whole.abort(cancelled())
+  if (signal?.aborted) cancel()
+  else if (signal) onEnd(signal, cancel)
+  const approval = together(actions.map(({ name, params }) => ({ ...shared, name, input: params })))
+  return {
     output,
+    async run({ name, params }: Action, index: number): Promise<Outcome> {
+      const part = parts[index] ?? output.part()
+      // What ends one, such as its time limit, ends no other; what ends the whole ends all.
+      const ending = createEnding()
+      const free = [follow(abort, ending), follow(whole, ending)]
+      try {
+        const { outcome, files } = outcomeOf(
+          await call({
+            ...shared,
+            name,
+            input: params,
+            part,
+            abort: ending,
+            approval,
+            callId: callId && `${callId}.${index}`,
+          }),
+        )
+        for (const file of files) part.sendFile(file)
+        return outcome
+      } catch (error) {
+        if (!isPegboardError(error)) throw error
+        return failureOf(error)
+      } finally {
+        for (const stop of free) stop()
+      }
+    },
+    end(): void {
+      if (signal) offEnd(signal, cancel)
+    },
   }
 }
 

@@ -26,6 +26,7 @@ import { factTools } from './remember.ts'
 import { requestToolInjection } from './request_tool_injection.ts'
 import { retrieveToolCallLog } from './retrieve_tool_call_log.ts'
 import { runParallelTool } from './run_parallel.ts'
+import { type ReadCalls, runText } from './run_text.ts'
 import { scheduleTools } from './schedule.ts'
 import { searchTools } from './search_tools.ts'
 import { setFlag } from './set_flag.ts'
@@ -63,7 +64,7 @@ const DISCOVERY_NAMES: readonly string[] = [
 ]
 
 /** Those of all these that run another tool and wait for it. */
-export const RUNNERS: ReadonlySet<string> = new Set(['execute_tool', 'run_parallel'])
+export const RUNNERS: ReadonlySet<string> = new Set(['execute_tool', 'run_parallel', 'run_text'])
 
 /** Tools that run other tools in another way than now and here. */
 const PRIMITIVE_NAMES: readonly string[] = [
@@ -107,6 +108,7 @@ const CONTEXT_NAMES: readonly string[] = [
   'list_active_servers',
   'extend_tool_loop',
   'retrieve_tool_call_log',
+  'run_text',
   'set_turn',
   'set_flag',
 ]
@@ -130,6 +132,7 @@ export function createSurface(
     readonly pinned: (caller: Caller) => readonly string[]
     /** Whether the caller has the tools that run others in parallel and in the background. */
     readonly primitives: (caller: Caller) => boolean
+    readonly readCalls: ReadCalls
     /** Where the operator wants them. */
     readonly watchers?: () => Watchers
     readonly schedule?: () => Schedule
@@ -172,6 +175,7 @@ export function createSurface(
       listActiveServers(host),
       extendToolLoop(host),
       retrieveToolCallLog(host),
+      runText(host, (name) => META_NAMES.includes(bareName(name)), options.readCalls, runNamed),
       setTurn(host),
       setFlag(host),
     ].map((tool) => [tool.name, tool]),
@@ -206,6 +210,19 @@ export function createSurface(
     const name = bareName(request.name)
     const meta = contextTool(name, request.caller) ?? unlisted.of(request.caller).get(name)
     return meta ? await start(meta, request) : await host.call(request)
+  }
+
+  /** Runs whatever a client may name. */
+  async function runNamed(request: CallRequest): Promise<ToolResult> {
+    const meta = metaNamed(request)
+    if (!meta)
+      return host.call({
+        ...request,
+        finders: host.exposure(request.caller).mode === 'direct' ? [] : ['search_tools', 'list_categories'],
+      })
+    const loading = host.whileLoading()
+    if (loading) await loading
+    return await start(meta, request)
   }
 
   const listMeta = (some: readonly MetaTool[], caller: Caller): ListedTool[] => {
@@ -272,15 +289,7 @@ export function createSurface(
       const caller = turns.as(given.caller)
       const request = caller === given.caller ? given : { ...given, caller }
       injected.note(caller)
-      const meta = metaNamed(request)
-      if (!meta)
-        return host.call({
-          ...request,
-          finders: host.exposure(request.caller).mode === 'direct' ? [] : ['search_tools', 'list_categories'],
-        })
-      const loading = host.whileLoading()
-      if (loading) await loading
-      return await start(meta, request)
+      return await runNamed(request)
     },
   }
 }

@@ -120,6 +120,54 @@ describe('reload_tools', () => {
   })
 })
 
+describe('run_text', () => {
+  it('runs the calls in a text in their order, and answers results and the rest [DIG-39]', async () => {
+    const { app } = await discovery()
+    const client = await connectTo(app)
+    const text = [
+      'I write it down first.',
+      '<tool_call>{"name": "filesystem.write", "arguments": {"path": "a.txt", "content": "one"}}</tool_call>',
+      '<tool_call>{"name": "execute_tool", "arguments": {"name": "filesystem.read", "params": {"path": "a.txt"}}}</tool_call>',
+      '<tool_call>{"name": "nobody.there", "arguments": {}}</tool_call>',
+      '<tool_call>{"name": "search_tools", "arguments": {"query": "greet somebody"}}</tool_call>',
+    ].join('\n')
+    const answer = await call(client, 'context_builder.run_text', { text })
+    expect(answer.text).toBe('I write it down first.')
+    expect(answer.calls.map(({ name }: Answer) => name)).toEqual([
+      'filesystem.write',
+      'execute_tool',
+      'nobody.there',
+      'search_tools',
+    ])
+    expect(answer.calls[0]).toMatchObject({
+      arguments: { path: 'a.txt', content: 'one' },
+      result: { success: true },
+    })
+    expect(JSON.stringify(answer.calls[1].result)).toContain('one')
+    expect(answer.calls[2].result).toMatchObject({ success: false, code: 'E_NOT_FOUND' })
+    expect(JSON.stringify(answer.calls[3].result)).toContain('hello.greet')
+    expect(await call(client, 'run_text', { text: 'Plain words {and braces}.' })).toEqual({
+      calls: [],
+      text: 'Plain words {and braces}.',
+    })
+  })
+
+  it('does not run itself, by execute_tool neither, and what is denied stays denied', async () => {
+    const { app } = await discovery({ policy: { deny: ['hello.greet'] } })
+    const client = await connectTo(app)
+    const resultOf = async (name: string, args: object): Promise<Answer> => {
+      const text = `<tool_call>${JSON.stringify({ name, arguments: args })}</tool_call>`
+      return (await call(client, 'run_text', { text })).calls[0].result
+    }
+    expect((await resultOf('context_builder.run_text', { text: 'x' })).code).toBe('E_LOOP_DETECTED')
+    const params = { name: 'context_builder__run_text', params: { text: 'x' } }
+    expect((await resultOf('execute_tool', params)).code).toBe('E_LOOP_DETECTED')
+    expect((await resultOf('hello.greet', { name: 'Ann' })).code).toBe('E_NOT_FOUND')
+    const many = '<tool_call>{"name":"hello.greet","arguments":{}}</tool_call>\n'.repeat(51)
+    expect((await call(client, 'run_text', { text: many })).error.code).toBe('E_VALIDATION')
+  })
+})
+
 describe('check_task', () => {
   it('tells of a background task to whom it belongs, and to nobody else', async () => {
     const { app } = await discovery({ exposure: { mode: 'discovery' } })

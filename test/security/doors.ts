@@ -101,6 +101,11 @@ export const DOORS: Readonly<Record<string, Door>> = {
   run_parallel: async (_world, { client }, wish) => ({
     answer: await ask(client, 'run_parallel', { actions: [formOf(wish), { name: 'no.such_tool' }] }),
   }),
+  run_text: async (_world, { client }, { name, args }) => ({
+    answer: await ask(client, 'context_builder.run_text', {
+      text: `<tool_call>${JSON.stringify({ name, arguments: args })}</tool_call>`,
+    }),
+  }),
   async background_run(_world, { client }, wish) {
     const answer = await ask(client, 'background_run', formOf(wish))
     const { task_id } = dataOf(answer)

@@ -75,6 +75,7 @@ const META: Table = {
   list_active_servers: why('lists rooms of chat platforms'),
   extend_tool_loop: why('counts rounds'),
   retrieve_tool_call_log: why('reads what the caller called'),
+  run_text: door('run_text'),
   ...each(
     'set_turn set_flag',
     why('says something of the profile, for admins; what follows from it is decided at each call'),
@@ -102,7 +103,7 @@ const INDEX: Table = {
   ...each('redact redactUrl scrub', why('takes secrets out of texts')),
   ToolContext: door('ctx.call'),
   ...each(
-    'createConnect createFetch createPaths exclusively',
+    'createConnect createFetch createPaths exclusively ownFilesBelow',
     why('guards of addresses and paths, made by code and not by callers'),
   ),
 }

@@ -1,0 +1,63 @@
+import type { Caller } from '../core/context.ts'
+import { PegboardError } from '../core/errors.ts'
+import { type ToolResult, valueResult } from '../core/result.ts'
+import type { CallRequest } from '../exec/call.ts'
+import { notInjectable } from '../exec/output.ts'
+import { runInOrder } from '../exec/parallel.ts'
+import { bareName, readCall } from './execute_tool.ts'
+import type { Host, MetaTool } from './host.ts'
+import { invalid, onlyKeys, text } from './input.ts'
+
+/** The calls in what a model wrote, and the rest of it. */
+export type ReadCalls = (
+  text: string,
+  caller: Caller,
+) => {
+  readonly calls: readonly { readonly name: string; readonly arguments: Readonly<Record<string, unknown>> }[]
+  readonly text: string
+}
+
+const MAX_CHARACTERS = 200_000
+const MAX_CALLS = 50
+
+/** @param start runs any tool by its name, as if the client had called it */
+export const runText = (
+  host: Host,
+  isMeta: (name: string) => boolean,
+  readCalls: ReadCalls,
+  start: (request: CallRequest) => Promise<ToolResult>,
+): MetaTool => ({
+  name: 'run_text',
+  title: 'Run the calls in a text',
+  description: () => 'Runs the tool calls in what a model wrote, one after the other; answers results and the rest.',
+  inputSchema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+  hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+  async run(input, request) {
+    onlyKeys(input, ['text'], 'run_text')
+    const read = readCalls(text(input, 'text', 'run_text', MAX_CHARACTERS), request.caller)
+    const { calls } = read
+    if (calls.length > MAX_CALLS) throw invalid('run_text', `text: at most ${MAX_CALLS} calls (${calls.length})`)
+    const { outcomes, output } = await runInOrder(
+      calls.map(({ name, arguments: params }) => ({ name, params })),
+      { ...request, finders: ['search_tools', 'list_categories'] },
+      async (one) => {
+        if (runsText(one))
+          throw new PegboardError('E_LOOP_DETECTED', 'run_text cannot run itself.', {
+            hint: 'Write the calls themselves into the text.',
+          })
+        return await start(one)
+      },
+      (requests) => host.together(requests.filter(({ name }) => !isMeta(name))),
+    )
+    const { files, injected } = output
+    const { unknown } = injected.length > 0 ? host.context.inject(request.caller, injected) : { unknown: [] }
+    const results = calls.map((call, index) => ({ ...call, result: outcomes[index] }))
+    return valueResult({ calls: results, text: read.text }, files, unknown.map(notInjectable))
+  },
+})
+
+function runsText({ name, input }: CallRequest): boolean {
+  const own = bareName(name)
+  if (own !== 'execute_tool') return own === 'run_text'
+  return bareName(readCall(input as Readonly<Record<string, unknown>>).name) === 'run_text'
+}
