@@ -79,7 +79,7 @@ const pasted = (dir: string, services: string): string => {
 }
 
 const TOOLS = {
-  everything: 17,
+  everything: 15,
   filesystem: 14,
   memory: 9,
   'sequential-thinking': 1,

@@ -69,7 +69,7 @@ test('R13: the description of a tool that gives a handle says how long it is goo
   const tasks = { resultTtlMs: 7_200_000 }
   const server = await front(
     { tokens },
-    { exposure: { mode: 'discovery' }, execution: { watchers: true, scheduler: true, tasks } },
+    { exposure: { mode: 'direct' }, execution: { watchers: true, scheduler: true, tasks } },
   )
   const { tools } = await (await client(server.url, ANN)).listTools()
   const about = (name: string) => tools.find((tool) => tool.name === name)?.description
