@@ -109,7 +109,10 @@ describe('HTTP-06', () => {
     for (const { path } of routes.filter((route) => route.open)) {
       const { status, json } = await ask(server.url, { method: 'GET', path, anonymous: true })
       expect([200, 404]).toContain(status)
-      if (status === 200) expect(json).toEqual({ status: path === '/ready' ? 'ready' : 'ok' })
+      if (status === 200)
+        expect(json).toEqual(
+          path === '/ready' ? { status: 'ready' } : { status: 'ok', eventLoopLagMs: expect.any(Number) },
+        )
     }
   })
 
