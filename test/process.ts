@@ -94,8 +94,13 @@ export interface Talk {
 /**
  * Serves over stdio in a process of its own, the session already open.
  * @param through a program, with its arguments, that starts the one that is named after those
+ * @param revision of the protocol that the session is opened with
  */
-export async function talkTo({ config, env }: Place, through: readonly string[] = []): Promise<Talk> {
+export async function talkTo(
+  { config, env }: Place,
+  through: readonly string[] = [],
+  revision = '2025-11-25',
+): Promise<Talk> {
   const [file = '', ...args] = [...through, process.execPath, cli, 'serve', '--stdio', '--config', config]
   const child = spawn(file, args, { env, stdio: 'pipe' })
   const ended = once(child, 'exit')
@@ -143,7 +148,7 @@ export async function talkTo({ config, env }: Place, through: readonly string[] 
   send({
     id: 0,
     method: 'initialize',
-    params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+    params: { protocolVersion: revision, capabilities: {}, clientInfo: { name: 'test', version: '1' } },
   })
   await answer(0)
   send({ method: 'notifications/initialized' })

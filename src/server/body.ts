@@ -2,9 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Message } from '../core/jsonrpc.ts'
 import { type Refusal, refusal } from './door.ts'
-import { checkBatch, crowdOf, readMessage } from './message.ts'
-
-const MAX_BATCH = 100
+import { isBatch, readBatch, readMessage } from './message.ts'
 
 export type ReadBody<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly refusal: Refusal }
 
@@ -59,25 +57,12 @@ export interface Messages {
 
 /** Parses a body and checks the envelope of every message. A batch holds 1 to 100 messages. */
 export function readMessages(text: string): ReadBody<Messages> {
-  if (!/^\s*\[/.test(text)) {
+  if (!isBatch(text)) {
     const read = readMessage(text)
     if (read.ok) return { ok: true, value: { messages: [read.message], batch: false } }
     return { ok: false, refusal: refusal(400, read.message, { code: read.code, id: read.id }) }
   }
-  const crowd = crowdOf(text)
-  if (crowd) return { ok: false, refusal: refusal(400, crowd.message, { code: crowd.code }) }
-  let items: unknown[]
-  try {
-    items = JSON.parse(text) as unknown[]
-  } catch {
-    return { ok: false, refusal: refusal(400, 'Parse error: the body is not JSON', PARSE_ERROR) }
-  }
-  if (items.length === 0 || items.length > MAX_BATCH)
-    return {
-      ok: false,
-      refusal: refusal(400, `Invalid request: a batch holds 1 to ${MAX_BATCH} messages`, { code: -32600 }),
-    }
-  const read = checkBatch(text, items)
+  const read = readBatch(text)
   if ('ok' in read) return { ok: false, refusal: refusal(400, read.message, { code: read.code }) }
   return { ok: true, value: { messages: read, batch: true } }
 }

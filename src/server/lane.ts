@@ -7,7 +7,7 @@ import { createNumbered } from '../core/numbered.ts'
 import { rawBytes } from '../core/raw.ts'
 import { isRecord } from '../core/record.ts'
 import type { McpResult } from '../core/result.ts'
-import { SESSION_REVISIONS } from '../core/revisions.ts'
+import { revisionFor, SESSION_REVISIONS } from '../core/revisions.ts'
 import type { Relay } from '../core/tool.ts'
 import { cancelled } from '../exec/refusals.ts'
 import { callerOf, type Entrant } from './caller.ts'
@@ -91,7 +91,7 @@ export function createLane(options: LaneOptions): Lane {
     begin(message)
     const asking = claims.of(caller, params._meta)
     const instructions = instructionsFor(host, asking)
-    const protocolVersion = SESSION_REVISIONS.includes(wanted) ? wanted : SESSION_REVISIONS[0]
+    const protocolVersion = revisionFor(wanted)
     answer(id, {
       protocolVersion,
       capabilities:

@@ -7,6 +7,7 @@ export type Read =
   | { readonly ok: true; readonly message: Message }
   | { readonly ok: false; readonly id: string | number | null; readonly code: number; readonly message: string }
 
+const MAX_BATCH = 100
 const MAX_ID_CHARS = 1_024
 const MEMBERS = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 /** What a client says of itself is kept for the session. */
@@ -43,19 +44,27 @@ function readWhole(line: string): Read {
   return isRecord(value) && repeatsMember(line, [value], 1) ? repeated : checkMessage(value, line.length)
 }
 
-/** Why messages that came together are not even parsed; undefined where they may be. */
-export const crowdOf = (text: string): (Read & { readonly ok: false }) | undefined =>
-  isCrowded(text, MAX_MESSAGE_KEYS) ? tooMany(null) : undefined
+/** Whether this is a JSON-RPC batch: several messages as a list. */
+export const isBatch = (text: string): boolean => /^\s*\[/.test(text)
 
-/** The same for messages that came together, as `items` of the list that `text` is. The first that is none is the answer. */
-export function checkBatch(
-  text: string,
-  items: readonly unknown[],
-): readonly Message[] | (Read & { readonly ok: false }) {
+/** The same for a batch, of 1 to 100 messages. The first that is none is the answer. */
+export function readBatch(text: string): readonly Message[] | (Read & { readonly ok: false }) {
+  if (isCrowded(text, MAX_MESSAGE_KEYS)) return tooMany(null)
+  let items: unknown[]
+  try {
+    items = JSON.parse(text) as unknown[]
+  } catch {
+    return refuse(null, -32700, 'Parse error: the batch is not JSON')
+  }
+  if (items.length === 0 || items.length > MAX_BATCH)
+    return refuse(null, -32600, `Invalid request: a batch holds 1 to ${MAX_BATCH} messages`)
   const messages: Message[] = []
   for (const item of items) {
     const read = checkMessage(item, text.length)
     if (!read.ok) return read
+    // The revision that has batches says so.
+    if (read.message.method === 'initialize')
+      return refuse(null, -32600, 'Invalid request: initialize must be sent alone')
     messages.push(read.message)
   }
   return repeatsMember(text, items, 2) ? repeated : messages

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Transport } from '@modelcontextprotocol/server'
 import type { Clock } from '../core/clock.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { hasBatches, revisionFor } from '../core/revisions.ts'
 import type { Messages } from './body.ts'
 import { type Entrant, partyOf } from './caller.ts'
 import { type Refusal, refusal, refuse } from './door.ts'
@@ -46,6 +47,7 @@ interface Session {
   readonly party: string
   readonly transport: SessionTransport
   readonly lane: Lane | undefined
+  readonly revision: string
   lastSeenMs: number
   /** When it was last written for other processes. */
   keptMs: number
@@ -123,14 +125,16 @@ export function createSessions(options: SessionOptions): Sessions {
     }
   }
 
-  async function open(entrant: Entrant, id = newSessionId()): Promise<Session> {
+  async function open(entrant: Entrant, opening: Message | undefined, id = newSessionId()): Promise<Session> {
     await makeRoom()
     const transport = createSessionTransport(id, options.pulse)
     const party = partyOf(entrant)
     if (roaming) joinOthers(roaming, id, party, transport)
     const served = options.factory({ era: 'legacy', entrant, sessionId: id })
     const lane = served.lane?.(transport.deliver)
-    const session: Session = { id, entrant, party, transport, lane, lastSeenMs: clock.now(), keptMs: clock.now() }
+    const revision = revisionFor(opening?.params?.['protocolVersion'])
+    const now = clock.now()
+    const session: Session = { id, entrant, party, transport, lane, revision, lastSeenMs: now, keptMs: now }
     // At once, so that a burst of them is counted.
     touch(session)
     await connect(served, transport, () => {
@@ -171,7 +175,7 @@ export function createSessions(options: SessionOptions): Sessions {
   }
 
   async function adopt(id: string, entrant: Entrant, kept: KeptSession): Promise<Session> {
-    const session = await open(entrant, id)
+    const session = await open(entrant, kept.opening, id)
     const { transport, lane } = session
     await replay(kept, transport, (opening) => {
       lane?.join(opening)
@@ -186,7 +190,7 @@ export function createSessions(options: SessionOptions): Sessions {
   })
 
   async function initialize(res: ServerResponse, entrant: Entrant, body: Messages): Promise<void> {
-    const session = await open(entrant)
+    const session = await open(entrant, body.messages[0])
     let answered = false
     const { send } = session.transport
     // A session that was refused is not kept: nobody was told of it.
@@ -227,8 +231,6 @@ export function createSessions(options: SessionOptions): Sessions {
   return {
     async post(req, res, entrant, body) {
       const initializes = body.messages.some(({ method }) => method === 'initialize')
-      if (initializes && body.messages.length > 1)
-        return refuse(res, refusal(400, 'Invalid request: initialize must be sent alone', { code: -32600 }))
       if (initializes && req.headers['mcp-session-id'] === undefined) return initialize(res, entrant, body)
       const found = find(req, entrant)
       // Nothing is awaited for one that is here: calls in a session come all day.
@@ -236,6 +238,8 @@ export function createSessions(options: SessionOptions): Sessions {
       if (!('transport' in session)) return refuse(res, session)
       if (initializes)
         return refuse(res, refusal(400, 'Invalid request: the session is initialized already', { code: -32600 }))
+      if (body.batch && !hasBatches(session.revision))
+        return refuse(res, refusal(400, noBatches(session.revision), { code: -32600 }))
       session.transport.post(res, body.messages, body.batch)
     },
     async listen(req, res, entrant) {
@@ -295,6 +299,9 @@ export async function connect(served: Served, transport: Transport, gone: () => 
     }
   }
 }
+
+const noBatches = (revision: string): string =>
+  `Invalid request: batch not supported in ${revision}, send one message a request`
 
 const unknown = refusal(404, 'Session not found', { code: -32001 })
 

@@ -4,7 +4,9 @@ import type { StdioServerHandle } from '@modelcontextprotocol/server/stdio'
 import type { Clock } from '../core/clock.ts'
 import type { Caller } from '../core/context.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { hasBatches, revisionFor } from '../core/revisions.ts'
 import { laneCall } from './answer.ts'
+import { createBatches } from './batch.ts'
 import { callerOf, type Entrant, localEntrant } from './caller.ts'
 import { serverCapabilities } from './capabilities.ts'
 import { type Claims, createClaims } from './claims.ts'
@@ -14,9 +16,9 @@ import { createFraming } from './framing.ts'
 import type { ServerHost } from './host.ts'
 import { createInFlight, IN_FLIGHT } from './in-flight.ts'
 import { createLane } from './lane.ts'
-import { readMessage } from './message.ts'
+import { isBatch, readBatch, readMessage } from './message.ts'
 import { createNotifier } from './notify.ts'
-import { piecesOf } from './pieces.ts'
+import { type Pieces, piecesOf } from './pieces.ts'
 import type { McpInstance } from './server.ts'
 import { taskStatus } from './task-status.ts'
 import { CUT_OFF_BYTES, isPassing, MAX_UNREAD_BYTES } from './unread.ts'
@@ -81,15 +83,18 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   const inFlight = createInFlight()
   const send = (message: object): void => {
     inFlight.sent(message)
-    write(message)
+    if (!batches.answered(message)) write(message)
   }
   const write = (message: object): void => {
     if (isPassing(message) && output.writableLength + text.length >= MAX_UNREAD_BYTES) {
       dropped++
       return
     }
+    writeLine(piecesOf(message))
+  }
+  const writeLine = (pieces: Pieces): void => {
     if (pending.length === 0 && text === '') process.nextTick(flush)
-    for (const piece of piecesOf(message)) {
+    for (const piece of pieces) {
       if (typeof piece === 'string') text += piece
       else {
         pending.push(text, piece)
@@ -98,6 +103,9 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     }
     text += '\n'
   }
+  const batches = createBatches((answers) =>
+    writeLine(['[', ...answers.flatMap((answer, at) => [...(at > 0 ? [','] : []), ...piecesOf(answer)]), ']']),
+  )
   const flush = (): void => {
     if (pending.length === 0 && text === '') return
     const cutOff = output.writableLength > CUT_OFF_BYTES
@@ -231,6 +239,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   // Once the client spoke the newer protocol, everything is the SDK's.
   let modern = false
   const receive = (message: Message): void => {
+    if (message.method === 'notifications/cancelled') batches.cancelled(message.params?.['requestId'])
     if (!modern && lane.take(message)) {
       if (message.method === 'initialize') {
         // The full server, once there is one, tells of tasks itself.
@@ -256,16 +265,44 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     else handOn(message)
   }
 
+  const refused = ({
+    id,
+    code,
+    message,
+  }: {
+    readonly id: unknown
+    readonly code: number
+    readonly message: string
+  }) => {
+    host.log.warn('a message was refused', { reason: message })
+    return { jsonrpc: '2.0', id, error: { code, message } }
+  }
+
+  const takesBatches = (): boolean => {
+    const opening = lane.opening()?.[0]
+    return !modern && opening !== undefined && hasBatches(revisionFor(opening.params?.['protocolVersion']))
+  }
+  function receiveBatch(text: string): void {
+    const messages = readBatch(text)
+    if ('ok' in messages) {
+      write(refused(messages))
+      return
+    }
+    const entered = messages.filter((message) => inFlight.enters(message))
+    const repeated = messages.filter((message) => !entered.includes(message))
+    batches.open(
+      entered.filter(({ id, method }) => id !== undefined && method !== undefined).map(({ id }) => id),
+      repeated.map(({ id }) => refused({ id, code: -32600, message: IN_FLIGHT })),
+    )
+    for (const message of entered) receive(message)
+  }
+
   const feed = createFraming(MAX_LINE_BYTES, {
     line(text) {
+      if (isBatch(text) && takesBatches()) return receiveBatch(text)
       const read = readMessage(text)
       if (read.ok && inFlight.enters(read.message)) return receive(read.message)
-      if (read.ok) {
-        host.log.warn('a message was refused', { reason: IN_FLIGHT })
-        return write({ jsonrpc: '2.0', id: read.message.id, error: { code: -32600, message: IN_FLIGHT } })
-      }
-      host.log.warn('a message was refused', { reason: read.message })
-      send({ jsonrpc: '2.0', id: read.id, error: { code: read.code, message: read.message } })
+      write(read.ok ? refused({ id: read.message.id, code: -32600, message: IN_FLIGHT }) : refused(read))
     },
     tooLong: (max, id) =>
       send({

@@ -92,6 +92,49 @@ test('STD-04: a batch is refused by that name, and nothing of it runs', async ()
   expect(talk.ran()).toBe(0)
 })
 
+test('2025-03-26, the only revision that has batches, takes one, and answers it as one', async () => {
+  const here = place({ exposure: { mode: 'direct' } }, { 'two.mjs': TWO })
+  const talk = await talkTo(here, [], '2025-03-26')
+  const call = (id: number, name: string) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
+    params: { name, arguments: {} },
+  })
+  const listed = { jsonrpc: '2.0', id: 3, method: 'tools/list' }
+  const resources = { jsonrpc: '2.0', id: 4, method: 'resources/list' }
+  const noted = { jsonrpc: '2.0', method: 'notifications/x' }
+  const cancel = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 5 } }
+  raw(
+    talk,
+    JSON.stringify([
+      call(1, 'two__slow'),
+      call(2, 'two__fast'),
+      listed,
+      resources,
+      noted,
+      call(5, 'two__slow'),
+      cancel,
+      call(2, 'two__fast'),
+    ]),
+  )
+  const batches = (): Answer[][] => talk.messages.filter((message) => Array.isArray(message)) as never
+  await expect.poll(() => batches().length, { timeout: 10_000 }).toBe(1)
+  const [answers = []] = batches()
+  expect(answers.map(({ id }) => id).sort()).toEqual([1, 2, 2, 3, 4])
+  expect(answers.filter(({ error }) => error)).toEqual([{ jsonrpc: '2.0', id: 2, error: IN_FLIGHT }])
+  expect(answers.find(({ id }) => id === 3)?.result.tools.length).toBeGreaterThan(3)
+  // None of them came alone, too.
+  expect(talk.messages.filter(({ id }) => [1, 2, 3, 4, 5].includes(id as number))).toEqual([])
+
+  raw(talk, JSON.stringify([noted]))
+  raw(talk, '[]')
+  raw(talk, JSON.stringify([{ ...listed, method: 'initialize', params: {} }]))
+  raw(talk, `[${JSON.stringify(listed)}`)
+  await serves(talk, 7)
+  expect(errors(talk).map(({ code }) => code)).toEqual([-32600, -32602, -32700])
+})
+
 test('STD-05: an id that is no id is refused, and nothing runs', async () => {
   const talk = await marked()
   for (const id of [{ a: 1 }, null, 1.5, true, [], 'i'.repeat(1024 * 1024), 2 ** 60])

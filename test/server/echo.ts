@@ -247,8 +247,12 @@ export function modern(
 }
 
 /** Opens a session and gives its headers. */
-export async function openSession(url: string): Promise<{ readonly 'mcp-session-id': string }> {
-  const { headers } = await ask(url, { body: initialize })
+export async function openSession(
+  url: string,
+  revision = '2025-11-25',
+): Promise<{ readonly 'mcp-session-id': string }> {
+  const body = { ...initialize, params: { ...initialize.params, protocolVersion: revision } }
+  const { headers } = await ask(url, { body })
   const session = { 'mcp-session-id': String(headers['mcp-session-id']) }
   await ask(url, { headers: session, body: { jsonrpc: '2.0', method: 'notifications/initialized' } })
   return session

@@ -65,6 +65,7 @@ describe('a session', () => {
     const session = await openSession(url)
     expect((await ask(url, { headers: session, body: { ...initialize, id: 9 } })).status).toBe(400)
     expect((await ask(url, { body: [initialize, ping(1)] })).status).toBe(400)
+    expect((await ask(url, { body: [initialize] })).status).toBe(400)
     expect(echo.made).toHaveLength(1)
   })
 
@@ -163,9 +164,27 @@ describe('an answer', () => {
     expect(answer.text).toMatch(/^(?:: keepalive\n\n)+.*"text":"at last"/s)
   })
 
-  it('to a batch is a batch; to notifications it is 202', async () => {
+  it.each(['2025-11-25', '2025-06-18', '2024-11-05'])('to a batch is a refusal in %s', async (revision) => {
+    const { url, echo } = await serve()
+    const headers = { ...(await openSession(url, revision)), 'mcp-protocol-version': revision }
+    for (const body of [
+      [call(1, 'echo', { text: 'a' }), call(2, 'echo', { text: 'b' })],
+      [call(3, 'wait', { ms: 60_000 })],
+    ]) {
+      const answer = await ask(url, { headers, body })
+      expect([answer.status, answer.json.error]).toEqual([
+        400,
+        { code: -32600, message: `Invalid request: batch not supported in ${revision}, send one message a request` },
+      ])
+    }
+    expect((await ask(url, { headers, body: ping(1) })).status).toBe(200)
+    await ask(url, { method: 'DELETE', headers })
+    expect(echo.aborted()).toBe(0)
+  })
+
+  it('to a batch is a batch in 2025-03-26; to notifications it is 202', async () => {
     const { url } = await serve()
-    const session = await openSession(url)
+    const session = await openSession(url, '2025-03-26')
     const body = [
       call(1, 'echo', { text: 'a' }),
       { jsonrpc: '2.0', method: 'notifications/x' },
