@@ -27,13 +27,10 @@ interface CacheSettings {
   readonly state_dir: string
 }
 
-/**
- * Makes that folder where it is not there yet, and finds out whether a file can be made in it, before anything is paid for.
- * @throws ToolError why it cannot
- */
-export async function prepareCache(settings: CacheSettings, setting: string, path: string): Promise<void> {
+/** Makes that folder where it is not there yet. @throws ToolError E_BACKEND_UNAVAILABLE where that cannot be */
+export async function makeCache({ file_cache_dir }: CacheSettings, setting: string): Promise<void> {
   try {
-    await mkdir(settings.file_cache_dir, { recursive: true, mode: 0o700 })
+    await mkdir(file_cache_dir, { recursive: true, mode: 0o700 })
   } catch (cause) {
     throw new ToolError(`The folder for files cannot be made (${setting}.file_cache_dir).`, {
       code: 'E_BACKEND_UNAVAILABLE',
@@ -42,6 +39,14 @@ export async function prepareCache(settings: CacheSettings, setting: string, pat
       cause,
     })
   }
+}
+
+/**
+ * Makes that folder, and finds out whether a file can be made in it, before anything is paid for.
+ * @throws ToolError why it cannot
+ */
+export async function prepareCache(settings: CacheSettings, setting: string, path: string): Promise<void> {
+  await makeCache(settings, setting)
   await checkWritable(cachePaths(settings, setting), path)
 }
 

@@ -1,7 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Attachment, type IncomingMessage, isPegboardError, type Log, type Services, ToolError, z } from 'pegboard'
+import { makeCache } from '../_folders.ts'
 import type { BotApi } from './api.ts'
-import { botOf, cachePaths, MAX_FILE_BYTES, type Settings } from './config.ts'
+import { botOf, cachePaths, MAX_FILE_BYTES, SETTING, type Settings } from './config.ts'
 import { fileName } from './files.ts'
 
 const POLL_S = 50
@@ -36,12 +37,15 @@ const Update = z.object({ update_id: z.int().min(0), message: said(Message), edi
 type StoredFile = z.infer<typeof StoredFile>
 type Message = z.infer<typeof Message>
 
+interface Host {
+  readonly services: Services
+  readonly log: Log
+  readonly signal: AbortSignal
+}
+
 /** Takes in what is written in the allowed chats until `signal` fires. Never rejects. */
-export async function listen(
-  api: BotApi,
-  settings: Settings,
-  { services, log, signal }: { readonly services: Services; readonly log: Log; readonly signal: AbortSignal },
-): Promise<void> {
+export async function listen(api: BotApi, settings: Settings, host: Host): Promise<void> {
+  const { services, log, signal } = host
   const allowed = new Set([...settings.allowed_chat_ids, settings.default_chat_id ?? ''])
   // Numbers of updates are a bot's own: those of another would have what waits for this one thrown away.
   const offsetKey = `offset:${botOf(settings)}`
@@ -63,7 +67,7 @@ export async function listen(
       for (const update of updates) {
         const message = update.message ?? update.edited_message
         if (message && (allowed.has(String(message.chat.id)) || allowed.has(`@${message.chat.username ?? ''}`)))
-          await take(api, settings, services, message, signal)
+          await take(api, settings, host, message)
         // Kept only now: what was not taken in is sent again after a restart.
         offset = update.update_id + 1
         await services.kv?.set(offsetKey, offset)
@@ -79,15 +83,10 @@ export async function listen(
 
 const isEmpty = (answer: unknown): boolean => Array.isArray(answer) && answer.length === 0
 
-async function take(
-  api: BotApi,
-  settings: Settings,
-  services: Services,
-  message: Message,
-  signal: AbortSignal,
-): Promise<void> {
+async function take(api: BotApi, settings: Settings, host: Host, message: Message): Promise<void> {
+  const { services } = host
   const { chat, from } = message
-  const { attachments, left } = await filesOf(api, message, signal)
+  const { attachments, left } = await filesOf(api, settings, host, message)
   const named = [from?.first_name, from?.last_name].filter((part) => part !== undefined).join(' ')
   const incoming: IncomingMessage = {
     platform: 'telegram',
@@ -113,8 +112,18 @@ const orNone = (error: unknown): undefined => {
   if (!isPegboardError(error) || error.retryable) throw error
 }
 
+/** Before anything is fetched: on a fresh installation the folder is not there yet. */
+const hasFolder = (settings: Settings, log: Log): Promise<boolean> =>
+  makeCache(settings, SETTING).then(
+    () => true,
+    (error) => {
+      log.warn(`files from Telegram are not kept: ${SETTING}.file_cache_dir cannot be made`, { error })
+      return false
+    },
+  )
+
 /** A file that is too large or gone is named in the text and not fetched. */
-async function filesOf(api: BotApi, message: Message, signal: AbortSignal) {
+async function filesOf(api: BotApi, settings: Settings, { log, signal }: Host, message: Message) {
   const photo = message.photo?.at(-1)
   const files: (StoredFile & { readonly fallback: string; readonly type: string })[] = []
   if (photo) files.push({ ...photo, fallback: 'photo.jpg', type: 'image/jpeg' })
@@ -122,9 +131,10 @@ async function filesOf(api: BotApi, message: Message, signal: AbortSignal) {
   if (message.voice) files.push({ ...message.voice, fallback: 'voice.ogg', type: 'audio/ogg' })
   const attachments: Attachment[] = []
   const left: string[] = []
+  const canKeep = files.length > 0 && (await hasFolder(settings, log))
   for (const { file_id, file_size = 0, file_name, mime_type, fallback, type } of files) {
     const filename = fileName(file_name ?? fallback)
-    const data = file_size > MAX_FILE_BYTES ? undefined : await bytesOf(api, file_id, signal).catch(orNone)
+    const data = !canKeep || file_size > MAX_FILE_BYTES ? undefined : await bytesOf(api, file_id, signal).catch(orNone)
     if (data) attachments.push({ data, filename, mimetype: mime_type ?? type })
     else left.push(filename)
   }

@@ -362,6 +362,32 @@ describe('messages that come in', () => {
     expect(readFileSync(join(cache, 'telegram/42/500-plan.pdf'), 'utf8')).toBe('%PDF-1.7')
   })
 
+  it('bring their files on a fresh installation too, where the folder for files is made before Telegram is asked for them', async () => {
+    const folder = join(temporaryFolder(), 'cache', 'files')
+    const { ask, bot } = await open({ inbound: true, file_cache_dir: folder })
+    bot.stored.set('f1', Buffer.from('%PDF-1.7'))
+    const document = { file_id: 'f1', file_size: 8, file_name: 'plan.pdf', mime_type: 'application/pdf' }
+    bot.update({ update_id: 9, message: message('', { text: undefined, caption: 'Look', document }) })
+    await vi.waitFor(async () => expect(await ask('messages', 'recent', '42')).toHaveLength(1), { timeout: 5_000 })
+    expect((await ask('messages', 'recent', '42'))[0].text).toBe(
+      'Look\n[file: file_cache_dir/telegram/42/500-plan.pdf]',
+    )
+    expect(readFileSync(join(folder, 'telegram/42/500-plan.pdf'), 'utf8')).toBe('%PDF-1.7')
+  })
+
+  it('come without their files where those cannot be kept: Telegram is not asked for them, and the log names the setting', async () => {
+    const file = join(temporaryFolder(), 'a-file')
+    writeFileSync(file, '')
+    const { ask, bot, logged } = await open({ inbound: true, file_cache_dir: join(file, 'files') })
+    bot.stored.set('f1', Buffer.from('%PDF-1.7'))
+    const document = { file_id: 'f1', file_size: 8, file_name: 'plan.pdf', mime_type: 'application/pdf' }
+    bot.update({ update_id: 9, message: message('', { text: undefined, caption: 'Look', document }) })
+    await vi.waitFor(async () => expect(await ask('messages', 'recent', '42')).toHaveLength(1), { timeout: 5_000 })
+    expect((await ask('messages', 'recent', '42'))[0].text).toBe('Look\n[file not kept: plan.pdf]')
+    expect(bot.of('getFile')).toEqual([])
+    expect(logged.join()).toContain('modules.telegram.config.file_cache_dir')
+  })
+
   it('go to listeners first, which may keep one from everybody', async () => {
     const { ask, probe, bot, logged } = await open({ inbound: true })
     bot.update(
