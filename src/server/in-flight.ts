@@ -9,11 +9,15 @@ export interface InFlight {
   enters(message: Message): boolean
   /** Looks at what is sent: an answer ends its request. */
   sent(message: object): void
+  readonly size: number
 }
 
 export function createInFlight(): InFlight {
   const ids = new Set<unknown>()
   return {
+    get size() {
+      return ids.size
+    },
     enters({ id, method, params }) {
       // A cancelled request is not answered.
       if (method === 'notifications/cancelled') ids.delete(params?.['requestId'])

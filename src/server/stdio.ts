@@ -21,10 +21,14 @@ import { createNotifier } from './notify.ts'
 import { type Pieces, piecesOf } from './pieces.ts'
 import type { McpInstance } from './server.ts'
 import { taskStatus } from './task-status.ts'
-import { CUT_OFF_BYTES, isPassing, MAX_UNREAD_BYTES } from './unread.ts'
+import { CUT_OFF_BYTES, HOLD_BYTES, isPassing, MAX_UNREAD_BYTES } from './unread.ts'
 
 /** Longest line a client may send. */
 const MAX_LINE_BYTES = 4 * 1024 * 1024
+/** Text is written when it is this long. One string of many answers would be copied twice before it leaves. */
+const MAX_TEXT = 64 * 1024
+/** Requests taken before their answers are looked at: one chunk of input can hold 600 calls, with 50 KB to answer each. */
+const MAX_AT_ONCE = 32
 
 /** Where lines go. Any writable stream is one. */
 export interface LineOutput {
@@ -79,7 +83,6 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   let pending: (string | Buffer)[] = []
   let text = ''
   let dropped = 0
-  let paused = false
   const inFlight = createInFlight()
   const send = (message: object): void => {
     inFlight.sent(message)
@@ -102,6 +105,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       }
     }
     text += '\n'
+    if (text.length >= MAX_TEXT) flush()
   }
   const batches = createBatches((answers) =>
     writeLine(['[', ...answers.flatMap((answer, at) => [...(at > 0 ? [','] : []), ...piecesOf(answer)]), ']']),
@@ -121,16 +125,41 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       close()
       return
     }
-    if (taken || paused || output.writableLength < MAX_UNREAD_BYTES) return
-    // A client that does not read is not read either, or its answers would fill the memory.
-    paused = true
-    options.input.pause()
+    if (taken || full) return
+    full = true
     output.once('drain', () => {
-      paused = false
-      options.input.resume()
+      full = false
       if (dropped > 0) host.log.warn('the client did not read: log messages and progress were left out', { dropped })
       dropped = 0
+      if (held) takeLines()
     })
+  }
+
+  // A client that does not read its answers is not read either, or the answers would fill the memory.
+  let full = false
+  let held = false
+  const lines: (() => void)[] = []
+  const hold = (): void => {
+    held = true
+    options.input.pause()
+  }
+  const takeLines = (): void => {
+    for (let taken = 0; lines.length > 0 && !gone; taken++) {
+      const isBehind = full && (output.writableLength >= HOLD_BYTES || inFlight.size >= MAX_AT_ONCE)
+      if (isBehind || taken === MAX_AT_ONCE) {
+        hold()
+        if (!isBehind) setImmediate(takeLines)
+        return
+      }
+      try {
+        lines.shift()?.()
+      } catch (error) {
+        setImmediate(takeLines)
+        throw error
+      }
+    }
+    if (held) options.input.resume()
+    held = false
   }
 
   let sdk: Promise<Sdk> | undefined
@@ -297,22 +326,26 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     for (const message of entered) receive(message)
   }
 
-  const feed = createFraming(MAX_LINE_BYTES, {
-    line(text) {
-      if (isBatch(text) && takesBatches()) return receiveBatch(text)
-      const read = readMessage(text)
-      if (read.ok && inFlight.enters(read.message)) return receive(read.message)
-      write(read.ok ? refused({ id: read.message.id, code: -32600, message: IN_FLIGHT }) : refused(read))
-    },
-    tooLong: (max, id) =>
-      send({
-        jsonrpc: '2.0',
-        id,
-        error: { code: -32600, message: `Invalid request: message exceeds ${max} bytes` },
-      }),
-    malformed: () =>
-      send({ jsonrpc: '2.0', id: null, error: { code: -32700, message: 'Parse error: the line is not UTF-8' } }),
+  const take = (line: string): void => {
+    if (isBatch(line) && takesBatches()) {
+      receiveBatch(line)
+      return
+    }
+    const read = readMessage(line)
+    if (read.ok && inFlight.enters(read.message)) receive(read.message)
+    else write(read.ok ? refused({ id: read.message.id, code: -32600, message: IN_FLIGHT }) : refused(read))
+  }
+  const refuse = (id: string | number | null, code: number, message: string): void =>
+    void lines.push(() => send({ jsonrpc: '2.0', id, error: { code, message } }))
+  const cut = createFraming(MAX_LINE_BYTES, {
+    line: (text) => void lines.push(() => take(text)),
+    tooLong: (max, id) => refuse(id, -32600, `Invalid request: message exceeds ${max} bytes`),
+    malformed: () => refuse(null, -32700, 'Parse error: the line is not UTF-8'),
   })
+  const feed = (chunk: Buffer): void => {
+    cut(chunk)
+    if (!held) takeLines()
+  }
 
   let gone = false
   const close = (): void => {

@@ -1,3 +1,5 @@
+/** From so many bytes on that a client has not read, Pegboard takes no more of its requests. */
+export const HOLD_BYTES = 1024 * 1024
 /** From so many bytes on that a client has not read it gets no more of what it can do without. */
 export const MAX_UNREAD_BYTES = 16 * 1024 * 1024
 /** One with so many is not coming back. */

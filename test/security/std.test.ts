@@ -351,6 +351,48 @@ test('STD-13: when whoever reads it has gone, the process ends with 0, without a
   expect(stderr).not.toMatch(/EPIPE|uncaught|^\s+at /m)
 })
 
+test.runIf(process.platform === 'linux')(
+  'STD-14: a client that does not read 5,000 answers of 50 KB is not read either, costs less than 256 MiB, and gets every answer when it reads again',
+  async () => {
+    const big = `export default { name: 'big', description: 'Long answers.', tools: {
+      say: { description: 'Answers 50 KB.', effect: 'read', run: () => 'y'.repeat(50_000) } } }`
+    const talk = await talkTo(place({ exposure: { mode: 'direct' } }, { 'big.mjs': big }))
+    const { child, messages } = talk
+    const call = (id: number): void =>
+      talk.send({ id, method: 'tools/call', params: { name: 'big__say', arguments: {} } })
+    call(1)
+    await talk.answer(1)
+    child.stdout.pause()
+    for (let id = 2; id <= 5_001; id++) call(id)
+    // Pegboard has stopped reading when it takes no more of what is sent.
+    let unsent = -1
+    while (unsent !== child.stdin.writableLength) {
+      unsent = child.stdin.writableLength
+      await new Promise((done) => setTimeout(done, 1_000))
+    }
+    expect(unsent).toBeGreaterThan(300_000)
+    child.stdout.resume()
+    const outcomes = new Map<unknown, unknown>()
+    await expect
+      .poll(
+        () => {
+          for (const { id, result } of messages.splice(0) as Answer[]) {
+            const [code, text] = [result?.structuredContent?.error?.code, result?.content?.[0]?.text]
+            outcomes.set(id, code ?? text?.length)
+          }
+          return [2, 5_001].every((id) => outcomes.has(id)) && outcomes.size
+        },
+        { timeout: 20_000, interval: 20 },
+      )
+      .toBe(5_002)
+    for (let id = 2; id <= 5_001; id++) expect([50_000, 'E_OVERLOADED']).toContain(outcomes.get(id))
+    const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
+    expect(Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1]) / 1024).toBeLessThan(256)
+    await serves(talk, 6_000)
+  },
+  30_000,
+)
+
 test('STD-15: bytes that are not UTF-8, and letters that stand for such, never become the name of a file', async () => {
   const here = place({ exposure: { mode: 'direct' }, modules: { filesystem: { config: { root: '.' } } } })
   const talk = await talkTo(here)

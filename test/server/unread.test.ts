@@ -74,13 +74,14 @@ describe('a client that does not read', () => {
   })
 
   it('is cut off when 64 MiB wait for it', async () => {
-    const { connection, output, send } = await client()
+    const { connection, output, call } = await client()
     let closed = false
     void connection.closed.then(() => {
       closed = true
     })
+    call(1)
+    while (output.writableLength < MIB) await sleep(1)
     output.writableLength = 65 * MIB
-    send({ id: 2, method: 'ping' })
     for (let tries = 0; tries < 200 && !closed; tries++) await sleep(5)
     expect(closed).toBe(true)
   })
