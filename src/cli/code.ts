@@ -1,5 +1,14 @@
-import { createCipheriv } from 'node:crypto'
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { createCipheriv, createHash } from 'node:crypto'
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
@@ -57,6 +66,9 @@ const CALLS = { flag: 'invocation-count-for-turbofan', usual: 3_000 }
 const KNOWN_V8: Readonly<Record<string, typeof GROWTH>> = { 11: BUDGET, 12: CALLS, 13: CALLS }
 const PATIENCE = KNOWN_V8[Number.parseInt(process.versions.v8, 10)]
 
+/** Where this installation is: what V8 keeps names the files it compiled, and traces of an error would name another's. */
+const place = once(() => createHash('sha256').update(realpathSync(__dirname)).digest('hex').slice(0, 8))
+
 const packs = new Map<string, Pack>()
 const parts = new Map<string, Namespace>()
 
@@ -103,7 +115,7 @@ function packNamed(name: string): Pack {
   if (known) return known
   const file = join(__dirname, `${name}.cjs`)
   const folder = join(defaultDirs({ env: process.env, cwd: process.cwd() }, process.cwd()).cache, 'code')
-  const kept = join(folder, `${BUILD}-${name}-${process.version}-${process.arch}.bin`)
+  const kept = join(folder, `${BUILD}-${place()}-${name}-${process.version}-${process.arch}.bin`)
   const cachedData = read(kept)
   const source = readFileSync(file, 'latin1')
   const script = atUsualPace(() => new Script(source, { filename: file, ...(cachedData ? { cachedData } : {}) }))

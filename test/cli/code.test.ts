@@ -1,4 +1,4 @@
-import { readdirSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
@@ -50,3 +50,26 @@ it('what V8 compiled is kept for the next start, for this user alone, and a dama
     expect(await call()).toBe(plainly)
   }
 }, 120_000)
+
+it('an error in one installation names its own files, although another one of the same version shares the cache', async () => {
+  const here = place()
+  const folder = join(here.dir, 'state/cache/code')
+  const root = join(import.meta.dirname, '../..')
+  const copy = join(here.dir, 'copy')
+  for (const name of ['dist', 'package.json']) cpSync(join(root, name), join(copy, name), { recursive: true })
+  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
+  const tracing = join(here.dir, 'tracing.cjs')
+  writeFileSync(
+    tracing,
+    `const { write } = process.stdout
+process.stdout.write = function (...args) { process.stderr.write(new Error('here').stack); return write.apply(this, args) }`,
+  )
+  const kept = (): string[] => readdirSync(folder).filter((name) => name.includes('-start-'))
+  await talkTo(here)
+  await expect.poll(kept, { timeout: 30_000 }).toHaveLength(1)
+  const { stderr } = await run(process.execPath, ['--require', tracing, join(copy, 'dist/cli/main.js'), '--version'], {
+    env: here.env,
+  })
+  expect(stderr).toContain(join(copy, 'dist/start.cjs'))
+  expect(stderr).not.toContain(join(root, 'dist/start.cjs'))
+}, 60_000)
