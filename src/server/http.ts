@@ -21,6 +21,7 @@ import { createHandlers, type Gate, handle } from './router.ts'
 import { createSessions } from './session.ts'
 import { createSse } from './sse.ts'
 import type { Tokens } from './tokens.ts'
+import { limitWaiting } from './waiting.ts'
 
 export interface HttpOptions {
   readonly settings: HttpSettings
@@ -154,6 +155,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   server.requestTimeout = requestTimeoutMs
   server.keepAliveTimeout = KEEP_ALIVE_TIMEOUT_MS
   server.maxConnections = settings.maxConnections
+  limitWaiting(server, Math.ceil(settings.maxConnections / 2))
   // Node leaves out what comes after so many: an Origin, or a second token, would not be seen. Their size is bounded.
   server.maxHeadersCount = 0
   const serve = (req: IncomingMessage, res: ServerResponse): void => {

@@ -1,8 +1,9 @@
-import { connect as connectSocket } from 'node:net'
+import { once } from 'node:events'
+import { connect as connectSocket, type Socket } from 'node:net'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import type { HttpOptions } from '../../src/server/http.ts'
 import type { HttpSettings } from '../../src/server/options.ts'
@@ -398,3 +399,25 @@ async function modernClient(url: string): Promise<Client> {
 }
 
 const textOf = (result: unknown): unknown => (result as { content: Array<{ text?: string }> }).content[0]?.text
+
+describe('connections that send no request', () => {
+  it('do not keep others out, and lose the ones that waited longest', async () => {
+    const { url } = await serve({ maxConnections: 20 })
+    const port = Number(new URL(url).port)
+    const sockets: Socket[] = []
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy()
+    })
+    let closed = 0
+    for (let n = 0; n < 30; n++) {
+      const socket = connectSocket(port, '127.0.0.1')
+      sockets.push(socket)
+      socket.on('error', () => undefined).once('close', () => closed++)
+      await once(socket, 'connect')
+      socket.write('POST /mcp HTTP/1.1\r\nHost: 127')
+    }
+    await until(() => closed === 20)
+    expect(sockets.findIndex(({ destroyed }) => !destroyed)).toBe(20)
+    expect((await ask(url, { body: initialize })).status).toBe(200)
+  })
+})
