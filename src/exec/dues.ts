@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { Clock } from '../core/clock.ts'
+import { type Clock, ticksOf } from '../core/clock.ts'
 import { createEnding } from '../core/ending.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -14,6 +14,7 @@ import { isStoredCaller } from './stored-caller.ts'
 export interface Due {
   /** Milliseconds since the epoch; `null` while nothing is planned. */
   readonly nextAt: number | null
+  readonly createdAt: number
   /** The process that is doing it now. */
   readonly by?: string
   /** Some of those who share the store do not have what it needs. */
@@ -24,6 +25,14 @@ export interface Missing {
   readonly since: number
   /** The processes that found out. */
   readonly in: readonly string[]
+}
+
+/** What came of one that was done. */
+export interface Done<T> {
+  /** How it is changed by that; `undefined` deletes it. */
+  change(value: T): T | undefined
+  /** Tells its owner. Not called where another process has taken it over meanwhile, or it was cancelled. Never rejects. */
+  tell?(): void | Promise<void>
 }
 
 /** It is not done here, and is for another process. */
@@ -74,15 +83,10 @@ export interface DuesOptions<T extends Due> {
   /** What it needs is not in this process now, as far as can be seen without asking anybody. */
   lacks(value: T): boolean
   /**
-   * Does it. Answers how it is changed by that; `undefined` deletes it. Never rejects.
+   * Does it. Never rejects.
    * @param mayLeave whether there are others who may have what it needs: then `LEFT` may be the answer
    */
-  run(
-    id: string,
-    owner: string,
-    claimed: T,
-    mayLeave: () => Promise<boolean>,
-  ): Promise<((value: T) => T | undefined) | typeof LEFT>
+  run(id: string, owner: string, claimed: T, mayLeave: () => Promise<boolean>): Promise<Done<T> | typeof LEFT>
   /** The process that did it has died: how it goes on. `undefined` deletes it. */
   abandoned(id: string, owner: string, value: T): T | undefined
 }
@@ -103,6 +107,8 @@ const LEFT_MS = { least: 2_000, most: 30_000, share: 1 / 8 } as const
 const MAX_MISSING = 50
 /** What came of one is tried to be kept again after this long. */
 const RETRY_MS = 1_000
+/** A process that stood still for longer between its claim and its work may have been taken for dead. */
+const STOOD_STILL_MS = 5_000
 
 /**
  * Does what falls due, each once, whoever else reads the same table: to claim one is to write it before anybody else did, and the
@@ -181,6 +187,7 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
     // A second alarm for the same must not end what the first began.
     if (doing.has(id)) return
     doing.add(id)
+    const began = ticksOf(clock)
     try {
       await instance.begin()
       const { missing: _before, ...rest } = wanted
@@ -188,9 +195,12 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
       // Another was faster, and does it.
       if ((await table.put({ id, owner: row.owner, value: claimed }, row.revision)) === undefined) return
       await planOrNot(id, claimed)
+      if (ticksOf(clock) - began >= STOOD_STILL_MS && !(await isOurs(id, claimed))) return
       const mayLeave = async (): Promise<boolean> => now - since < GONE_MS && !(await instance.alone())
-      const change = await options.run(id, row.owner, claimed, mayLeave)
-      await kept(id, row.owner, change === LEFT ? left(before, claimed, since) : change)
+      const done = await options.run(id, row.owner, claimed, mayLeave)
+      if (done === LEFT) return await kept(id, row.owner, left(before, claimed, since))
+      if (await isOurs(id, claimed)) await done.tell?.()
+      await kept(id, row.owner, (value) => done.change(value))
     } finally {
       doing.delete(id)
       instance.end()
@@ -206,15 +216,30 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
       return value.nextAt === claimed.nextAt ? { ...before, by: value.by, missing } : value
     }
 
+  /** Whether what comes of it is still for us to tell. One that took its place under the same id takes nothing from it. */
+  async function isOurs(id: string, claimed: T): Promise<boolean> {
+    const row = await reachedAtLast(id, () => table.get(id))
+    if (row && (row.value.by === instance.id || row.value.createdAt !== claimed.createdAt)) return true
+    if (row) log.warn('another process has taken it over; what came of it here is dropped', { id })
+    else log.info('it was cancelled, or another process has taken it over; what came of it here is dropped', { id })
+    return false
+  }
+
   /** Writes what came of it, as soon as that can be. */
-  async function kept(id: string, owner: string, change: (value: T) => T | undefined): Promise<void> {
+  const kept = async (id: string, owner: string, change: (value: T) => T | undefined): Promise<void> => {
+    await reachedAtLast(id, () =>
+      changed(id, owner, (value) => (value.by === instance.id ? released(change(value)) : value)),
+    )
+  }
+
+  /** Tries until the store can be reached; `undefined` where that is not to be waited for any more. */
+  async function reachedAtLast<R>(id: string, work: () => Promise<R>): Promise<R | undefined> {
     for (;;)
       try {
-        await changed(id, owner, (value) => (value.by === instance.id ? released(change(value)) : value))
-        return
+        return await work()
       } catch (error) {
         log.error('what came of it could not be kept', { id, error: messageOf(error) })
-        if (stopped) return
+        if (stopped) return undefined
         await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve))
       }
   }
@@ -229,7 +254,7 @@ export function createDues<T extends Due>(options: DuesOptions<T>): Dues<T> {
         alarms.clear(id)
         return row.value
       }
-      if ((await table.put({ id, owner, value: next }, row.revision)) === undefined) continue
+      if (next !== row.value && (await table.put({ id, owner, value: next }, row.revision)) === undefined) continue
       await planOrNot(id, next)
       return next
     }

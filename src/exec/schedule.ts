@@ -31,7 +31,6 @@ export interface Job extends Due {
   /** 0 has no end. */
   readonly maxRuns: number
   readonly runs: number
-  readonly createdAt: number
   /** What the clock said when `nextAt` was computed; absent in jobs of earlier versions. */
   readonly plannedAt?: number
   /** `nextAt` is a span after `plannedAt`, not a time of day. */
@@ -186,10 +185,12 @@ export function createSchedule({
         }
       if (last?.success === false && last.code === 'E_OWNER_GONE')
         log.warn('a job was refused, because its owner may not come in any more', { job: id, error: last.error })
-      if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)
-      else if (last && !(await sent(job, id, last)))
-        inbox.add(owner, `Scheduled job ${nameOf({ ...job, id })}${lateOf(job)} ${said(last)}`)
-      return (now) => {
+      const tell = async (): Promise<void> => {
+        if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)
+        else if (last && !(await sent(job, id, last)))
+          inbox.add(owner, `Scheduled job ${nameOf({ ...job, id })}${lateOf(job)} ${said(last)}`)
+      }
+      const change = (now: Job): Job | undefined => {
         if (now.nextAt === null) return undefined
         const at = clock.now()
         const { lateMs: _over, ...rest } = now
@@ -204,6 +205,7 @@ export function createSchedule({
           skipped: (now.skipped ?? 0) + 1 + skippedBy(now.cron, timezone, now.nextAt, at),
         }
       }
+      return { change, tell }
     },
     abandoned(id, owner, job) {
       const name = nameOf({ ...job, id })
@@ -260,9 +262,8 @@ export function createSchedule({
           hint: 'Cancel some with schedule_cancel.',
         })
       // One that was named otherwise: by an earlier version, or with another key.
-      for (const { id: older, label } of await list(caller))
-        if (label !== undefined && label === given.label && older !== id)
-          await dues.change(owner, older, () => undefined)
+      for (const { id: older, label } of given.label === undefined ? [] : await list(caller))
+        if (label === given.label && older !== id) await dues.change(owner, older, () => undefined)
       return { ...job, id }
     },
     get: find,

@@ -135,14 +135,18 @@ export function createWatchers({
           })
           return LEFT
         }
-        inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${now.error}`)
         log.warn('a watcher was dropped, because its tool is gone', { watcher: id, tool: watcher.tool })
-        return () => undefined
+        return {
+          change: () => undefined,
+          tell: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${now.error}`),
+        }
       }
       if (!now.success && now.code === 'E_OWNER_GONE') {
-        inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) rests: ${now.error}`)
         log.warn('a watcher rests, because its owner may not come in any more', { watcher: id, error: now.error })
-        return (current) => ({ ...current, status: 'paused', nextAt: null, last: now })
+        return {
+          change: (current) => ({ ...current, status: 'paused', nextAt: null, last: now }),
+          tell: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) rests: ${now.error}`),
+        }
       }
       const number = watcher.checks + 1
       const threshold = watcher.expression === undefined ? undefined : thresholdOf(watcher.expression)
@@ -154,8 +158,10 @@ export function createWatchers({
         ...(threshold ? { threshold } : {}),
       })
       const seen: Seen = { check: number, at: clock.now(), success: now.success, preview: previewOf(now), notified }
-      if (notified) inbox.add(owner, lineOf(id, watcher, seen))
-      return (current) => {
+      const tell = (): void => {
+        if (notified) inbox.add(owner, lineOf(id, watcher, seen))
+      }
+      const change = (current: Watcher): Watcher => {
         const over = current.maxChecks > 0 && number >= current.maxChecks
         return {
           ...current,
@@ -166,6 +172,7 @@ export function createWatchers({
           ...(over ? { status: 'completed' as const, nextAt: null } : {}),
         }
       }
+      return { change, tell }
     },
     // What is watched is read again at its next time.
     abandoned: (_id, _owner, watcher) => watcher,

@@ -37,12 +37,12 @@ it('does what rang too early at a process whose clock is ahead, before it was ev
     claim: (value) => ({ ...value, nextAt: null }),
     run: async (id) => {
       done.push(id)
-      return () => undefined
+      return { change: nobody }
     },
     abandoned: () => undefined,
   })
   await dues.start()
-  await dues.add('tea', 'ann', { nextAt: 5_000 }, 10)
+  await dues.add('tea', 'ann', { nextAt: 5_000, createdAt: 0 }, 10)
   // Who looked too early sets it again.
   expect(set).toEqual([
     ['tea', 5_000],
@@ -51,4 +51,52 @@ it('does what rang too early at a process whose clock is ahead, before it was ev
   clock.pass(5_000)
   await ring?.('tea')
   expect(done).toEqual(['tea'])
+})
+
+it.each([
+  ['nothing where another has taken it over meanwhile', 'other', []],
+  ['its work where nobody has', undefined, ['run', 'told']],
+])('that stood still after its claim does %s', async (_what, takenBy, expected) => {
+  const clock = createManualClock(0)
+  const store = createMemoryStore(clock)
+  const nobody = () => undefined
+  const shared = { store: () => store, tell: nobody, hear: nobody, onBack: nobody }
+  const table = store.table<Due>('due')
+  let ring: ((id: string) => Promise<void>) | undefined
+  const happened: string[] = []
+  const dues = createDues<Due>({
+    table,
+    alarms: {
+      // The claim is written, and what comes next is planned.
+      async set(id) {
+        const row = await table.get(id)
+        if (row?.value.by === undefined) return
+        clock.pass(20_000)
+        if (takenBy !== undefined) await table.put({ ...row, value: { ...row.value, by: takenBy } })
+      },
+      clear: nobody,
+      async start(hears) {
+        ring = hears
+      },
+      async stop() {},
+    },
+    clock,
+    log: silentLog,
+    instance: createInstance(shared, clock, silentLog),
+    lacks: () => false,
+    replan: nobody,
+    claim: (value) => ({ ...value, nextAt: 60_000 }),
+    run: async () => {
+      happened.push('run')
+      return { change: (value) => ({ ...value, nextAt: 90_000 }), tell: () => void happened.push('told') }
+    },
+    abandoned: nobody,
+  })
+  await dues.start()
+  await dues.add('tea', 'ann', { nextAt: 0, createdAt: 0 }, 10)
+  await ring?.('tea')
+  expect(happened).toEqual(expected)
+  expect((await table.get('tea'))?.value).toEqual(
+    takenBy === undefined ? { nextAt: 90_000, createdAt: 0 } : { nextAt: 60_000, createdAt: 0, by: takenBy },
+  )
 })

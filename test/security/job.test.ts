@@ -9,7 +9,9 @@ import { valueResult } from '../../src/core/result.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { createManualClock, type ManualClock } from '../clock.ts'
+import { clientOf, type Fleet, fleetRuns, startFleet } from '../fleet.ts'
 import { alive, place, talkTo } from '../process.ts'
+import { redisUrl } from '../redis.ts'
 import { makeTool } from '../tools.ts'
 import { until } from '../upstream/host.ts'
 import { soonest } from './lag.ts'
@@ -214,6 +216,159 @@ test('JOB-05: after three hours down a job of every minute runs once, and 179 of
   await pass(clock, MINUTE, 10_000)
   await expect.poll(status).toMatchObject({ runs: 2, skipped: 179 })
 })
+
+const FIRE = `import { appendFileSync } from 'node:fs'
+import { join } from 'node:path'
+const tool = (idempotent) => ({ description: 'Writes down that it began.', effect: 'write', idempotent,
+  input: { type: 'object', properties: { n: { type: 'integer' }, ms: { type: 'integer' } }, required: ['n', 'ms'] },
+  run: ({ n, ms }, ctx) => {
+    appendFileSync(join(process.env.HOME, 'fired.txt'), n + ' ' + process.pid + ' ' + ctx.callId + '\\n')
+    return new Promise((done) => setTimeout(() => done('by ' + process.pid), ms))
+  } })
+export default { name: 'fire', description: 'Fires.', tools: { again: tool(true), once: tool(false) } }`
+
+/** Two servers on one Redis. `plan` has jobs begin in a second that take `ms`: even ones may be run again, odd ones not. */
+async function twoWithJobs() {
+  const fleet = await startFleet(
+    2,
+    { loader: { importTimeoutMs: 60_000 }, exposure: { mode: 'discovery' }, execution },
+    { 'fire.mjs': FIRE },
+  )
+  const [mortal, other] = fleet.members as [Fleet['members'][0], Fleet['members'][0]]
+  const client = await clientOf(other.url, 'modern')
+  const ids: string[] = []
+  const told = new Map<string, readonly string[]>()
+  async function ask(name: string, args: Record<string, unknown> = {}): Promise<Answer> {
+    const answer = await result(client, name, args)
+    const lines = answer.content.flatMap(({ text }: Answer) => (text.startsWith('[NOTICE]') ? text.split('\n') : []))
+    for (const line of lines) {
+      const [, id = '', said = ''] = /Scheduled job (\S+) \(fire\.\w+\)(?:, \d+ s late,)? (.*)/.exec(line) ?? []
+      told.set(id, [...(told.get(id) ?? []), said])
+    }
+    return { ...answerOf(answer), told: lines.length }
+  }
+  /** What the owner was told of each job, once none is planned any more. */
+  async function allTold(): Promise<(n: number) => readonly string[]> {
+    for (let quiet = 0; quiet < 3; ) {
+      const { total, told: lines } = await ask('schedule_list')
+      quiet = lines === 0 && total === 0 ? quiet + 1 : 0
+      if (lines === 0) await sleep(200)
+    }
+    return (n) => told.get(ids[n] as string) ?? []
+  }
+  const plan = async (count: number, ms: number): Promise<void> => {
+    for (let from = 0; from < count; from += 20)
+      await Promise.all(
+        Array.from({ length: 20 }, async (_, k) => {
+          const n = from + k
+          const name = n % 2 === 0 ? 'fire.again' : 'fire.once'
+          const made = await ask('schedule_once', { when: 'in 1s', name, params: { n, ms } })
+          expect(made).toMatchObject({ job_id: expect.any(String) })
+          ids[n] = made.job_id
+        }),
+      )
+  }
+  return { fleet, mortal, other, pids: [mortal, other].map(({ child }) => Number(child.pid)), plan, allTold }
+}
+
+/** By the number of each job, which processes began it and with which key. */
+function firedOf({ place: { dir } }: Fleet): Map<number, { readonly pid: number; readonly key: string }[]> {
+  const fired = new Map<number, { readonly pid: number; readonly key: string }[]>()
+  const file = join(dir, 'fired.txt')
+  const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : []
+  for (const line of lines) {
+    const [n, pid, key = ''] = line.split(' ')
+    fired.set(Number(n), [...(fired.get(Number(n)) ?? []), { pid: Number(pid), key }])
+  }
+  return fired
+}
+
+const RUN_AGAIN = 'was interrupted, and is run again.'
+const NOT_RUN_AGAIN = 'was interrupted, and is not run again.'
+
+test.runIf(fleetRuns)(
+  'JOB-06: of five hundred jobs of two servers each is claimed once, and what one of them did when it was killed is taken over by the other',
+  async () => {
+    const { fleet, mortal, pids, plan, allTold } = await twoWithJobs()
+    const [killed, other] = pids
+    const planned = plan(500, 200)
+    await until(() => firedOf(fleet).size >= 200, 20_000)
+    await mortal.kill()
+    await endLeases(fleet)
+    await planned
+    const told = await allTold()
+    const fired = firedOf(fleet)
+    let takenOver = 0
+    for (let n = 0; n < 500; n++) {
+      const runs = fired.get(n) ?? []
+      const said = told(n)
+      expect(new Set(runs.map(({ key }) => key)).size, String(n)).toBeLessThanOrEqual(1)
+      if (!said.some((line) => line.startsWith('was interrupted'))) {
+        expect([n, runs.length, said]).toEqual([n, 1, [`gave "by ${runs[0]?.pid}"`]])
+        continue
+      }
+      takenOver++
+      const again = n % 2 === 0
+      expect([n, said]).toEqual([
+        n,
+        expect.arrayContaining(again ? [RUN_AGAIN, `gave "by ${other}"`] : [NOT_RUN_AGAIN]),
+      ])
+      // It may have been killed after it claimed the job and before it began it.
+      expect(runs.filter(({ pid }) => pid === killed).length, String(n)).toBeLessThanOrEqual(1)
+      expect([n, runs.filter(({ pid }) => pid === other).length]).toEqual([n, again ? 1 : 0])
+    }
+    expect(takenOver).toBeGreaterThan(0)
+    expect(new Set([...fired.values()].flat().map(({ pid }) => pid))).toEqual(new Set(pids))
+  },
+  60_000,
+)
+
+test.runIf(fleetRuns && process.platform === 'linux')(
+  'JOB-06: what comes of the jobs of a server that stood still is dropped when another one has taken them over',
+  async () => {
+    const { fleet, mortal, pids, plan, allTold } = await twoWithJobs()
+    const [stalled, other] = pids
+    const by = (pid: number | undefined): number[] =>
+      [...firedOf(fleet)].flatMap(([n, runs]) => (runs.some((run) => run.pid === pid) ? [n] : []))
+    await plan(20, 5_000)
+    await until(() => firedOf(fleet).size === 20, 20_000)
+    mortal.child.kill('SIGSTOP')
+    onTestFinished(() => void mortal.child.kill('SIGCONT'))
+    const held = by(stalled)
+    const again = held.filter((n) => n % 2 === 0)
+    expect(again.length).toBeGreaterThan(0)
+    await endLeases(fleet)
+    await until(() => again.every((n) => by(other).includes(n)), 25_000)
+    // While the other one is at it: what is written now would take the place of what that one writes.
+    mortal.child.kill('SIGCONT')
+    const told = await allTold()
+    const fired = firedOf(fleet)
+    for (let n = 0; n < 20; n++) {
+      const runs = fired.get(n) ?? []
+      const [ran, said] = !held.includes(n)
+        ? [[other], [`gave "by ${other}"`]]
+        : n % 2 === 0
+          ? [
+              [stalled, other],
+              [RUN_AGAIN, `gave "by ${other}"`],
+            ]
+          : [[stalled], [NOT_RUN_AGAIN]]
+      expect([n, runs.map(({ pid }) => pid), told(n)]).toEqual([n, ran, said])
+      expect(new Set(runs.map(({ key }) => key)).size).toBe(1)
+    }
+    expect(mortal.stderr().split('another process has taken it over').length - 1).toBe(held.length)
+  },
+  60_000,
+)
+
+/** As if the time had passed for which a server that says nothing is taken to live; one that does live says so again. */
+async function endLeases({ prefix }: Fleet): Promise<void> {
+  const { Redis } = await import('ioredis')
+  const redis = new Redis(String(redisUrl))
+  const keys = [...(await redis.keys(`${prefix}:instance:doc:*`)), ...(await redis.keys(`${prefix}:*:lock`))]
+  await redis.del(...keys)
+  redis.disconnect()
+}
 
 test('JOB-07: a time that a change of clocks skips runs at its end, one that comes twice runs once', async () => {
   const spring = createManualClock(Date.parse('2027-03-14T05:00:00Z'))
