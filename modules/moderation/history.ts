@@ -12,7 +12,8 @@ const authorOf = (entry: Entry) => ({ id: textOf(entry['user_id']), name: textOf
  * A history without what blocked users wrote and sent: a notice stands where their messages were, one for those in a row. What
  * others wrote of them stays; what they quote of them does not. Muted users stay: they are heard, and start nothing.
  */
-export function filtered(entries: readonly Entry[], blocks: readonly Block[], now: number): readonly Entry[] {
+export function filtered(given: readonly Entry[], blocks: readonly Block[], now: number): readonly Entry[] {
+  const entries = given.map(withoutMark)
   const hidden = blocks.filter(({ block_type }) => block_type === 'block')
   if (hidden.length === 0) return entries
   const gone = new Set<unknown>()
@@ -29,10 +30,29 @@ export function filtered(entries: readonly Entry[], blocks: readonly Block[], no
   return kept
 }
 
+/** Marked as what Pegboard says itself is: anybody can write such words. */
 const notice = (block: Block, now: number): Entry => ({
   role: 'system',
-  content: `[Messages of ${block.user_name} are hidden: you blocked this user, for ${hoursLeft(block, now)} more hour(s). unblock_user lifts the block.]`,
+  content: `[Messages of ${nameIn(block)} are hidden: you blocked this user, for ${hoursLeft(block, now)} more hour(s). unblock_user lifts the block.]`,
+  _meta: { [`${OWN}notice`]: true },
 })
+
+const OWN = 'pegboard/'
+const isOwn = (key: string): boolean => key.trim().toLowerCase().startsWith(OWN)
+
+/** Users choose their names: one may neither end the notice nor begin a line. */
+const nameIn = ({ user_name }: Block): string =>
+  user_name.replaceAll(/\s+/g, ' ').replaceAll('[', '(').replaceAll(']', ')').slice(0, 80)
+
+/** An entry without what it claims to have from Pegboard. */
+function withoutMark(entry: Entry): Entry {
+  const meta = fieldsOf(entry['_meta'])
+  if (![entry, meta].some((fields) => Object.keys(fields).some(isOwn))) return entry
+  const kept = without(entry)
+  return entry['_meta'] === undefined ? kept : { ...kept, _meta: without(meta) }
+}
+
+const without = (fields: Entry): Entry => Object.fromEntries(Object.entries(fields).filter(([key]) => !isOwn(key)))
 
 function withoutQuote(entry: Entry, hidden: readonly Block[], gone: ReadonlySet<unknown>): Entry {
   const { reply_to, reply_to_id, ...rest } = entry
