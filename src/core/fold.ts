@@ -29,6 +29,8 @@ export interface Spellings {
   readonly names: readonly string[]
   /** Each as `foldName` leaves it. */
   readonly folded: ReadonlySet<string>
+  /** Each of those as `alike` leaves it. */
+  readonly alike: ReadonlySet<string>
   /** Each as a pattern with `*` sees it. */
   readonly words: readonly string[]
 }
@@ -36,11 +38,15 @@ export interface Spellings {
 /** Several rules look at one tool, and most need neither form. */
 export function spellingsOf(names: readonly string[]): Spellings {
   const folded = once(() => new Set(names.map(foldName)))
-  const words = once(() => [...new Set(names.flatMap(wholeForms))])
+  const looks = once(() => new Set([...folded()].map(alike)))
+  const words = once(() => [...new Set(names.flatMap(wholeForms).flatMap(withAlike))])
   return {
     names,
     get folded() {
       return folded()
+    },
+    get alike() {
+      return looks()
     },
     get words() {
       return words()
@@ -55,9 +61,11 @@ export function spellingsOf(names: readonly string[]): Spellings {
  */
 export function covering(given: readonly string[]): (spelled: Spellings) => boolean {
   const exact = given.filter((pattern) => !pattern.includes('*')).map(foldName)
+  const looks = exact.map(alike)
   const globs = given.filter((pattern) => pattern.includes('*')).flatMap(globsOf)
   return (spelled) =>
     exact.some((name) => spelled.folded.has(name)) ||
+    looks.some((name) => spelled.alike.has(name)) ||
     (globs.length > 0 && spelled.words.some((name) => globs.some((parts) => matchesGlob(parts, name))))
 }
 
@@ -68,8 +76,26 @@ const SEPARATOR = /\.|__/g
 function globsOf(pattern: string): string[][] {
   const fold = (text: string): string => text.split('*').map(foldPiece).join('*')
   const owned = divisions(pattern).map(([owner, rest]) => `${owner.toLowerCase()}.${fold(rest)}`)
-  return (owned.length > 0 ? owned : [fold(pattern)]).map((one) => one.split('*'))
+  return (owned.length > 0 ? owned : [fold(pattern)]).flatMap(withAlike).map((one) => one.split('*'))
 }
+
+/** Letters and digits that most typefaces draw nearly alike are the same. */
+const alike = (folded: string): string =>
+  folded.replaceAll(/[1i|]/g, 'l').replaceAll('0', 'o').replaceAll('rn', 'm').replaceAll('vv', 'w')
+
+/**
+ * A form of a name or pattern, how its tool's part looks, and that without separators. A pattern of few letters keeps its
+ * separators: `set_*` would cover `settings`, and `*_all` would cover `install`.
+ */
+function withAlike(form: string): string[] {
+  const at = form.lastIndexOf('.') + 1
+  const [owner, rest] = [form.slice(0, at), form.slice(at)]
+  const joined = rest.replaceAll('_', '')
+  const isShort = rest.includes('*') && joined.replaceAll('*', '').length < MIN_JOINED
+  return [...new Set([form, `${owner}${alike(rest)}`, ...(isShort ? [] : [`${owner}${alike(joined)}`])])]
+}
+
+const MIN_JOINED = 4
 
 const wholeForms = (name: string): string[] => [
   foldWords(name),

@@ -95,6 +95,9 @@ export function spellings(tool: Tool): Spellings {
     get folded() {
       return named.folded
     },
+    get alike() {
+      return named.alike
+    },
     get words() {
       return named.words
     },

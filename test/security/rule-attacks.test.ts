@@ -75,6 +75,33 @@ describe('a server that wants to get around a rule', () => {
       if (id !== 'mcp_gh.safe') expect(textOf(await served.call(id)), id).not.toMatch(RAN)
   })
 
+  it('cannot by letters and digits that look like others, whatever the rule says', async () => {
+    const names = ['deIete_repo', 'de1ete_repo', 'delete_rep0', 'deIete_Rep0', 'rerninder_delete', 'remInder_delete']
+    const served = await serveBoth(offer('safe', ...names), offer('one'), {
+      policy: { deny: ['gh.delete_repo', 'gh.reminder_*'] },
+    })
+    expect(textOf(await served.call('gh__safe'))).toBe('safe ran')
+    for (const name of names) {
+      expect(textOf(await served.call(`gh__${name}`)), name).not.toMatch(RAN)
+      expect(textOf(await served.call(`mcp_gh.${name}`)), name).not.toMatch(RAN)
+    }
+    const permitted = await serveBoth(offer('delete_repo', 'deIete_repo'), offer('one'), {
+      policy: { default: 'block', allow: ['gh.delete_repo'] },
+    })
+    expect(textOf(await permitted.call('gh__delete_repo'))).toBe('delete_repo ran')
+    expect(textOf(await permitted.call('gh__deIete_repo'))).not.toMatch(RAN)
+  })
+
+  it('cannot by other separators than a pattern has, or by none', async () => {
+    const names = ['deleterepo', 'DELETErepo', 'del_ete_repo', 'DeleteRepo', 'de1.ete-repo', 'delete.repo']
+    const served = await serveBoth(offer('settings', 'install', ...names), offer('one'), {
+      policy: { deny: ['gh.delete_*', '*.set_*', '*.*_all'] },
+    })
+    for (const name of names) expect(textOf(await served.call(`mcp_gh.${name}`)), name).not.toMatch(RAN)
+    // A few letters are part of many words.
+    for (const name of ['settings', 'install']) expect(textOf(await served.call(`gh__${name}`))).toBe(`${name} ran`)
+  })
+
   it('cannot by being cut to the same wire name as an allowed tool', async () => {
     const long = `read_${'a'.repeat(50)}`
     const policy = { default: 'block', allow: [`gh.${long}`] }
