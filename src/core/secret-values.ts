@@ -35,7 +35,12 @@ const rules = once((): readonly SecretRule[] => [
     pattern:
       /-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\s*(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*)*(?:[A-Za-z0-9+/=\s]|\\[nrt])*(?:-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----)?/g,
   },
-  { name: 'jwt', begins: ['eyJ'], pattern: /(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?/g },
+  // The second part of a signed one is JSON, too; an encrypted one has five parts. Our sealed ids are neither.
+  {
+    name: 'jwt',
+    begins: ['eyJ'],
+    pattern: /(?<![\w-])eyJ[\w-]{8,}\.(?:eyJ[\w-]{8,}(?:\.[\w-]*)?|[\w-]*(?:\.[\w-]+){3})/g,
+  },
   rule('aws-access-key', 'AKIA|ASIA|ABIA|ACCA', '[A-Z0-9]{16}'),
   rule('github-token', 'gho_|ghp_|ghu_|ghs_|ghr_', '[A-Za-z0-9]{30,}'),
   rule('github-token', 'github_pat_', '\\w{40,}'),

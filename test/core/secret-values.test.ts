@@ -24,6 +24,8 @@ it.each([
   ['shopify-token', made('shpat_', 'a1b2', 32)],
   ['linear-key', made('lin_api_', 'aB3d', 40)],
   ['grafana-token', made('glsa_', 'aB3d', 40)],
+  ['jwt', 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N'],
+  ['jwt', `eyJhbGciOiJkaXIifQ${made('.', 'aB3-', 12).repeat(4)}`],
   ['age-key', made('AGE-SECRET-KEY-1', 'A1B2', 58)],
   ['login-in-address', 'hunter2@x'],
 ])('a secret is found wherever it stands, and its kind is told: %s', (name, secret) => {
@@ -35,6 +37,8 @@ it.each([
 })
 
 it.each([
+  // The id of a task that a server of 2025 runs.
+  'eyJpbm5lciI6WyJtY3BfdCIsInNsb3ctMCJdfQ.lVnKbMdSQ8WVbeuBt4O0HraxwJ3UntLxPBo9jTx4R_o',
   'task-1234567890123456789012 and disk-abcdefghijklmnopqrstu',
   'postgres://user:${PASSWORD}@db and mysql://user:<password>@db',
   'mail ann@example.com or https://example.com:8080/@ann',
