@@ -1,6 +1,17 @@
 import { ToolError } from 'pegboard'
 import type { Settings } from './config.ts'
-import { baseName, needsSandbox, RISKY, RISKY_OF, RISKY_WORDS, runsAnything, startsOthers, VALUED } from './programs.ts'
+import {
+  baseName,
+  needsSandbox,
+  obeysRepository,
+  READS_ON_AFTER_END,
+  RISKY,
+  RISKY_OF,
+  RISKY_WORDS,
+  runsAnything,
+  startsOthers,
+  VALUED,
+} from './programs.ts'
 
 interface Rule {
   readonly words: readonly string[]
@@ -24,6 +35,15 @@ export const thoseThatStartOthers = (settings: Settings): string[] =>
     .filter(({ words: [program = '', ...first] }) => (first.length === 0 ? startsOthers : runsAnything)(program))
     .map(({ words }) => words[0] as string)
 
+/** Allowed commands that a repository makes run others, and that no sandbox holds. */
+export const thoseThatObeyRepositories = (settings: Settings): string[] =>
+  rulesOf(settings)
+    .filter(({ words: [program = ''], sandboxed }) => {
+      const outside = settings.sandbox === 'off' || (settings.sandbox === 'scripts' && sandboxed === false)
+      return outside && obeysRepository(program)
+    })
+    .map(({ words }) => words.join(' '))
+
 /**
  * Checks a program and its arguments, and answers whether it may run only in a sandbox.
  * @throws ToolError E_DENIED_BY_POLICY, listing what is allowed
@@ -45,9 +65,9 @@ export function checkAllowed(settings: Settings, command: string, args: readonly
         ? `'${shown(command)}' is a command line, and no shell reads it: put the program in command and each word after it in args.`
         : `'${shown([command, ...args].join(' '))}' is not an allowed command.`,
     )
-  // One rule that lets it pass is enough; what follows `--` is no option.
+  // One rule that lets it pass is enough.
   const wrong = (rule: Rule): string | undefined => {
-    const end = args.indexOf('--')
+    const end = READS_ON_AFTER_END.has(baseName(command)) ? -1 : args.indexOf('--')
     const options = end < 0 ? args : args.slice(0, end)
     const own = rule.denied.map(patternOf)
     const fits = riskyIn(baseName(command), options)
@@ -75,8 +95,8 @@ function riskyIn(program: string, args: readonly string[]): (arg: string, first:
     if (!option.startsWith('-')) return false
     if (known.some((fits) => fits.test(option))) return true
     const [name = ''] = option.split('=')
-    // A long name may be shortened as long as it is clear.
-    if (name.startsWith('--')) return name.length >= 4 && names.some((one) => one.startsWith(name))
+    // A long name may be shortened as long as it is clear, down to one letter.
+    if (name.startsWith('--')) return name.length > 2 && names.some((one) => one.startsWith(name))
     if (valued === undefined) return false
     // Without a dash, the values of all letters of tar follow as words of their own.
     const all = option !== arg

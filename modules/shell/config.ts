@@ -14,7 +14,7 @@ const Allowed = z.union([
     sandbox: z
       .boolean()
       .optional()
-      .describe('false runs it without the sandbox although it can start other programs or reach any file.'),
+      .describe('false runs it without the sandbox, with all that its arguments and the files it reads make it do.'),
   }),
 ])
 
@@ -29,7 +29,7 @@ export const Config = z.strictObject({
     .enum(['scripts', 'all', 'off'])
     .default('scripts')
     .describe(
-      'What runs only in a sandbox: bash, script and programs that can start others or write anywhere, or all; "off" lets them do all that you can do.',
+      'What runs only in a sandbox: bash, script and every program but a few that only read, or all; "off" lets them do all that you can do.',
     ),
   roots: z
     .array(z.string().min(1))

@@ -1,5 +1,5 @@
 import { defineModule } from 'pegboard'
-import { thoseThatStartOthers } from './allow.ts'
+import { thoseThatObeyRepositories, thoseThatStartOthers } from './allow.ts'
 import { background_run, task_kill, task_list, task_output, task_status, task_stdin, task_wait } from './background.ts'
 import { Config } from './config.ts'
 import { env, which } from './look.ts'
@@ -22,6 +22,12 @@ export default defineModule({
         commands: found,
         setting: 'modules.shell.config.allowed_commands',
       })
+    const obeying = config.enabled ? thoseThatObeyRepositories(config) : []
+    if (obeying.length > 0)
+      log.warn(
+        'allowed commands run outside the sandbox, and run programs that the .git/config and .gitattributes of a repository name: whoever may write those runs anything',
+        { commands: obeying, setting: 'modules.shell.config.allowed_commands' },
+      )
     if (config.enabled && config.sandbox === 'off')
       log.warn('bash and script run without a sandbox (modules.shell.config.sandbox)')
     const { jobs } = begin(services.processes, log)

@@ -26,6 +26,10 @@ export const RISKY: Readonly<Record<string, readonly string[]>> = {
     '-C?*',
     '--git-dir*',
     '--work-tree*',
+    // Their values would be taken for the command.
+    '--namespace*',
+    '--attr-source*',
+    '--super-prefix*',
   ],
   find: ['-exec*', '-ok*', '-delete', '-fprint*', '-fls'],
   fd: ['-x*', '-X*', '--exec*'],
@@ -45,6 +49,7 @@ export const RISKY: Readonly<Record<string, readonly string[]>> = {
   curl: [
     ...['-o*', '-O*', '--output*', '-K*', '--config*', '-T*', '--upload-file*', '-D*', '--dump-header*', '-c*'],
     ...['--cookie-jar*', '--trace*', '--stderr*', '--libcurl*', '--etag-save*', '--hsts*', '--alt-svc*'],
+    ...['--remote-name*', '--remote-header-name', '-J*', '--output-dir*'],
   ],
   rsync: ['-e*', '--rsh*', '--rsync-path*'],
   zip: ['-T*', '-TT*', '--unzip-command*'],
@@ -107,7 +112,7 @@ const RUNS_ANYTHING: ReadonlySet<string> = new Set(
     'make gmake cmake ctest ninja just task meson bazel autoconf autoheader autoreconf m4 emcc jest mocha vitest pytest tox nox phpunit eslint webpack gulp grunt',
     'env xargs parallel nohup nice ionice timeout time watch entr setsid stdbuf script unshare nsenter chroot choom taskset chrt flock setlock softlimit setarch cpulimit pexec multitime rlwrap start-stop-daemon run-parts run-mailcap runscript torify torsocks strace ltrace perf valgrind gdb lldb bpftrace scanmem firejail bwrap proot fakeroot capsh arch-nspawn openvt catchsegv facter logsave tmate tmux screen dtach abduco sg',
     'sudo su doas ksu pkexec pkg aa-exec runuser systemd-run systemctl service busctl journalctl loginctl at batch crontab puppet knife ansible ansible-playbook ansible-test chef-solo vagrant terraform',
-    'docker podman nerdctl ctr lxd lxc runc kubectl helm virsh aws gcloud az codex claude opencode code gimp ffmpeg',
+    'gh docker podman nerdctl ctr lxd lxc runc kubectl helm virsh aws gcloud az codex claude opencode code gimp ffmpeg',
     'vi vim nvim vimdiff rvim view rview vipw vigr nano pico emacs emacsclient micro less more most pg zless zmore',
     'psql mysql mariadb sqlite3 sqlmap redis-cli mongo mongosh sqlplus ftp sftp lftp ncftp tftp telnet mail smbclient nc ncat netcat socat socket nmap ncdu mosh sshfs sshpass sshuttle ssh-agent rclone restic borg',
     'tex latex pdftex pdflatex xelatex xetex dvips groff nroff troff pic eqn pandoc gnuplot zathura graphviz',
@@ -115,9 +120,19 @@ const RUNS_ANYTHING: ReadonlySet<string> = new Set(
   ].flatMap((line) => line.split(' ')),
 )
 
-/** Start others only by options that are refused, but write or read whatever place they are given. */
-const REACHES_ANYTHING: ReadonlySet<string> = new Set(
-  'git tar bsdtar cpio pax ar zip unzip 7z 7za 7zr unrar rsync scp install cp mv ln dd tee split csplit shred truncate patch wget aria2c gzip gunzip bzip2 xz zstd sqldiff openssl tcpdump exiftool yt-dlp hg svn fossil'.split(
+/** Read what follows `--` as options all the same: for find it ends those of links alone. */
+export const READS_ON_AFTER_END: ReadonlySet<string> = new Set(['find'])
+
+/** Run programs that the configuration of the repository they work in names. */
+const OBEYS_REPOSITORY: ReadonlySet<string> = new Set('git gh hg jj'.split(' '))
+
+/**
+ * Neither write nor start others, whatever their arguments: by the manuals of GNU coreutils 9, busybox, FreeBSD and macOS. Not here,
+ * though they look alike: `uniq` (its second name is written), `sort`, `shuf`, `tree` and `base64` of macOS (`-o`), `date` and `hostname`
+ * (set what they name), `diff` (starts `pr`), `ps` (shows the variables of other programs).
+ */
+const HARMLESS: ReadonlySet<string> = new Set(
+  'basename cat cksum cmp comm cut df dirname du echo expr false fold groups head id join logname ls md5sum nl nproc od paste printf pwd readlink realpath seq sha1sum sha256sum sha512sum sleep stat tac tail test tr true tty uname uptime wc whoami'.split(
     ' ',
   ),
 )
@@ -125,7 +140,7 @@ const REACHES_ANYTHING: ReadonlySet<string> = new Set(
 /** `/usr/bin/python3.12` is known as `python`, `pip3` as `pip`. */
 export function baseName(program: string): string {
   const name = (program.split(/[\\/]/).at(-1) ?? '').toLowerCase().replace(/\.(?:exe|cmd|bat|com)$/, '')
-  const known = (one: string): boolean => RUNS_ANYTHING.has(one) || REACHES_ANYTHING.has(one) || one in RISKY
+  const known = (one: string): boolean => RUNS_ANYTHING.has(one) || Object.hasOwn(RISKY, one)
   return known(name) ? name : name.replace(/[-\d.]+$/, '')
 }
 
@@ -138,8 +153,8 @@ export const startsOthers = (program: string): boolean => {
   return RUNS_ANYTHING.has(name) || (RISKY[name]?.length ?? 0) > 0
 }
 
-/** Whether no refusal of options keeps what it does inside the roots. */
-export const needsSandbox = (program: string): boolean => {
-  const name = baseName(program)
-  return RUNS_ANYTHING.has(name) || REACHES_ANYTHING.has(name)
-}
+/** Whether it runs only in a sandbox. A program that nobody has looked at does, and one that is named by a path. */
+export const needsSandbox = (program: string): boolean => !HARMLESS.has(program)
+
+/** Whether a repository decides what else it runs. */
+export const obeysRepository = (program: string): boolean => OBEYS_REPOSITORY.has(baseName(program))

@@ -255,5 +255,5 @@ async function trial(processes: Processes, wrapped: Wrapped, cwd: string): Promi
 export const noSandbox = (what: string, why: string): ToolError =>
   new ToolError(`${what} runs only in a sandbox, and ${why}.`, {
     code: 'E_SANDBOX_UNAVAILABLE',
-    hint: 'The operator installs bubblewrap on Linux, or sets modules.shell.config.sandbox to "off".',
+    hint: 'The operator installs bubblewrap on Linux, writes "sandbox": false beside a program that is trusted, or sets modules.shell.config.sandbox to "off".',
   })

@@ -1,6 +1,11 @@
 import type { Environment } from './spawn.ts'
 
-/** Over what a repository says: a folder that looks like one may have been written by a model, and its settings name programs. */
+/**
+ * Over what a repository says: a folder that looks like one may have been written by a model, and its settings name programs. Those under
+ * names of its own (`filter.x.clean`, `diff.x.textconv`, `merge.x.driver`, `remote.x.receivepack`, `alias.x`) cannot be set from here, nor can
+ * `diff.external`, which git takes for a program even when it is empty, nor `credential.helper`, which the user's own pushes need. What holds
+ * those is a sandbox.
+ */
 const SETTINGS: Readonly<Record<string, string>> = {
   'core.fsmonitor': 'false',
   'core.hooksPath': '/dev/null',
@@ -9,11 +14,19 @@ const SETTINGS: Readonly<Record<string, string>> = {
   'sequence.editor': 'false',
   'core.sshCommand': 'ssh',
   'core.gitProxy': '',
+  'core.alternateRefsCommand': 'true',
+  'gpg.program': 'gpg',
+  'gpg.openpgp.program': 'gpg',
+  'gpg.x509.program': 'gpgsm',
+  'gpg.ssh.program': 'ssh-keygen',
+  'gpg.ssh.defaultKeyCommand': '',
+  'interactive.diffFilter': 'cat',
+  'log.showSignature': 'false',
   'protocol.ext.allow': 'never',
   'safe.bareRepository': 'explicit',
 }
 
-/** The variables that make git start no program that a repository names. Settings that are there already stay in front. */
+/** The variables that keep git from starting most programs that a repository names. Settings that are there already stay in front. */
 export function safeGit(env: Environment): Record<string, string> {
   const given = Number(env['GIT_CONFIG_COUNT'] ?? 0)
   const first = Number.isInteger(given) && given > 0 ? given : 0

@@ -614,6 +614,113 @@ test.runIf(sandboxed)(
   },
 )
 
+test.runIf(POSIX)(
+  'SH-04: what follows -- is an option of find, and one letter of a long option is enough',
+  async () => {
+    const bin = temporaryFolder()
+    const mark = join(bin, 'pwned')
+    // Neither sets the clock of this machine.
+    writeFileSync(join(bin, 'date'), `#!/bin/sh\ntouch ${mark}\n`, { mode: 0o755 })
+    const programs = ['find', 'sort', 'date', 'curl', 'git']
+    const { fails, dir } = await open(
+      { allowed_commands: programs.map((command) => ({ command, sandbox: false })) },
+      { PATH: `${bin}:${process.env['PATH']}` },
+    )
+    mkdirSync(join(dir, 'modules'))
+    writeFileSync(join(dir, 'in.txt'), 'b\na\n')
+    for (const [command, ...args] of [
+      ['find', '--', '.', '-maxdepth', '0', '-exec', 'touch', mark, ';'],
+      ['find', '-L', '--', '.', '-fprint', mark],
+      ['find', '--', 'in.txt', '-delete'],
+      ['sort', '--o=modules/evil.js', 'in.txt'],
+      ['sort', '--o', 'modules/evil.js', 'in.txt'],
+      ['sort', '--c=touch', 'in.txt'],
+      ['date', '--s=2001-01-01'],
+      ['date', '--s', '2001-01-01'],
+      ['curl', '-s', '--remote-name', `file://${dir}/in.txt`],
+      ['curl', '-s', '--remote-name-all', `file://${dir}/in.txt`],
+      ['git', '--namespace', 'x', 'config', 'alias.x', `!touch ${mark}`],
+    ] as [string, ...string[]][])
+      expect(
+        await fails('run', { command, args, cwd: command === 'curl' ? 'modules' : '.' }),
+        [command, ...args].join(' '),
+      ).toMatchObject({ code: 'E_DENIED_BY_POLICY' })
+    expect(readdirSync(bin)).toEqual(['date'])
+    expect(readdirSync(join(dir, 'modules'))).toEqual([])
+    expect(readdirSync(dir)).toContain('in.txt')
+  },
+)
+
+test.runIf(sandboxed)(
+  'SH-04: an allowed program that no option gives away writes only where the sandbox lets it',
+  async () => {
+    const outside = temporaryFolder()
+    const made = join(outside, 'made')
+    const allowed_commands = ['uniq', 'shuf', 'iconv', 'xxd', 'curl', 'find', 'tee', 'gzip']
+    const { call, dir } = await open({ allowed_commands })
+    mkdirSync(join(dir, 'modules'))
+    writeFileSync(join(dir, 'in.txt'), 'b\na\n')
+    for (const place of [made, 'modules/evil.js'])
+      for (const [command, ...args] of [
+        ['uniq', 'in.txt', place],
+        ['shuf', '-o', place, 'in.txt'],
+        ['iconv', '-o', place, 'in.txt'],
+        ['xxd', 'in.txt', place],
+        ['curl', '-s', '-w', `%output{${place}}x`, `file://${dir}/in.txt`],
+        ['tee', place],
+      ] as [string, ...string[]][])
+        await call('run', { command, args }).catch(() => undefined)
+    expect(readdirSync(outside)).toEqual([])
+    expect(readdirSync(join(dir, 'modules'))).toEqual([])
+    // In the workspace they do what they are for.
+    await call('run', { command: 'uniq', args: ['in.txt', 'out.txt'] })
+    expect(readFileSync(join(dir, 'out.txt'), 'utf8')).toBe('b\na\n')
+  },
+)
+
+test.runIf(POSIX)('SH-04: without a sandbox only programs run that can neither write nor start others', async () => {
+  const bin = temporaryFolder()
+  const where = (name: string): string => execFileSync('which', [name], { encoding: 'utf8' }).trim()
+  for (const name of ['cat', 'uniq', 'sort', 'env']) symlinkSync(where(name), join(bin, name))
+  writeFileSync(join(bin, 'own'), '#!/bin/sh\necho ran\n', { mode: 0o755 })
+  const { call, fails, dir } = await open(
+    { allowed_commands: ['cat', 'uniq', 'sort', 'own', 'find', 'date', 'env -i', join(bin, 'cat')] },
+    { PATH: bin },
+  )
+  writeFileSync(join(dir, 'in.txt'), 'a\n')
+  expect(await call('run', { command: 'cat', args: ['in.txt'] })).toMatchObject({ stdout: 'a\n' })
+  for (const [command, ...args] of [
+    ['uniq', 'in.txt', 'out.txt'],
+    ['sort', 'in.txt'],
+    ['own'],
+    ['find', '.'],
+    ['date'],
+    ['env', '-i'],
+    [join(bin, 'cat'), 'in.txt'],
+  ] as [string, ...string[]][])
+    expect(await fails('run', { command, args }), command).toMatchObject({
+      code: 'E_SANDBOX_UNAVAILABLE',
+      hint: expect.stringContaining('"sandbox": false'),
+    })
+  expect(readdirSync(dir)).not.toContain('out.txt')
+  const trusted = await open({ allowed_commands: [{ command: 'own', sandbox: false }] }, { PATH: bin })
+  expect(await trusted.call('run', { command: 'own' })).toMatchObject({ stdout: 'ran\n' })
+})
+
+test.runIf(POSIX)(
+  'SH-19: the log says, at the start, that git outside the sandbox runs what a repository names',
+  async () => {
+    const said = 'run programs that the .git/config and .gitattributes of a repository name'
+    const trusted = await open({ allowed_commands: [{ command: 'git push', sandbox: false }, 'git log', 'ls'] })
+    expect(trusted.logged.join()).toContain(said)
+    expect(trusted.logged.join()).toContain('"commands":["git push"]')
+    expect((await open({ allowed_commands: ['git'], sandbox: 'off' })).logged.join()).toContain(said)
+    expect((await open({ allowed_commands: ['git', 'git log'] })).logged.join()).not.toContain(said)
+    const all = await open({ allowed_commands: [{ command: 'git', sandbox: false }], sandbox: 'all' })
+    expect(all.logged.join()).not.toContain(said)
+  },
+)
+
 const COMMANDS_THAT_LEAVE: Readonly<Record<string, string>> = {
   setsid: 'setsid sh -c "$LEFT" >/dev/null 2>&1 &',
   'double fork': '( ( sh -c "$LEFT" >/dev/null 2>&1 & ) & )',
