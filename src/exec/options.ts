@@ -2,7 +2,7 @@ import { z } from 'zod'
 
 export const executionOptions = z.strictObject({
   timeoutMs: z.int().min(1).max(600_000).default(60_000).describe('How long one call may take.'),
-  maxConcurrent: z.int().min(1).default(256).describe('Calls running at once; the next ones wait.'),
+  maxConcurrent: z.int().min(1).default(1_024).describe('Calls running at once; the next ones wait.'),
   maxQueued: z
     .int()
     .min(0)

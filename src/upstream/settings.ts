@@ -240,8 +240,8 @@ export const serverSchema = z.looseObject({
     .min(0)
     .optional()
     .describe('A lazy server unused for so long is stopped; 0 never. Default 300000.'),
-  maxConcurrent: z.int().min(1).optional().describe('Calls of it running at once; default 32.'),
-  maxQueued: z.int().min(0).optional().describe('Calls waiting for that; more are refused. Default 256.'),
+  maxConcurrent: z.int().min(1).optional().describe('Calls of it running at once; default 128.'),
+  maxQueued: z.int().min(0).optional().describe('Calls waiting for that; more are refused. Default 1000.'),
   instance: z
     .enum(['shared', 'principal', 'session'])
     .optional()
@@ -350,8 +350,8 @@ export function parseServer(
     relay: entry.relay ?? ['elicitation'],
     start: entry.start ?? 'lazy',
     idleStopMs: entry.idleStopMs ?? 300_000,
-    maxConcurrent: entry.maxConcurrent ?? 32,
-    maxQueued: entry.maxQueued ?? 256,
+    maxConcurrent: entry.maxConcurrent ?? 128,
+    maxQueued: entry.maxQueued ?? 1_000,
     ...(entry.instance === undefined ? {} : { instance: entry.instance }),
     maxInstances: entry.maxInstances ?? 32,
     maxInstancesPerPrincipal: entry.maxInstancesPerPrincipal ?? 8,
