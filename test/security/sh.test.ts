@@ -329,7 +329,7 @@ test.runIf(sandboxed)(
       expect(await call('bash', { cmd: `${cmd}; true` }), cmd).toMatchObject({ stdout: '' })
     expect(readdirSync(join(dir, '.git/hooks'))).toEqual([])
     expect(readFileSync(join(dir, 'a/b/private/key'), 'utf8')).toBe('canary')
-    expect(readdirSync(dir).toSorted()).toEqual(['.git', 'a', 'd'])
+    expect(readdirSync(dir).toSorted()).toEqual(['.git', 'a', 'd', 'state'])
   },
 )
 
