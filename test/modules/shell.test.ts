@@ -287,8 +287,19 @@ describe.runIf(POSIX)('shell.bash and shell.script', () => {
     const { task_id } = await call('background_run', { command: 'cat all.txt', shell: true })
     expect((await call('task_wait', { task_id })).status).toBe('ended')
     expect((await call('task_output', { task_id })).stdout).toBe(shown)
-    const open_ = await open({ sandbox: 'off', roots: [dir], redact: false })
-    expect((await open_.call('bash', { cmd: 'cat all.txt' })).stdout).toBe(`${lines.join('\n')}\n`)
+    const { app } = await startApp(
+      {
+        modules: { shell: { tripwire: 'off', config: { enabled: true, sandbox: 'off', roots: [dir], redact: false } } },
+      },
+      dir,
+      { env: { PATH: process.env['PATH'], PEGBOARD_STATE_DIR: join(dir, 'state') } },
+    )
+    const answer = (await app.call({
+      name: 'shell.bash',
+      input: { cmd: 'cat all.txt' },
+      caller: localCaller,
+    })) as Answer
+    expect(answer.value.stdout).toBe(`${lines.join('\n')}\n`)
   })
 
   it('tell while they run how long, and the last line', async () => {
