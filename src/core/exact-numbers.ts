@@ -1,18 +1,55 @@
 /** A text that may hold a number that parsing would change: sixteen digits, or an exponent of three. */
 export const MAY_CHANGE = /\d{16}|\d[eE]\+?\d{3}/
 
-const STRING_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\d.eE+-])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\d.eE])/g
+const NUMBER = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+const QUOTE = 0x22
 
 /**
  * The same JSON with numbers as texts that parsing would change: `9007199254740993`, which would become another id, and
- * `1e400`, which would become `null`.
+ * `1e400`, which would become `null`. Takes time in proportion to the length, whatever is in the text.
  */
-export const withExactNumbers = (json: string): string =>
-  MAY_CHANGE.test(json) ? json.replaceAll(STRING_OR_NUMBER, exactNumber) : json
+export function withExactNumbers(json: string): string {
+  if (!MAY_CHANGE.test(json)) return json
+  let exact = ''
+  let copied = 0
+  for (let at = 0; at < json.length; ) {
+    const code = json.charCodeAt(at)
+    if (code === QUOTE) at = stringEnd(json, at + 1)
+    else if (isOfNumber(code)) {
+      const end = numberEnd(json, at + 1)
+      const found = json.slice(at, end)
+      if (isChanged(found)) {
+        exact += `${json.slice(copied, at)}"${found}"`
+        copied = end
+      }
+      at = end
+    } else at++
+  }
+  return exact + json.slice(copied)
+}
 
-function exactNumber(found: string): string {
-  if (found.startsWith('"') || (found.length < 16 && !/[eE]/.test(found))) return found
+/** @param from after the opening quote @returns the place after the closing quote; the end of the text where there is none */
+function stringEnd(json: string, from: number): number {
+  for (let quote = json.indexOf('"', from); quote !== -1; quote = json.indexOf('"', quote + 1)) {
+    let slash = quote
+    while (slash > from && json[slash - 1] === '\\') slash--
+    if ((quote - slash) % 2 === 0) return quote + 1
+  }
+  return json.length
+}
+
+function numberEnd(json: string, from: number): number {
+  let at = from
+  while (at < json.length && isOfNumber(json.charCodeAt(at))) at++
+  return at
+}
+
+/** Digits and `+-.eE`. */
+const isOfNumber = (code: number): boolean =>
+  (code >= 0x30 && code <= 0x39) || code === 0x2b || code === 0x2d || code === 0x2e || (code | 0x20) === 0x65
+
+function isChanged(found: string): boolean {
+  if ((found.length < 16 && !/[eE]/.test(found)) || !NUMBER.test(found)) return false
   const value = Number(found)
-  const isKept = /^-?\d+$/.test(found) ? Number.isSafeInteger(value) : Number.isFinite(value)
-  return isKept ? found : `"${found}"`
+  return /^-?\d+$/.test(found) ? !Number.isSafeInteger(value) : !Number.isFinite(value)
 }

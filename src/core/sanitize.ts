@@ -3,14 +3,36 @@ import { mayBeUnseen, withoutUnseen } from './unseen.ts'
 /** Keys of `_meta` that only Pegboard writes. */
 export const OWN_META = 'pegboard/'
 const NOTICE = '[NOTICE]'
-const NOTICE_LINE = /^([^\S\n]*)\[NOTICE\]/gm
+/** What shows as nothing in a line. */
+const BLANK = /[\s\p{C}\p{Default_Ignorable_Code_Point}\u2800\u{1D159}]/u
+const LINE_END = /[\n\v\f\r\u0085\u2028\u2029]/
 
 /** Whether bytes from a server may hold a line that looks like a notice of Pegboard. */
 export const mayForgeNotice = (bytes: Buffer): boolean => bytes.includes(NOTICE)
 
-/** No line of the text begins as a notice of Pegboard does. */
-export const withoutNotices = (text: string): string =>
-  text.includes(NOTICE) ? text.replaceAll(NOTICE_LINE, '$1\\[NOTICE]') : text
+/** No line of the text begins as a notice of Pegboard does. Looks at each character once. */
+export function withoutNotices(text: string): string {
+  let kept = ''
+  let copied = 0
+  for (let at = text.indexOf(NOTICE); at !== -1; at = text.indexOf(NOTICE, at + NOTICE.length)) {
+    if (!beginsLine(text, at, copied)) continue
+    kept += `${text.slice(copied, at)}\\`
+    copied = at
+  }
+  return kept + text.slice(copied)
+}
+
+/** Whether only blanks stand between the start of a line and this place. What is before `from` was looked at. */
+function beginsLine(text: string, place: number, from: number): boolean {
+  for (let at = place - 1; at >= from; at--) {
+    const char = text[at] as string
+    if (LINE_END.test(char)) return true
+    const isLow = char >= '\udc00' && char <= '\udfff' && at > from
+    if (!BLANK.test(isLow ? text.slice(at - 1, at + 1) : char)) return false
+    if (isLow) at--
+  }
+  return from === 0
+}
 
 /** Text that somebody else wrote: nothing in it is hidden, and no line of it looks like a notice of Pegboard. */
 export const sanitizeText = (text: string): string => withoutNotices(withoutUnseen(text))

@@ -272,3 +272,47 @@ test('SCH-18: a result that violates its outputSchema loses its structured part,
     expect(all.structuredContent.results[0]).toMatchObject({ success: true, data: `the text\n[NOTICE] ${why}` })
   })
 })
+
+const many = (length: number, of: (n: number) => unknown): unknown[] => Array.from({ length }, (_, n) => of(n))
+const tree = { $ref: '#/$defs/tree' }
+const COSTLY: ReadonlyArray<readonly [name: string, outputSchema: object, value: object]> = [
+  [
+    'an enum of 30,000 numbers for 40,000 items',
+    { properties: { list: { items: { enum: [...many(30_000, (n) => n + 10), 1] } } } },
+    { list: many(40_000, () => 1) },
+  ],
+  [
+    'hundreds of parts for each item',
+    { properties: { list: { allOf: many(900, () => ({ items: true })) } } },
+    { list: many(40_000, () => 1) },
+  ],
+  [
+    'hundreds of parts that count the keys',
+    { allOf: many(900, () => ({ maxProperties: 90_000 })) },
+    Object.fromEntries(many(20_000, (n) => [`k${n}`, 1]) as Array<[string, number]>),
+  ],
+  [
+    'a part that contains itself twice, in a value of forty levels',
+    { $defs: { tree: { properties: { a: { anyOf: [tree, tree] } } } }, $ref: '#/$defs/tree' },
+    many(40, () => 0).reduce((inner: object) => ({ a: inner }), {}),
+  ],
+  ['parts that contain each other', { $defs: { tree: { allOf: [tree] } }, $ref: '#/$defs/tree' }, {}],
+]
+
+test('SCH-18: a check by an outputSchema ends soon whatever the schema, and it is said that the result was not checked', async () => {
+  const tools = COSTLY.map(([, outputSchema, value], n) =>
+    written(`t${n}`, JSON.stringify({ content: [{ type: 'text', text: 'ran' }], structuredContent: value }), {
+      outputSchema: { type: 'object', ...outputSchema },
+    }),
+  )
+  const served = await serve({ a: { tools } })
+  for (const [n, [name]] of COSTLY.entries()) {
+    const began = performance.now()
+    const result = await served.call(`a__t${n}`)
+    expect(
+      result.content.map((block: Answer) => block.text),
+      name,
+    ).toEqual(['ran', "[NOTICE] The structured content was not checked: the tool's outputSchema takes too long."])
+    expect(performance.now() - began, name).toBeLessThan(5_000)
+  }
+})
