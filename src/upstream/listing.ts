@@ -182,7 +182,7 @@ const MAX_NOTES = 20
 
 /** Models read notes: of what the server wrote, only short plain names stay. */
 const shownNote = (text: string): string =>
-  text.replaceAll(/"(?:[^"\\]|\\[^])*"?/g, (quoted) => (/^"[\w./-]{1,64}"$/.test(quoted) ? quoted : '"…"'))
+  text.replaceAll(/"(?:[^"\\]|\\.)*"?/gs, (quoted) => (/^"[\w./-]{1,64}"$/.test(quoted) ? quoted : '"…"'))
 
 /** Every page, until the server stops, repeats itself or has had enough chances. */
 async function pages(
