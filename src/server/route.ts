@@ -25,14 +25,22 @@ function spaceOf(uri: string): string {
 const isIn = (uri: string, space: string): boolean =>
   space !== '' && (space.endsWith(':') ? schemeOf(uri) === space : uri.startsWith(space))
 
-/** Owners that list a resource beside which this one would be. */
-const holdersOf = (owners: readonly Owner[], uri: string): readonly Owner[] =>
-  owners.filter(({ resources }) => resources.some((one) => isIn(uri, spaceOf(one.uri))))
+/** Owners that list a resource beside which this one would be, the first of them first. */
+function holdersOf(owners: readonly Owner[], uri: string): readonly Owner[] {
+  const since = ({ resources, endpoints }: Owner): readonly number[] =>
+    resources.flatMap((one) => (isIn(uri, spaceOf(one.uri)) ? (endpoints?.hadSince?.(one.uri) ?? 0) : []))
+  return owners
+    .map((owner) => ({ owner, since: since(owner) }))
+    .filter((one) => one.since.length > 0)
+    .sort((one, other) => Math.min(...one.since) - Math.min(...other.since))
+    .map(({ owner }) => owner)
+}
 
 /**
  * Which visible owner answers for a URI: for the page of a tool the owner of the tool, else the first that lists it, else the
  * first that named it in a result, else one whose template fits, else the only one with that scheme. A template, or a name in a
- * result, gives nobody what is in a scheme or folder in which only others list something, nor what is in a scheme of ours.
+ * result, gives nobody what is in a scheme or folder in which only others list something, nor what is in a scheme of ours. Where
+ * several list something, names in results count only for the first of them, and its templates come first.
  */
 export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | undefined {
   if (schemeOf(uri) === 'sentfile:') return undefined
@@ -47,7 +55,7 @@ export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | 
   const holders = holdersOf(owners, uri)
   const may = holders.length > 0 ? holders : owners
   return (
-    firstThatHad(may, uri) ??
+    firstThatHad(holders.length > 0 ? holders.slice(0, 1) : owners, uri) ??
     may.find(({ templates }) => templates.some(({ uriTemplate: one }) => SCHEME.test(one) && fits(one, uri))) ??
     onlyWithScheme(may, uri) ??
     (owners.some((owner) => usesScheme(owner, uri))

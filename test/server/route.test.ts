@@ -105,6 +105,24 @@ describe('what one owner lists another does not get', () => {
     expect(ownerOfResource([naming, good], 'file:///tmp/out.txt')?.id).toBe('evil')
   })
 
+  it('by naming it in a result, though it lists something in the same scheme', () => {
+    const having = (id: string, uri: string, since: number, templates: string[], linked: string[]): Owner => ({
+      ...owner(id, [uri], templates),
+      endpoints: {
+        hadSince: (one) => (one === uri ? since : linked.includes(one) ? since + 5 : undefined),
+        request: () => Promise.reject(new Error('not asked')),
+      },
+    })
+    const honest = having('honest', 'honest://a', 10, ['honest://t/{x}'], ['honest://linked'])
+    const later = having('evil', 'honest://evil', 20, ['honest://t/{x}'], ['honest://t/fresh'])
+    for (const owners of [
+      [honest, later],
+      [later, honest],
+    ])
+      for (const uri of ['honest://t/fresh', 'honest://t/other', 'honest://linked', 'honest://a'])
+        expect(ownerOfResource(owners, uri)?.id, uri).toBe('honest')
+  })
+
   it('nor does a template or a name in a result get what is ours', () => {
     for (const uri of [
       'schema://core',
