@@ -200,10 +200,16 @@ function derivedNames(tools: readonly ViewTool[]): Derived {
       for (const alias of entry.tool.aliases) add(aliases, `${short}.${alias}`.toLowerCase(), entry)
     }
   }
-  // An alias never stands in the way of a tool that is really called like that.
-  for (const [name, named] of actions) {
-    const also = aliases.get(name)
-    if (also && [...also].some((entry) => !named.has(entry))) aliases.delete(name)
+  // An alias never stands in the way of a tool that is really called like that, in any spelling: the name then means both.
+  const spelled = new Map<string, Set<ViewTool>>()
+  for (const named of actions.values())
+    for (const entry of named) add(spelled, flatten(entry.tool.id.slice(entry.tool.module.length + 1)), entry)
+  for (const [name, also] of aliases) {
+    if (actions.has(name)) {
+      if ([...also].some((entry) => !actions.get(name)?.has(entry))) aliases.delete(name)
+      continue
+    }
+    for (const entry of spelled.get(flatten(name)) ?? []) also.add(entry)
   }
   return { owned, aliases, actions, flat }
 }

@@ -72,3 +72,14 @@ describe('a name that begins with the name of an owner', () => {
       expect(textOf(await served.call(name)), name).not.toMatch(/ran$/)
   })
 })
+
+it('a name in another spelling means the tool that has it as well as one that has it for an alias', async () => {
+  const served = await serve({ z: offer('remove_repo'), github: offer('delete_repo') }, { z: { trust: 'always' } })
+  expect(textOf(await served.call('delete_repo'))).toBe('delete_repo ran')
+  for (const name of ['delete repo', 'Delete Repo', 'delete-repo', 'deleteRepo']) {
+    const answer = await served.call(name)
+    expect(answer.content[0].text, name).not.toBe('remove_repo ran')
+  }
+  const { message, hint } = (await served.call('delete repo')).structuredContent.error
+  for (const id of ['mcp_github.delete_repo', 'mcp_z.remove_repo']) expect(`${message} ${hint}`).toContain(id)
+})
