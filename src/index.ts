@@ -74,6 +74,7 @@ export { type CallToolContext, type SentEntry, ToolContext } from './loader/tool
 export type { Removed } from './policy/change.ts'
 export { type Connect, type ConnectInit, type ConnectOptions, createConnect } from './policy/connect.ts'
 export { createFetch, type FetchOptions, type GuardedFetch } from './policy/fetch.ts'
+export { type FileToOpen, fileToOpen } from './policy/file-to-open.ts'
 export { compileGlob, type Matcher } from './policy/glob.ts'
 export { ownFilesBelow } from './policy/own-files.ts'
 export {

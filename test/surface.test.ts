@@ -24,6 +24,7 @@ const pinned = {
     'defineModule',
     'errorCatalogue',
     'exclusively',
+    'fileToOpen',
     'isPegboardError',
     'ownFilesBelow',
     'redact',

@@ -1,6 +1,15 @@
-import { realpath, stat } from 'node:fs/promises'
+import { realpath } from 'node:fs/promises'
 import { basename, isAbsolute, resolve } from 'node:path'
-import { type CallContext, isPegboardError, type Log, type Processes, type Services, ToolError } from 'pegboard'
+import {
+  type CallContext,
+  type FileToOpen,
+  fileToOpen,
+  isPegboardError,
+  type Log,
+  type Processes,
+  type Services,
+  ToolError,
+} from 'pegboard'
 import { type Connection, type Place, pathsFor, SETTING, type Settings, unfolded } from './config.ts'
 import type { Dialect, Driver, Powers, Target } from './driver.ts'
 import { narrowed, type Policy, type PolicyInput, policyOf, shownPolicy } from './policy.ts'
@@ -209,18 +218,25 @@ export async function link(ctx: Ctx, id: string): Promise<Link> {
 }
 
 async function opened(ctx: Ctx, named: Named): Promise<Link> {
-  await checkFile(named)
+  await checkFile(ctx.config, named)
   const state = stateOf(ctx.services)
-  const driver = await driverFor(state, named.target, ctx.services)
+  const driver = await driverFor(state, named.target, ctx)
   if (named.policy.preset === 'readonly') await checkLogin(state, driver, named)
   return { ...named, driver }
 }
 
+/** The file of SQLite, where it is now: in the folder that the operator named, and none of Pegboard's own. */
+function locate({ workspace, roots }: Settings, { database }: Target, make: boolean): Promise<FileToOpen> {
+  const folders = [workspace, ...roots.map((root) => resolve(workspace, root))]
+  return fileToOpen(database, { folders, setting: SETTING, make })
+}
+
 /** SQLite itself says no more than that it cannot open the file. */
-async function checkFile({ id, target, setting, owner }: Named): Promise<void> {
+async function checkFile(config: Settings, { id, target, setting, owner }: Named): Promise<void> {
   const { driver, database, create } = target
   if (driver !== 'sqlite' || database === ':memory:' || create) return
-  await stat(database).catch((error: NodeJS.ErrnoException) => {
+  await locate(config, target, false).catch((error: NodeJS.ErrnoException) => {
+    if (isPegboardError(error)) throw error
     if (error.code !== 'ENOENT') return
     throw new ToolError(`The file of the connection "${id}" does not exist.`, {
       code: 'E_DB_UNAVAILABLE',
@@ -233,11 +249,11 @@ async function checkFile({ id, target, setting, owner }: Named): Promise<void> {
   })
 }
 
-function driverFor(state: State, target: Target, services: Services): Promise<Driver> {
+function driverFor(state: State, target: Target, { services, config }: View): Promise<Driver> {
   const at = JSON.stringify(target)
   let found = state.drivers.get(at)
   if (!found) {
-    found = createDriver(target, services, state.log as Log).then((driver) => telling(driver, state.log as Log))
+    found = createDriver(target, services, config, state.log as Log).then((driver) => telling(driver, state.log as Log))
     state.drivers.set(at, found)
     // What could not be made is tried again the next time.
     found.catch(() => state.drivers.delete(at))
@@ -245,7 +261,7 @@ function driverFor(state: State, target: Target, services: Services): Promise<Dr
   return found
 }
 
-async function createDriver(place: Target, { processes }: Services, log: Log): Promise<Driver> {
+async function createDriver(place: Target, { processes }: Services, config: Settings, log: Log): Promise<Driver> {
   const { passwordEnv } = place
   const target =
     passwordEnv === undefined || place.password !== undefined
@@ -258,7 +274,7 @@ async function createDriver(place: Target, { processes }: Services, log: Log): P
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
     })
-  return (await import('./sqlite.ts')).createSqlite(target, processes)
+  return (await import('./sqlite.ts')).createSqlite(target, processes, (make) => locate(config, target, make))
 }
 
 async function checkLogin(state: State, driver: Driver, named: Named): Promise<void> {

@@ -5,6 +5,7 @@
  */
 export const CHILD = String.raw`
 const { createInterface } = require('node:readline')
+const fs = require('node:fs')
 let database, builtIn, harmless, forbidden, inMemory = false, replaced = false
 
 const say = (message) => process.stdout.write(JSON.stringify(message) + '\n')
@@ -16,14 +17,40 @@ const failure = (error) => {
   return { code: /^\d+$/.test(code) ? NUMBERS[Number(code) & 255] ?? 'SQLITE_' + code : code, message }
 }
 
-function open({ uri, readOnly, libsql, busyMs, safe }) {
+const isFile = (facts, { dev, ino }) => String(facts.dev) === dev && String(facts.ino) === ino
+/** Regular files that are open, by descriptor; nothing where a system does not tell. */
+function openFiles() {
+  const found = new Map()
+  if (process.platform !== 'linux') return found
+  for (const name of fs.readdirSync('/proc/self/fd')) {
+    try {
+      const facts = fs.fstatSync(Number(name), { bigint: true })
+      if (facts.isFile()) found.set(name, facts)
+    } catch {
+      // The list itself is closed by now.
+    }
+  }
+  return found
+}
+
+/** That what was opened is what was checked: a folder on the way can be replaced at any moment. */
+function verify(file, before) {
+  const opened = [...openFiles()].filter(([fd]) => !before.has(fd)).map(([, facts]) => facts)
+  if (process.platform !== 'linux') opened.push(fs.lstatSync(file.path, { bigint: true }))
+  if (!opened.some((facts) => isFile(facts, file)) || !isFile(fs.lstatSync(file.path, { bigint: true }), file))
+    throw Object.assign(new Error('replaced'), { code: 'REPLACED' })
+}
+
+function open({ uri, file, readOnly, libsql, busyMs, safe }) {
   process.emitWarning = () => undefined
+  const before = openFiles()
   builtIn = process.getBuiltinModule?.('node:sqlite')
   if (builtIn && !builtIn.StatementSync.prototype.setReturnArrays) builtIn = undefined
   if (builtIn) database = new builtIn.DatabaseSync(uri === ':memory:' ? uri : new URL(uri), { readOnly })
   else if (libsql) database = new (require(libsql))(uri)
   else throw Object.assign(new Error('no driver'), { code: 'NO_DRIVER' })
   inMemory = uri === ':memory:'
+  if (file) verify(file, before)
   // Of what SQLite was built with, some functions read and write files.
   const has = [...all('SELECT name FROM pragma_function_list'), ...all('SELECT name FROM pragma_module_list')]
   harmless = new Set(safe)

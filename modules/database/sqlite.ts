@@ -1,9 +1,8 @@
-import { open } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
-import { type ErrorCode, isPegboardError, type Processes, type Program, ToolError } from 'pegboard'
+import { type ErrorCode, type FileToOpen, isPegboardError, type Processes, type Program, ToolError } from 'pegboard'
 import { tooLate } from './deadline.ts'
 import type { Answer, Dialect, Driver, Outcome, Target, Work } from './driver.ts'
 import { tooLarge } from './huge.ts'
@@ -66,12 +65,22 @@ fts3 fts4 fts5 fts4aux fts5vocab generate_series dbstat sqlite_stmt fts5_source_
 const IDLE_MS = 60_000
 
 interface Child {
+  /** What it has open; nothing for a database in memory. */
+  readonly file: FileToOpen | undefined
   run(work: Work): Promise<readonly Outcome[]>
   stop(): Promise<void>
 }
 
-/** SQLite in processes of its own: one for each statement that runs, at most `maxSessions`, and one that writes. */
-export function createSqlite(target: Target, processes: Processes, now: () => number = Date.now): Driver {
+/**
+ * SQLite in processes of its own: one for each statement that runs, at most `maxSessions`, and one that writes.
+ * @param locate checks where the file is now, before each work
+ */
+export function createSqlite(
+  target: Target,
+  processes: Processes,
+  locate: (make: boolean) => Promise<FileToOpen>,
+  now: () => number = Date.now,
+): Driver {
   const memory = target.database === ':memory:'
   const idle: { child: Child; access: Work['access']; since: number }[] = []
   const all = new Set<Child>()
@@ -80,7 +89,6 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
   let waiting: (() => void)[] = []
   let closed = false
   let sweep: NodeJS.Timeout | undefined
-  let made: Promise<void> | undefined
 
   /** Waits for its turn, and has it. */
   async function enter(kind: Work['access'], signal: AbortSignal): Promise<void> {
@@ -98,11 +106,15 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
     running[kind]++
   }
 
-  async function take(kind: Work['access']): Promise<Child> {
+  async function take(kind: Work['access'], file: FileToOpen | undefined): Promise<Child> {
+    // One that has what was there before a file or folder was replaced is of no use any more.
+    for (const one of idle.splice(0))
+      if (isSame(one.child.file, file)) idle.push(one)
+      else void end(one.child)
     const at = idle.findIndex(({ access }) => access === kind)
     const [found] = at < 0 ? [] : idle.splice(at, 1)
     if (found) return found.child
-    const child = await startChild(target, kind, processes)
+    const child = await startChild(target, file, kind, processes)
     all.add(child)
     if (!closed) return child
     await end(child)
@@ -131,14 +143,7 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
     await enter(kind, work.signal)
     let child: Child | undefined
     try {
-      if (target.create) {
-        made ??= make(target.database).catch((error: unknown) => {
-          made = undefined
-          throw error
-        })
-        await made
-      }
-      child = await take(kind)
+      child = await take(kind, memory ? undefined : await located(locate, target.create === true))
       // A signal that has been is heard by nobody.
       work.signal.throwIfAborted()
       const outcomes = await child.run(work)
@@ -191,17 +196,28 @@ export function createSqlite(target: Target, processes: Processes, now: () => nu
 
 const wasClosed = (): ToolError => new ToolError('The connection was closed.', { code: 'E_DB_UNAVAILABLE' })
 
+const isSame = (one: FileToOpen | undefined, other: FileToOpen | undefined): boolean =>
+  one?.path === other?.path && one?.dev === other?.dev && one?.ino === other?.ino
+
 /** An empty file is an empty database. */
-async function make(file: string): Promise<void> {
+async function located(locate: (make: boolean) => Promise<FileToOpen>, create: boolean): Promise<FileToOpen> {
   try {
-    await (await open(file, 'a')).close()
+    try {
+      return await locate(create)
+    } catch (error) {
+      // Somebody else made it at the same time.
+      if ((error as NodeJS.ErrnoException).code === 'EEXIST') return await locate(false)
+      throw error
+    }
   } catch (cause) {
+    if (isPegboardError(cause)) throw cause
     if (['EMFILE', 'ENFILE'].includes((cause as NodeJS.ErrnoException).code ?? ''))
       throw new ToolError('The database cannot be opened now: too many files are open.', {
         code: 'E_OVERLOADED',
         hint: 'Try again later.',
         cause,
       })
+    if (!create) throw failed({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
     throw new ToolError('The file of the database cannot be made.', {
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
@@ -243,16 +259,19 @@ function libsqlFile(): string | undefined {
   }
 }
 
-async function startChild(target: Target, access: Work['access'], processes: Processes): Promise<Child> {
-  const { database } = target
-  const uri =
-    database === ':memory:' ? database : `${pathToFileURL(database).href}?mode=${access === 'read' ? 'ro' : 'rw'}`
+async function startChild(
+  target: Target,
+  file: FileToOpen | undefined,
+  access: Work['access'],
+  processes: Processes,
+): Promise<Child> {
+  const uri = file ? `${pathToFileURL(file.path).href}?mode=${access === 'read' ? 'ro' : 'rw'}` : ':memory:'
   let program: Program
   try {
     program = await processes.start({
       command: process.execPath,
       args: ['-e', CHILD],
-      cwd: database === ':memory:' ? process.cwd() : dirname(database),
+      cwd: file ? dirname(file.path) : process.cwd(),
     })
   } catch (cause) {
     if (isPegboardError(cause) && cause.code === 'E_OVERLOADED') throw cause
@@ -305,7 +324,7 @@ async function startChild(target: Target, access: Work['access'], processes: Pro
   }
 
   const opened = await exchange(
-    { open: { uri, readOnly: access === 'read', libsql: libsqlFile(), busyMs: target.busyMs, safe: SAFE } },
+    { open: { uri, file, readOnly: access === 'read', libsql: libsqlFile(), busyMs: target.busyMs, safe: SAFE } },
     target.connectMs,
     undefined,
   ).catch((error: unknown) => {
@@ -316,6 +335,7 @@ async function startChild(target: Target, access: Work['access'], processes: Pro
     throw failed(opened.error)
   }
   return {
+    file,
     async run({ signal, onDone, timeoutMs, ...work }) {
       const line = await exchange({ work }, timeoutMs, signal, onDone)
       if (line.error) {
@@ -361,6 +381,8 @@ function failed({ code, message }: Told, cause: unknown = new Error(`${code} ${m
       retryable: false,
       hint: 'The operator runs `npm install libsql`, or Node 22.16 or newer, which has one.',
     })
+  if (code === 'REPLACED')
+    return new ToolError('The file was replaced while it was opened.', { hint: 'Try again.', retryable: true })
   if (code === 'FORBIDDEN')
     return new ToolError(`${message} may not be used in a statement: it reaches beyond the database.`, {
       code: 'E_READ_ONLY',

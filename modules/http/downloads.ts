@@ -85,6 +85,8 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   const jobs = new Map<string, Job>()
   const adopting = new Map<string, Promise<Job | undefined>>()
   let closing = false
+  // A clock that was set meanwhile may say anything; timers take no more.
+  const leftOf = ({ endsAt }: Order): number => Math.min(Math.max(1, endsAt - now()), 2 ** 31 - 1)
 
   function forget(): void {
     const over = [...jobs].filter(([, job]) => job.endedAt !== undefined)
@@ -124,13 +126,10 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     const renewing = kept && setInterval(() => void kept.renew(id).catch(() => undefined), (CLAIM_S * 1000) / 3).unref()
     let leave = false
     // Whatever it is that takes long.
-    const late = setTimeout(
-      () => {
-        job.late = true
-        job.abort.abort()
-      },
-      Math.max(1, order.endsAt - now()),
-    )
+    const late = setTimeout(() => {
+      job.late = true
+      job.abort.abort()
+    }, leftOf(order))
     late.unref()
     try {
       await checkWritable(paths, order.destination, { exclusive: !order.overwrite })
@@ -176,7 +175,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       const request = {
         url: order.url,
         headers: headersOf(order),
-        timeoutMs: Math.max(1, order.endsAt - now()),
+        timeoutMs: leftOf(order),
         maxBytes,
       }
       const before = job.state.resumed

@@ -50,12 +50,20 @@ export function epochMs(at: number): number {
   return origin + at
 }
 
+/** A timer of Node that is to wait longer fires at once, with a warning. */
+const MOST_MS = 2 ** 31 - 1
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   ticks: monotonicMs,
-  after: (ms, fn) => {
-    const timer = setTimeout(fn, ms)
-    timer.unref()
+  after(ms, fn) {
+    let timer: NodeJS.Timeout
+    const wait = (leftMs: number): void => {
+      const nextMs = Math.min(leftMs, MOST_MS)
+      timer = setTimeout(() => (leftMs > nextMs ? wait(leftMs - nextMs) : fn()), nextMs)
+      timer.unref()
+    }
+    wait(Math.max(0, ms))
     return () => clearTimeout(timer)
   },
 }

@@ -3,6 +3,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import type { Driver, Outcome } from '../../modules/database/driver.ts'
 import { createSqlite } from '../../modules/database/sqlite.ts'
 import type { Processes, Program } from '../../src/core/services.ts'
+import { fileToOpen } from '../../src/policy/file-to-open.ts'
 import { createPrograms } from '../../src/programs/programs.ts'
 import { temporaryFolder } from '../app.ts'
 import { sqliteIn } from '../databases.ts'
@@ -48,6 +49,7 @@ async function open(
       ...(create && { create }),
     },
     processes,
+    (make) => fileToOpen(database, { folders: [], setting: 'connections', make }),
   )
   onTestFinished(async () => {
     await driver.close()
@@ -107,8 +109,13 @@ it('ends a statement whose caller goes when it has just been sent', async () => 
   const { run, started } = await open()
   expect(await run(QUICK)).toEqual(ONE)
   const caller = new AbortController()
+  const { stdin } = started[0] as Program
+  const write = stdin.write.bind(stdin) as (text: string) => boolean
+  stdin.write = (text: string) => {
+    setImmediate(() => caller.abort(gone))
+    return write(text)
+  }
   const running = run(ENDLESS, caller.signal)
-  setImmediate(() => caller.abort(gone))
   await expect(running).rejects.toBe(gone)
   expect(await started[0]?.ended).toEqual({ code: null, signal: expect.stringMatching(/^SIG(TERM|KILL)$/) })
   expect(await run(QUICK)).toEqual(ONE)

@@ -1,7 +1,16 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -854,3 +863,74 @@ test('a pattern of names that would never end elsewhere holds nobody up', async 
   for (const pattern of ['b_c_', '_b_c', 'b', 'c', '', '.*', 'b.c', '__'].filter(Boolean))
     expect((await find(pattern)).includes('b_c')).toBe(false)
 }, 60_000)
+
+describe('a database whose file is replaced by a link', () => {
+  async function shopIn(dir: string) {
+    mkdirSync(join(dir, 'data'))
+    await sqliteIn(join(dir, 'data/shop.db')).exec(SHOP)
+    await sqliteIn(join(dir, 'other.db')).exec('CREATE TABLE theirs (word)')
+  }
+  const statements = [
+    ['query', { sql: 'SELECT name FROM sqlite_master' }],
+    ['execute', { sql: 'CREATE TABLE planted (a)' }],
+    ['list_tables', {}],
+  ] as const
+
+  test('is not opened where the link leads to a file of Pegboard, and the file stays as it is', async () => {
+    const dir = temporaryFolder()
+    await shopIn(dir)
+    mkdirSync(join(dir, 'modules'))
+    const create = { driver: 'sqlite', database: 'data/new.db', options: { create: true }, policy: 'unrestricted' }
+    const { call, fails } = await open(
+      { connections: { shop: { driver: 'sqlite', database: 'data/shop.db', policy: 'unrestricted' }, new: create } },
+      dir,
+    )
+    const state = join(dir, 'state/state.db')
+    await sqliteIn(state).exec('CREATE TABLE secrets (word)')
+    // Processes that have the file open are there now.
+    await call('query', { connection_id: 'shop', sql: 'SELECT 1 AS one' })
+    await call('execute', { connection_id: 'shop', sql: 'CREATE TABLE mine (a)' })
+    renameSync(join(dir, 'data'), join(dir, 'kept'))
+    mkdirSync(join(dir, 'data'))
+    symlinkSync(state, join(dir, 'data/shop.db'))
+    for (const [action, input] of statements)
+      expect(await fails(action, { connection_id: 'shop', ...input }), action).toMatchObject({ code: 'E_PATH_DENIED' })
+    expect((await fails('connect', { connection_id: 'shop' })).code).toBe('E_PATH_DENIED')
+    rmSync(join(dir, 'data'), { recursive: true })
+    symlinkSync('modules', join(dir, 'data'))
+    expect((await fails('execute', { connection_id: 'new', sql: 'CREATE TABLE planted (a)' })).code).toBe(
+      'E_PATH_DENIED',
+    )
+    expect(readdirSync(join(dir, 'modules'))).toEqual([])
+    expect(await sqliteIn(state).rows('SELECT name FROM sqlite_master')).toEqual([['secrets']])
+    rmSync(join(dir, 'data'))
+    renameSync(join(dir, 'kept'), join(dir, 'data'))
+    expect(await call('list_tables', { connection_id: 'shop' })).toMatchObject({ count: 3 })
+  })
+
+  test('is not opened where the link leads out of the workspace or of the root', async () => {
+    const dir = temporaryFolder()
+    await shopIn(dir)
+    const outside = temporaryFolder()
+    await sqliteIn(join(outside, 'theirs.db')).exec('CREATE TABLE theirs (word)')
+    const shop = { driver: 'sqlite', database: 'data/shop.db', policy: 'unrestricted' }
+    const { call, fails } = await open({ connections: { shop }, roots: ['data'], default_policy: 'unrestricted' }, dir)
+    await call('connect', { connection_id: 'own', driver: 'sqlite', database: 'shop.db', policy: 'unrestricted' })
+    await call('execute', { connection_id: 'own', sql: 'CREATE TABLE mine (a)' })
+    renameSync(join(dir, 'data/shop.db'), join(dir, 'shop.db'))
+    symlinkSync(join(outside, 'theirs.db'), join(dir, 'data/shop.db'))
+    for (const connection_id of ['shop', 'own'])
+      for (const [action, input] of statements)
+        expect(await fails(action, { connection_id, ...input }), action).toMatchObject({ code: 'E_PATH_OUTSIDE_ROOT' })
+    expect(await sqliteIn(join(outside, 'theirs.db')).rows('SELECT name FROM sqlite_master')).toEqual([['theirs']])
+  })
+
+  test('the file that is there now is used, not one that was there before', async () => {
+    const dir = temporaryFolder()
+    await shopIn(dir)
+    const { call } = await open({ connections: { shop: { driver: 'sqlite', database: 'data/shop.db' } } }, dir)
+    expect(await call('list_tables', { connection_id: 'shop' })).toMatchObject({ count: 2 })
+    renameSync(join(dir, 'other.db'), join(dir, 'data/shop.db'))
+    expect(await call('list_tables', { connection_id: 'shop' })).toMatchObject({ count: 1 })
+  })
+})
