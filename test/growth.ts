@@ -11,5 +11,5 @@ export function growth(work: (length: number) => unknown): number {
   }
   const small = took(64 * 1024)
   // What takes a moment says nothing about its growth.
-  return took(512 * 1024) / Math.max(small, 5)
+  return took(512 * 1024) / Math.max(small, 20)
 }

@@ -163,7 +163,7 @@ const isUnseen = (code: number): boolean =>
   (code >= 0xfe00 && code <= 0xfe0f) ||
   code === 0xfeff ||
   code === 0xffa0 ||
-  (code >= 0xfff9 && code <= 0xfffb) ||
+  (code >= 0xfff0 && code <= 0xfffb) ||
   code === 0x3164 ||
   code === 0x115f ||
   code === 0x1160 ||
@@ -183,6 +183,8 @@ function seen(walk: Walk, at: number): number {
     (first === 0xd8 && second === 0x9c) ||
     (first > 0xe0 && first < 0xf0 && isUnseen(((first & 0x0f) << 12) | ((second & 0x3f) << 6) | (third & 0x3f))) ||
     (first === 0xf0 && second === 0x9d && third === 0x85) ||
+    (first === 0xf0 && second === 0x9b && third === 0xb2) ||
+    (first === 0xf0 && second === 0x93 && third === 0x90) ||
     (first === 0xf3 && second === 0xa0)
   return hidden ? stop(walk, 'hidden') : at + 1
 }
@@ -206,7 +208,11 @@ function unit(walk: Walk, at: number): number {
     const low = bytes[at + 4] === BACKSLASH && bytes[at + 5] === 0x75 ? hex(bytes, at + 6) : 0
     if (low === -1) return stop(walk, 'invalid')
     const pair = code < 0xdc00 && low >= 0xdc00 && low <= 0xdfff
-    const unseen = code === 0xdb40 || (code === 0xd834 && low >= 0xdd73 && low <= 0xdd7a)
+    const unseen =
+      (code >= 0xdb40 && code <= 0xdb43) ||
+      (code === 0xd82f && low >= 0xdca0 && low <= 0xdca3) ||
+      (code === 0xd80d && low >= 0xdc30 && low <= 0xdc3f) ||
+      (code === 0xd834 && low >= 0xdd73 && low <= 0xdd7a)
     return pair && !unseen ? at + 10 : stop(walk, 'hidden')
   }
   const control = (code < 0x20 && code !== 0x09 && code !== 0x0a) || (code >= 0x7f && code < 0xa0)

@@ -3,8 +3,7 @@ import { isNeeded, isRightToLeft } from '../core/unseen.ts'
 import type { Finding, FindingCode } from './finding.ts'
 
 // Tags, joiners, marks that turn text around, fillers, selectors, controls, private use, halves of pairs.
-const SUSPECT =
-  /(?![\n\r\t])\p{Cc}|\p{Cf}|\p{Co}|\p{Cs}|[\u034F\u115F\u1160\u17B4\u17B5\u3164\uFFA0]|[\u180B-\u180D\uFE00-\uFE0F\u{E0100}-\u{E01EF}]/u
+const SUSPECT = /(?![\n\r\t])\p{Cc}|\p{Cf}|\p{Co}|\p{Cs}|\p{Default_Ignorable_Code_Point}/u
 
 /** Whether nothing in a value can be hidden, told from its JSON, which writes controls and halves of pairs out. */
 export const hidesNothing = (json: string): boolean =>

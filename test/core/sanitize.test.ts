@@ -12,6 +12,11 @@ describe('text that somebody else wrote', () => {
     ['p\u200ba\u200cs\u200ds\u2060w\ufefford', 'password'],
     ['left\u200e to \u200fright', 'left to right'],
     ['a\u00adb\u034fc\u3164d\ufe0fe', 'abcde'],
+    ['a\udb40\u200b\udc49b', 'a\ufffd\ufffdb'],
+    ['a\udb40\u001b[0m\udc49b\ud83d', 'a\ufffd\ufffdb\ufffd'],
+    ['1\u{e0157}2\u{e0158}.\ufe0f 3\ufe0e4\ufe01', '12. 34'],
+    ['a\u{e0400}b\u{e0fff}c\ufff0d\ufff8e\u{1bca0}f\u{1bca3}g\u{13430}', 'abcdefg'],
+    ['\u{1bca0}\u2800[NOTICE] x', '\u2800\\[NOTICE] x'],
     ['\u{1d173}\u{1d17a}♫', '♫'],
     ['see\u001b]52;c;ZXZpbA==\u0007 \u001b]8;;https://evil.test\u001b\\here\u001b]8;;\u001b\\', 'see here'],
     ['\u009d52;c;ZXZpbA==\u009cx\u009b31mred\u0085', 'xred'],
@@ -33,6 +38,8 @@ describe('text that somebody else wrote', () => {
     SCOTLAND,
     'क्\u200dष',
     'ภาษา\u200bไทย',
+    '\u845b\u{e0100}\u57ce \u6d77\ufe00 \u1820\u180b \u{13000}\u{13430}\u{13000}',
+    '1\ufe0f\u20e3 #\ufe0f\u20e3 \u00a9\ufe0f \u203c\ufe0f \u{1f600}',
     'one\r\ntwo\tthree',
     'see the [NOTICE] above',
   ])('stays as it is: %j', (sent) => expect(sanitizeText(sent)).toBe(sent))
@@ -71,6 +78,12 @@ describe('a message', () => {
     )
     sanitize(message)
     expect(JSON.stringify(message)).toBe('{"b":1,"a":["x",{"c":[[""]]}],"requestState":"\u{e0041}"}')
+  })
+
+  it('has no halves of characters in its keys that would become one', () => {
+    const message = JSON.parse('{"a\\udb40\u200b\\udc49":1}')
+    sanitize(message)
+    expect(Object.keys(message)).toEqual(['a\ufffd\ufffd'])
   })
 
   it('has nothing in any _meta that only Pegboard writes', () => {

@@ -35,6 +35,12 @@ describe('hidden characters', () => {
     ['description', { description: '\u001b[2JAdds' }, 'block hidden-control description'],
     ['description', { description: 'Adds\u0085' }, 'block hidden-control description'],
     ['description', { description: 'Adds \ue000' }, 'block hidden-private-use description'],
+    ['a digit', { description: 'Adds 1\u{e0158}' }, 'block hidden-zero-width description'],
+    ['a full stop', { description: 'Adds.\ufe0f' }, 'block hidden-zero-width description'],
+    ['the end of the selectors', { description: 'Adds\u{e0400}' }, 'block hidden-zero-width description'],
+    ['the last of them', { description: 'Adds\u{e0fff}' }, 'block hidden-zero-width description'],
+    ['the specials', { description: 'Adds\ufff0' }, 'block hidden-zero-width description'],
+    ['shorthand', { description: 'Adds\u{1bca1}' }, 'block hidden-zero-width description'],
     ['title', { title: 'Ad\u2060d' }, 'block hidden-zero-width title'],
     ['name', { name: 'add\u200b' }, 'block hidden-zero-width name'],
     [
