@@ -6,7 +6,7 @@ import { charactersOf } from '../core/tokens.ts'
 import type { Effect } from '../core/tool.ts'
 import { MAX_UNFOLDED, unfolded } from '../core/unfolded.ts'
 import { digestOf } from '../trust/fingerprint.ts'
-import { deeperThan, ENTRY } from './entry.ts'
+import { deeperThan, ENTRY, sanitized } from './entry.ts'
 import { effectByName, guessEffect, wordsOf } from './hints.ts'
 import { compilable, isPattern, objectFault, withoutUnlistable } from './listable.ts'
 import { stampOf } from './manifest.ts'
@@ -186,7 +186,8 @@ const isAsSent = ({ title, description, input, output, extra }: Definition, raw:
 export const parseDefinition = ({ name, text }: Pick<ToolRecord, 'name' | 'text'>): Definition =>
   definitionOf(name, readText(text))
 
-function definitionOf(name: string, raw: Json): Definition {
+function definitionOf(name: string, sent: Json): Definition {
+  const raw = sanitized(sent)
   // Whether a tool runs as a task is between us and its server.
   const { name: _own, execution: _how, title, description, inputSchema, outputSchema, ...rest } = raw
   const extra = withoutUnlistable(rest)

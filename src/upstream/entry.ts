@@ -1,3 +1,6 @@
+import { sanitize } from '../core/sanitize.ts'
+import { mayBeUnseen } from '../core/unseen.ts'
+
 /** What an entry of a list may be: a client gets all of them in one answer, and shows them. */
 export const ENTRY = { bytes: 64 * 1024, depth: 32 } as const
 
@@ -24,4 +27,13 @@ export function entryFault(entry: unknown): string | undefined {
 /** The members of a record that can be kept and passed on. */
 export function withoutDeep(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(record).filter(([, value]) => entryFault(value) === undefined))
+}
+
+/** What is listed of a tool, prompt or resource: nothing in it looks like Pegboard's own. A copy where that changes it. */
+export function sanitized(entry: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const text = JSON.stringify(entry)
+  if (!text.includes('[NOTICE]') && !text.includes('"_meta"') && !mayBeUnseen(text)) return entry
+  const copy = structuredClone(entry)
+  sanitize(copy)
+  return JSON.stringify(copy) === text ? entry : copy
 }

@@ -13,6 +13,7 @@ import { reviewHint, sentence, type Trust, waitingNote } from '../trust/trust.ts
 import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt.ts'
 import { createBeforehand, type Made } from './beforehand.ts'
 import type { ToolRecord } from './definition.ts'
+import { sanitized } from './entry.ts'
 import { listableEntry } from './listable.ts'
 import { type Definitions, emptyListing, type Listing, type Unread } from './listing.ts'
 import type { Brief } from './manifest.ts'
@@ -193,7 +194,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
         isOther: others.spelled,
       })
       if (!worst || worst.level === 'note' || (worst.level === 'doubt' && settings.trust === 'always'))
-        return [listable]
+        return [sanitized(listable)]
       return leftOut(sentence(worst))
     })
   }
