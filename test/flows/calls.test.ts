@@ -284,7 +284,7 @@ describe('arguments for a server', () => {
 })
 
 describe('a call of a server', () => {
-  it('has no schema compiled, and a result that its output schema does not fit is handed on', async () => {
+  it('has no schema compiled, and a result that its output schema does not fit loses its structured content', async () => {
     const tool = { name: 'lies', inputSchema: counted, outputSchema: counted }
     const code = `require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
       const { id, method } = JSON.parse(line)
@@ -305,7 +305,14 @@ describe('a call of a server', () => {
     const { send, answer } = await talkTo(here, [process.execPath, '-e', WITHOUT_EVALUATION])
     for (const id of [1, 2]) {
       send({ id, method: 'tools/call', params: { name: 's__lies', arguments: { n: 'nor is this' } } })
-      expect(((await answer(id)) as Answer).result).toEqual({ content: [], structuredContent: { n: 'no number' } })
+      const { content, structuredContent } = ((await answer(id)) as Answer).result
+      expect(structuredContent).toBeUndefined()
+      expect(content).toEqual([
+        {
+          type: 'text',
+          text: "[NOTICE] The structured content was withheld: it does not match the tool's outputSchema (at n). The tool did run.",
+        },
+      ])
     }
   })
 })
