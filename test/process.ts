@@ -103,8 +103,10 @@ export async function talkTo(
 ): Promise<Talk> {
   const [file = '', ...args] = [...through, process.execPath, cli, 'serve', '--stdio', '--config', config]
   const child = spawn(file, args, { env, stdio: 'pipe' })
-  const ended = once(child, 'exit')
+  // A program in between is killed alone: the server behind it ends with its input, and holds the pipes until then.
+  const ended = once(child, through.length > 0 ? 'close' : 'exit')
   onTestFinished(async () => {
+    child.stdin.destroy()
     child.kill('SIGKILL')
     await ended
   })
