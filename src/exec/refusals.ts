@@ -135,16 +135,24 @@ export function placeOf(error: unknown): string | undefined {
 /** Drop-ins are imported as `file:///…/dice.ts?v=…`, and what takes out types keeps their lines. */
 const AUTHORED = /([^\s()/]+\.[cm]?[jt]sx?)\?v=[\w.]+:(\d+):\d+/
 
+/** Longer ones are part of a message. */
+const MAX_FRAME = 1_000
+
 /** A bug of a module's author: where it is, and the lines of its stack that are of files of the author. */
 export function authoredOf(error: unknown): { readonly at: string; readonly error: Error } | undefined {
-  if (!(error instanceof Error) || typeof error.stack !== 'string') return undefined
-  const frames = error.stack.split('\n').filter((line) => AUTHORED.test(line))
-  const [, file = '', line] = AUTHORED.exec(frames[0] ?? '') ?? []
-  if (line === undefined) return undefined
-  const shown = new Error(error.message)
-  shown.name = error.name
-  shown.stack = [`${error.name}: ${error.message}`, ...frames].join('\n')
-  return { at: `${decodeURIComponent(file)}:${line}`, error: shown }
+  try {
+    if (!(error instanceof Error) || typeof error.stack !== 'string') return undefined
+    const frames = error.stack.split('\n').filter((line) => line.length <= MAX_FRAME && AUTHORED.test(line))
+    const [, file = '', line] = AUTHORED.exec(frames[0] ?? '') ?? []
+    if (line === undefined) return undefined
+    const shown = new Error(error.message)
+    shown.name = error.name
+    shown.stack = [`${error.name}: ${error.message}`, ...frames].join('\n')
+    return { at: `${decodeURIComponent(file)}:${line}`, error: shown }
+  } catch {
+    // What was thrown cannot be read.
+    return undefined
+  }
 }
 
 // System errors (ENOENT and the like) carry paths and addresses; subclasses are mostly bugs.

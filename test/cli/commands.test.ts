@@ -167,9 +167,7 @@ describe('a server that has not answered yet', () => {
     const startedAt = performance.now()
     const other = await run('call', 'notes.reed', '--config', 'slow.json')
     expect(performance.now() - startedAt).toBeLessThan(15_000)
-    expect(other.err).toMatch(
-      /^pegboard: E_NOT_FOUND: Tool 'notes.reed' not found. Still connecting: mcp_hangs. .*'notes.read'/,
-    )
+    expect(other.err).toContain("E_NOT_FOUND: Tool 'notes.reed' not found. Did you mean 'notes.read'?")
     const own = await run('call', 'hangs__x', '--config', 'slow.json', '--wait', '1')
     expect(own.err).toContain(warning)
   })

@@ -167,6 +167,16 @@ const parsed = (text: string): unknown => {
   }
 }
 
+/** A number that JavaScript cannot hold is read as text. */
+const rounded = (value: unknown): unknown =>
+  typeof value === 'string' && /^-?\d[\d.eE+-]*$/.test(value)
+    ? Number(value)
+    : Array.isArray(value)
+      ? value.map(rounded)
+      : typeof value === 'object' && value !== null
+        ? Object.fromEntries(Object.entries(value).map(([key, one]) => [key, rounded(one)]))
+        : value
+
 test('an answer that is passed on as bytes says to every reader what JSON.parse says, and keeps every digit', () => {
   let clean = 0
   fc.assert(
@@ -181,7 +191,7 @@ test('an answer that is passed on as bytes says to every reader what JSON.parse 
       const read = rawResult(parts, found)
       if (!read) return
       clean++
-      expect({ ...read }).toEqual(JSON.parse(result))
+      expect(rounded({ ...read })).toEqual(rounded(JSON.parse(result)))
       expect(Buffer.concat([...(rawBytes(read) ?? [])]).toString()).toBe(result)
       // Nothing a reader behind us could take for two things.
       expect(JSON.stringify(JSON.parse(result)).length).toBeGreaterThan(0)
