@@ -9,6 +9,7 @@ export type Read =
 
 const MAX_BATCH = 100
 const MAX_ID_CHARS = 1_024
+const MODERN_CLAIM = 'io.modelcontextprotocol/protocolVersion'
 const MEMBERS = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 /** What a client says of itself is kept for the session. */
 const MAX_OPENING_CHARS = 64 * 1024
@@ -103,9 +104,10 @@ function checkMessage(value: unknown, chars: number): Read {
   return { ok: true, message: message as unknown as Message }
 }
 
-/** What `initialize` lacks, where it lacks something. */
+/** What `initialize` lacks, where it lacks something. In a revision that has no such method it is refused later, by that name. */
 function openingFault(params: unknown): string | undefined {
   if (!isRecord(params)) return 'initialize needs params'
+  if (isRecord(params['_meta']) && MODERN_CLAIM in params['_meta']) return undefined
   const { protocolVersion, capabilities, clientInfo } = params
   if (typeof protocolVersion !== 'string') return 'protocolVersion must be a string'
   if (!isRecord(capabilities)) return 'capabilities must be an object'
