@@ -103,7 +103,7 @@ const INDEX: Table = {
   ...each('redact redactUrl scrub', why('takes secrets out of texts')),
   ToolContext: door('ctx.call'),
   ...each(
-    'createConnect createFetch createPaths exclusively ownFilesBelow',
+    'createConnect createFetch createPaths exclusively fileToOpen ownFilesBelow',
     why('guards of addresses and paths, made by code and not by callers'),
   ),
 }
