@@ -12,7 +12,7 @@ export function foldName(name: string): string {
 }
 
 /** The same with its words kept apart by `_`, for patterns such as `delete_*`. */
-export const foldWords = (name: string): string =>
+const foldWords = (name: string): string =>
   foldPiece(name.replaceAll(/([a-z\d])([A-Z])/g, '$1_$2')).replaceAll(/^_+|_+$/g, '')
 
 const foldPiece = (piece: string): string => lettersOf(piece).replaceAll(NOT_WORD_RUN, '_')

@@ -96,7 +96,7 @@ function rulesFor(text: string): readonly SecretRule[] {
 /** The text without values that look like secrets by themselves. */
 export function redactSecrets(text: string): string {
   let kept = text
-  for (const { pattern } of mayHoldSecret(text) ? rulesFor(text) : []) kept = kept.replace(pattern, REDACTED)
+  for (const { pattern } of rulesFor(text)) kept = kept.replace(pattern, REDACTED)
   return kept
 }
 
@@ -109,8 +109,6 @@ export interface SecretSpan {
 
 /** Where secrets are in a text; some may overlap. */
 export const secretSpans = (text: string): readonly SecretSpan[] =>
-  !mayHoldSecret(text)
-    ? []
-    : rulesFor(text).flatMap(({ name, pattern }) =>
-        [...text.matchAll(pattern)].map(({ index, 0: all }) => ({ name, start: index, end: index + all.length })),
-      )
+  rulesFor(text).flatMap(({ name, pattern }) =>
+    [...text.matchAll(pattern)].map(({ index, 0: all }) => ({ name, start: index, end: index + all.length })),
+  )

@@ -16,6 +16,7 @@ import { type Claims, withoutClaims } from './claims.ts'
 import type { ServerHost } from './host.ts'
 import { sayable } from './inspected.ts'
 import { instructionsFor } from './instructions.ts'
+import { claimsRevision } from './message.ts'
 import { toldOfList } from './observed.ts'
 
 /** What 2025-era stdio clients ask all day, answered without the SDK: it costs 100 ms to load and 50 µs a call. */
@@ -60,7 +61,6 @@ export interface LaneOptions {
 }
 
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel'
-const MODERN_CLAIM = 'io.modelcontextprotocol/protocolVersion'
 
 export function createLane(options: LaneOptions): Lane {
   const { host, send, claims, entrant } = options
@@ -241,7 +241,7 @@ export function createLane(options: LaneOptions): Lane {
     take(message) {
       const { id, method } = message
       if (method === undefined) return answered(message)
-      if (isRecord(message.params?._meta) && MODERN_CLAIM in message.params._meta) return false
+      if (claimsRevision(message.params)) return false
       if (opening === undefined) return method === 'initialize' && id !== undefined && initialize(message, id)
       if (id === undefined) {
         if (method === 'notifications/initialized' && !joined) {

@@ -9,7 +9,12 @@ export type Read =
 
 const MAX_BATCH = 100
 const MAX_ID_CHARS = 1_024
-const MODERN_CLAIM = 'io.modelcontextprotocol/protocolVersion'
+const REVISION_CLAIM = 'io.modelcontextprotocol/protocolVersion'
+
+/** Whether the parameters of a request name a revision themselves, as those of 2026 do. */
+export const claimsRevision = (params: unknown): boolean =>
+  isRecord(params) && isRecord(params['_meta']) && REVISION_CLAIM in params['_meta']
+
 const MEMBERS = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 /** What a client says of itself is kept for the session. */
 const MAX_OPENING_CHARS = 64 * 1024
@@ -107,7 +112,7 @@ function checkMessage(value: unknown, chars: number): Read {
 /** What `initialize` lacks, where it lacks something. In a revision that has no such method it is refused later, by that name. */
 function openingFault(params: unknown): string | undefined {
   if (!isRecord(params)) return 'initialize needs params'
-  if (isRecord(params['_meta']) && MODERN_CLAIM in params['_meta']) return undefined
+  if (claimsRevision(params)) return undefined
   const { protocolVersion, capabilities, clientInfo } = params
   if (typeof protocolVersion !== 'string') return 'protocolVersion must be a string'
   if (!isRecord(capabilities)) return 'capabilities must be an object'

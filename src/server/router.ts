@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Message } from '../core/jsonrpc.ts'
 import type { Observer } from '../core/observer.ts'
 import { CONTENT_TYPE } from '../observe/prometheus.ts'
 import type { Admission } from './admission.ts'
@@ -8,6 +7,7 @@ import { checkBody, type Messages, readBody, readMessages } from './body.ts'
 import { type Entrant, localEntrant } from './caller.ts'
 import { type Door, type Refusal, refusal, refuse } from './door.ts'
 import type { Live } from './live.ts'
+import { claimsRevision } from './message.ts'
 import type { Modern } from './modern.ts'
 import type { Sessions } from './session.ts'
 import type { Sse } from './sse.ts'
@@ -175,7 +175,8 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
       req.headers['mcp-method'] === undefined &&
       req.headers['mcp-name'] === undefined &&
       message.method !== 'subscriptions/listen' &&
-      !claimsRevision(message) &&
+      // A header that disagrees with what the message says is a mismatch, whatever it says.
+      !claimsRevision(message.params) &&
       accepts(req, 'application/json') &&
       accepts(req, 'text/event-stream')
     )
@@ -224,7 +225,7 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
       const [message] = body.messages
       if (!message) return
       const version = header(req, 'mcp-protocol-version')
-      if (version !== undefined && !known.includes(version) && !claimsRevision(message))
+      if (version !== undefined && !known.includes(version) && !claimsRevision(message.params))
         return refuse(
           res,
           refusal(400, `Unsupported protocol version: ${version.slice(0, 40)}`, {
@@ -276,12 +277,6 @@ const isOperator = ({ principal, bound, grants, credential }: Entrant): boolean 
   principal === 'local' && !bound && grants === undefined && credential === undefined
 const METRICS_ROLE = 'metrics'
 const mayReadMetrics = (entrant: Entrant): boolean => isOperator(entrant) || entrant.roles.includes(METRICS_ROLE)
-
-/** The message names a revision itself; a header that disagrees is then a mismatch, whatever it says. */
-const claimsRevision = ({ params }: Message): boolean => {
-  const meta = params?._meta
-  return typeof meta === 'object' && meta !== null && 'io.modelcontextprotocol/protocolVersion' in meta
-}
 
 const header = (req: IncomingMessage, name: string): string | undefined => req.headers[name] as string | undefined
 const optional = <K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } =>
