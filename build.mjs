@@ -308,7 +308,7 @@ for (const { metafile } of [...packs, stripper, threads]) {
     if (folder === undefined) continue
     addPackage(readManifest(folder), folder)
     if (!used.has(file)) continue
-    // Some packages are bundles themselves: of one that has a manifest of its own, or that a comment of the bundler names.
+    // Some packages contain other packages: the copy has its own manifest, or a comment of the bundler names it.
     for (let inner = dirname(file); inner !== folder; inner = dirname(inner))
       if (existsSync(`${inner}/package.json`) && readManifest(inner).version)
         addPackage(readManifest(inner), inner, file)
